@@ -1,0 +1,23 @@
+#!/usr/bin/env node
+// Hands over to the pinned Node, after bringing a clone to where it can run.
+import { spawn } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
+
+const cli = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist', 'cli.mjs')
+try {
+  await setUp()
+  if (process.argv[2] === 'up' || process.argv[2] === 'run') await provideBubblewrap()
+  const node = pinnedNode()
+  if (node === process.execPath) await import(pathToFileURL(cli).href)
+  else {
+    const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit' })
+    // A terminal sends its signals to both; what another program sends to this one is passed on.
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.stdin.isTTY || child.kill(signal))
+    child.once('exit', (code, signal) => (signal === null ? process.exit(code) : process.kill(process.pid, signal)))
+  }
+} catch (error) {
+  console.error(`anchorhold: ${error.message}`)
+  process.exit(1)
+}

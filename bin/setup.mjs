@@ -1,0 +1,140 @@
+// Brings a clone to where it can run: dependencies, the built programs, bubblewrap. Runs on any Node from 18 on.
+//   node bin/setup.mjs [--for-tests]
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const modules = join(root, 'node_modules')
+
+/** A published package comes installed and built. */
+const isClone = existsSync(join(root, 'packages'))
+
+export async function setUp({ quiet = false } = {}) {
+  if (!isClone) return
+  await install(quiet)
+  await build(quiet)
+}
+
+/** The Node that this release is made for: the machine's own when it is new enough, the one from npm otherwise. */
+export function pinnedNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  if (major > 24 || (major === 24 && minor >= 11)) return process.execPath
+  const found = [
+    join(modules, `node-${process.platform}-${process.arch}`, 'bin', 'node'),
+    join(root, '..', `node-${process.platform}-${process.arch}`, 'bin', 'node'),
+  ].find((path) => existsSync(path))
+  if (found === undefined)
+    throw new Error(
+      `Anchorhold needs Node 24.11 or newer; this is ${process.version}, and none came from npm for ${process.platform} ${process.arch}`,
+    )
+  return found
+}
+
+async function install(quiet) {
+  const stamp = join(modules, '.anchorhold-installed')
+  const wanted = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .update(`${process.platform} ${process.arch}`)
+    .digest('hex')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  await step('installing dependencies (about a minute, 500 MB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
+  writeFileSync(stamp, wanted)
+}
+
+async function build(quiet) {
+  const output = join(root, 'dist', 'cli.mjs')
+  const built = existsSync(output) ? statSync(output).mtimeMs : 0
+  if (built > newest(join(root, 'packages')) && built > statSync(join(root, 'package-lock.json')).mtimeMs) return
+  await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
+}
+
+function newest(folder) {
+  let time = 0
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    if (entry.name === 'node_modules') continue
+    const path = join(folder, entry.name)
+    time = Math.max(time, entry.isDirectory() ? newest(path) : statSync(path).mtimeMs)
+  }
+  return time
+}
+
+/** bubblewrap makes the default cell. Where it may be installed it is; elsewhere the daemon says what to do and refuses sessions. */
+export async function provideBubblewrap({ quiet = false } = {}) {
+  if (process.platform !== 'linux' || findProgram('bwrap') !== null) return
+  if (!/debian/.test(osFamily()) || findProgram('apt-get') === null) return
+  const sudo =
+    process.getuid() === 0
+      ? []
+      : findProgram('sudo') !== null && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0
+        ? ['sudo', '-n']
+        : null
+  if (sudo === null) return
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const apt = [...sudo, 'apt-get', '-qq', '-o', 'Dpkg::Use-Pty=0']
+  try {
+    await step('bubblewrap is missing: installing it with apt-get', quiet, apt[0], [...apt.slice(1), 'update'], env)
+    await step('', quiet, apt[0], [...apt.slice(1), 'install', '-y', '--no-install-recommends', 'bubblewrap'], env)
+    if (!quiet) console.error('anchorhold: installed bubblewrap')
+  } catch (error) {
+    console.error(`anchorhold: could not install bubblewrap (${error.message.split('\n')[0]})`)
+  }
+}
+
+function osFamily() {
+  try {
+    const text = readFileSync('/etc/os-release', 'utf8')
+    return (text.match(/^ID(_LIKE)?=.*$/gm) ?? []).join(' ')
+  } catch {
+    return ''
+  }
+}
+
+function findProgram(name) {
+  for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/sbin']) {
+    try {
+      const path = join(folder, name)
+      accessSync(path, constants.X_OK)
+      return path
+    } catch {}
+  }
+  return null
+}
+
+function npmCommand() {
+  return process.platform === 'win32' ? 'npm.cmd' : 'npm'
+}
+
+/** Runs one step, with a moving word on a terminal and its output only when it fails. */
+function step(label, quiet, command, args, env = process.env) {
+  const moving = !quiet && label !== '' && process.stderr.isTTY
+  if (!quiet && label !== '' && !moving) console.error(`anchorhold: ${label}`)
+  const started = Date.now()
+  const timer = moving
+    ? setInterval(() => process.stderr.write(`\r  ${label} … ${Math.round((Date.now() - started) / 1000)} s `), 200)
+    : undefined
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output = (output + text).slice(-20_000)))
+    child.once('error', reject)
+    child.once('exit', (code) => {
+      clearInterval(timer)
+      if (moving) process.stderr.write(`\r  ${label} … ${((Date.now() - started) / 1000).toFixed(1)} s\n`)
+      if (code === 0) resolve()
+      else reject(new Error(`"${command} ${args.join(' ')}" failed with code ${code}\n${output}`))
+    })
+  })
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  try {
+    await setUp()
+    if (process.argv.includes('--for-tests')) await provideBubblewrap()
+  } catch (error) {
+    console.error(error.message)
+    process.exit(1)
+  }
+}

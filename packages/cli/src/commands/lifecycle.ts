@@ -1,0 +1,87 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { microsUp, parseUsd } from '@anchorhold/protocol/money'
+import type { Command } from 'commander'
+import type { Context } from '../context.ts'
+
+const which = 'its id, the beginning of its id, or last'
+
+/** The verbs that move a session from one state to another and say where it is now. */
+const verbs = {
+  pause: 'start no new model call or tool; running ones finish',
+  resume: 'go on after a pause',
+  stop: 'end its cell; the workspace stays',
+  start: 'make a stopped session ready again',
+  archive: 'end it for good; it becomes read-only',
+} as const
+
+export function lifecycle(program: Command, context: Context): void {
+  for (const [verb, summary] of Object.entries(verbs) as [keyof typeof verbs, string][]) {
+    program
+      .command(verb)
+      .summary(summary)
+      .argument('<session>', which)
+      .action(async (name: string) => {
+        const daemon = await context.daemon()
+        const { id } = await context.session(daemon, name)
+        const session = await daemon.api[verb]({ params: { id } })
+        context.terminal.line(`${id} is ${session.state}`)
+      })
+  }
+  program
+    .command('interrupt')
+    .summary('end the running turn')
+    .argument('<session>', which)
+    .option('--drop-queued', 'drop the prompts that wait, too')
+    .action(async (name: string, options: { dropQueued?: true }) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      const session = await daemon.api.interrupt({ params: { id }, body: { drop_queued: options.dropQueued ?? false } })
+      context.terminal.line(`${id} is ${session.state}`)
+    })
+  program
+    .command('fork')
+    .summary('a new session with a copy of the conversation and the workspace')
+    .argument('<session>', which)
+    .option('-n, --name <name>', 'its name')
+    .action(async (name: string, options: { name?: string }) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      const session = await daemon.api.fork({ params: { id }, body: options.name === undefined ? {} : { name: options.name } })
+      context.terminal.line(session.id)
+    })
+  program
+    .command('budget')
+    .summary('change what a session may spend')
+    .argument('<session>', which)
+    .argument('<usd>', 'as 0.50, or none')
+    .action(async (name: string, amount: string) => {
+      const budget = amount === 'none' ? null : parseUsd(amount)
+      if (budget === null && amount !== 'none')
+        throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      await daemon.api.changeSession({ params: { id }, body: { budget_micros: budget === null ? null : microsUp(budget) } })
+      context.terminal.line(`${id} may spend ${amount === 'none' ? 'without a limit' : `$${amount.replace('$', '')}`}`)
+    })
+  program
+    .command('model')
+    .summary('change the model of a session')
+    .argument('<session>', which)
+    .argument('<model>', 'its id')
+    .action(async (name: string, model: string) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      const session = await daemon.api.changeSession({ params: { id }, body: { model } })
+      context.terminal.line(`${id} uses ${session.model}`)
+    })
+  program
+    .command('purge')
+    .summary('remove an archived session for good, with its log and workspace')
+    .argument('<session>', 'its whole id')
+    .requiredOption('--confirm <session>', 'the same id once more')
+    .action(async (name: string, options: { confirm: string }) => {
+      const daemon = await context.daemon()
+      await daemon.api.purgeSession({ params: { id: name }, body: { confirm: options.confirm } })
+      context.terminal.line(`${name} is gone`)
+    })
+}

@@ -1,0 +1,107 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { Rung } from '@anchorhold/protocol/rungs'
+import { Option, type Command } from 'commander'
+import { resolve } from 'node:path'
+import type { Context } from '../context.ts'
+import { follow } from './follow.ts'
+import { readImages, readPrompt } from './prompt-input.ts'
+
+type Options = {
+  workspace?: string
+  copy?: true
+  chown?: true
+  acl?: true
+  rung?: Rung
+  provider?: string
+  model?: string
+  budget?: string
+  name?: string
+  tools?: string
+  systemPrompt?: string
+  timeout?: string
+  image: string[]
+  toolchain: string[]
+  plan?: true
+  loadSettings?: true
+  detach?: true
+  json?: true
+}
+
+export function run(program: Command, context: Context): void {
+  program
+    .command('run')
+    .summary('start a session with a prompt, and follow its turn')
+    .description('Starts a session in a cell of its own and follows its first turn. Starts the daemon when none runs.')
+    .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
+    .option('-w, --workspace <dir>', 'the folder to work in; an empty one is made otherwise')
+    .option('--copy', 'work on a copy of the folder')
+    .option('--acl', 'as root: let the session into the folder by an access list entry, undone when it is archived')
+    .option('--chown', 'as root: give the folder to the session')
+    .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
+    .option('-p, --provider <name>', 'where model calls go')
+    .option('-m, --model <id>', 'the model')
+    .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
+    .option('-n, --name <name>', 'a name for the session')
+    .option('--tools <names>', 'the tools that the agent has, separated by commas')
+    .option('--system-prompt <text>', "appended to the agent's own")
+    .option('--timeout <seconds>', 'interrupt the turn after so long')
+    .option('-i, --image <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
+    .option('--plan', 'have the agent ask for approval of its plan first')
+    .option('--load-settings', "let the workspace's own .claude settings, hooks and .mcp.json apply inside the cell")
+    .option('-d, --detach', 'print the session id and return at once')
+    .option('--json', 'one event a line')
+    .action(async (words: string[], options: Options) => {
+      const prompt = await readPrompt(words)
+      const budget = options.budget === undefined ? undefined : parseUsd(options.budget)
+      if (budget === null)
+        throw new Failure('bad_request', `"${options.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
+      const images = readImages(options.image)
+      const daemon = await context.daemonOrStart()
+      const access = options.copy ? 'copy' : options.acl ? 'acl' : options.chown ? 'chown' : undefined
+      const session = await daemon.api.createSession({
+        body: {
+          prompt: { text: prompt, ...(images.length === 0 ? {} : { images }) },
+          ...defined({
+            name: options.name,
+            workspace: options.workspace === undefined ? undefined : resolve(options.workspace),
+            workspace_access: access,
+            rung: options.rung,
+            provider: options.provider,
+            model: options.model,
+            budget_micros: budget === undefined ? undefined : microsUp(budget),
+            tools: options.tools?.split(',').map((name) => name.trim()),
+            system_prompt: options.systemPrompt,
+            timeout_ms: options.timeout === undefined ? undefined : Math.round(Number(options.timeout) * 1000),
+            toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
+            plan: options.plan,
+            workspace_settings: options.loadSettings ? ('load' as const) : undefined,
+          }),
+        },
+      })
+      if (options.detach) {
+        context.terminal.line(options.json ? JSON.stringify(session) : session.id)
+        return
+      }
+      if (session.rung === 'none' && !options.json)
+        context.terminal.error(context.terminal.style('red', 'rung none: this agent runs on your machine without a cell'))
+      const first = await daemon.api.sessionEvents({ params: { id: session.id }, query: { limit: 100 } })
+      const queued = first.events.find((event) => event.type === 'prompt.queued')
+      context.exit(
+        await follow(context, {
+          daemon,
+          session: session.id,
+          after: 0,
+          until: queued?.type === 'prompt.queued' ? queued.body.id : null,
+          json: options.json ?? false,
+        }),
+      )
+    })
+}
+
+export const collect = (value: string, list: string[]): string[] => [...list, value]
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
+const defined = <T extends object>(fields: T): Defined<T> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>

@@ -1,0 +1,50 @@
+import type { Command } from 'commander'
+import type { Context } from '../context.ts'
+import { follow } from './follow.ts'
+import { readImages, readPrompt } from './prompt-input.ts'
+import { collect } from './run.ts'
+
+export function send(program: Command, context: Context): void {
+  program
+    .command('send')
+    .summary('send a prompt to a session, and follow the turn')
+    .description('Sends a prompt. A turn that is running gets it at its next step, or after its end with --queue.')
+    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
+    .option('-q, --queue', 'wait for the end of the running turn')
+    .option('-i, --image <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-d, --detach', 'return as soon as it is stored')
+    .option('--key <key>', 'an idempotency key: the same key sends once')
+    .option('--json', 'one event a line')
+    .action(
+      async (
+        name: string,
+        words: string[],
+        options: { queue?: true; image: string[]; detach?: true; key?: string; json?: true },
+      ) => {
+        const text = await readPrompt(words)
+        const images = readImages(options.image)
+        const daemon = await context.daemonOrStart()
+        const session = await context.session(daemon, name)
+        const receipt = await daemon.api.prompt({
+          params: { id: session.id },
+          body: {
+            text,
+            ...(images.length === 0 ? {} : { images }),
+            ...(options.queue ? { mode: 'queue' as const } : {}),
+            ...(options.key === undefined ? {} : { idempotency_key: options.key }),
+          },
+        })
+        if (options.detach) return context.terminal.line(options.json ? JSON.stringify(receipt) : receipt.id)
+        context.exit(
+          await follow(context, {
+            daemon,
+            session: session.id,
+            after: session.last_seq,
+            until: receipt.id,
+            json: options.json ?? false,
+          }),
+        )
+      },
+    )
+}

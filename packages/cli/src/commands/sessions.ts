@@ -1,0 +1,91 @@
+import { formatUsd } from '@anchorhold/protocol/money'
+import type { Session, SessionState } from '@anchorhold/protocol/sessions'
+import type { Command } from 'commander'
+import type { Context } from '../context.ts'
+import { summary } from '../show-events.ts'
+import { ago, table, type Terminal } from '../terminal.ts'
+
+const colours = {
+  creating: 'cyan',
+  ready: 'green',
+  working: 'blue',
+  waiting: 'yellow',
+  paused: 'yellow',
+  stopped: 'dim',
+  interrupted: 'red',
+  failed: 'red',
+  archived: 'dim',
+} as const satisfies Record<SessionState, string>
+
+export function ls(program: Command, context: Context): void {
+  program
+    .command('ls')
+    .summary('list sessions')
+    .option('-a, --archived', 'the archived ones')
+    .option('--json', 'one session a line')
+    .action(async (options: { archived?: true; json?: true }) => {
+      const { api } = await context.daemon()
+      const { sessions } = await api.listSessions({
+        query: { limit: 500, ...(options.archived ? { archived: 'true' as const } : {}) },
+      })
+      const { terminal } = context
+      if (options.json) return sessions.forEach((session) => terminal.line(JSON.stringify(session)))
+      if (sessions.length === 0) return terminal.line('No sessions yet. Start one: anchorhold run "…"')
+      const rows = sessions.map((session) => [
+        session.id,
+        terminal.style(colours[session.state], session.state),
+        rungWord(terminal, session),
+        costWord(session),
+        ago(session.active_at),
+        terminal.foreign(session.name),
+      ])
+      for (const row of table(rows)) terminal.line(row)
+    })
+}
+
+export function show(program: Command, context: Context): void {
+  program
+    .command('show')
+    .summary('show a session and its last events')
+    .argument('<session>', 'its id, the beginning of its id, or last')
+    .option('-l, --limit <n>', 'how many events', '20')
+    .option('--json', 'the session as JSON')
+    .action(async (name: string, options: { limit: string; json?: true }) => {
+      const daemon = await context.daemon()
+      const session = await context.session(daemon, name)
+      const { terminal } = context
+      if (options.json) return terminal.line(JSON.stringify(session))
+      const fields: [string, string][] = [
+        ['session', session.id],
+        ['name', terminal.foreign(session.name)],
+        [
+          'state',
+          `${terminal.style(colours[session.state], session.state)}${session.why === null ? '' : ` (${terminal.foreign(session.why)})`}`,
+        ],
+        ['rung', rungWord(terminal, session)],
+        ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is asked)' : ''}`],
+        ['workspace', terminal.foreign(session.workspace)],
+        ['cost', `${costWord(session)}${session.budget_micros === null ? '' : ` of ${formatUsd(session.budget_micros)}`}`],
+        ['turns', `${session.turns}, ${session.last_seq} events, active ${ago(session.active_at)}`],
+        ...session.limits.map((limit): [string, string] => [
+          `limit ${limit.name}`,
+          `${limit.value}, ${limit.enforcement} (${limit.how})`,
+        ]),
+      ]
+      for (const row of table(fields.map(([key, value]) => [terminal.style('dim', key), value]))) terminal.line(row)
+      const before = session.last_seq + 1
+      const { events } = await daemon.api.sessionEvents({
+        params: { id: session.id },
+        query: { before, limit: Number(options.limit) || 20 },
+      })
+      terminal.line()
+      for (const event of events) {
+        const words = summary(terminal, event)
+        if (words !== null)
+          terminal.line(`${terminal.style('dim', String(event.seq).padStart(5))}  ${words.replaceAll('\n', '\n       ')}`)
+      }
+    })
+}
+
+const rungWord = (terminal: Terminal, { rung }: Session) => (rung === 'none' ? terminal.style('red', 'none') : rung)
+const costWord = ({ cost_micros, simulated }: Session) => `${formatUsd(cost_micros)}${simulated ? ' play' : ''}`

@@ -1,0 +1,40 @@
+import { sessionStates } from '@anchorhold/protocol/sessions'
+import type { Command } from 'commander'
+import type { Context } from '../context.ts'
+import { findDaemon } from '../daemon.ts'
+import { ago } from '../terminal.ts'
+
+export function status(program: Command, context: Context): void {
+  program
+    .command('status')
+    .summary('whether the daemon runs, and what')
+    .option('--json', 'as JSON')
+    .action(async (options: { json?: true }) => {
+      const daemon = await findDaemon(context.where())
+      const { terminal } = context
+      if (daemon === null) {
+        terminal.line(options.json ? JSON.stringify({ running: false }) : 'No daemon runs. Start one: anchorhold up')
+        return context.exit(8)
+      }
+      const now = await daemon.api.status()
+      if (options.json) return terminal.line(JSON.stringify({ running: true, ...now }))
+      terminal.line(
+        `${terminal.style('green', '●')} ${now.url}, pid ${now.pid}, up since ${ago(now.started_at)}, version ${now.version}`,
+      )
+      terminal.line(
+        `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is asked)' : ''} · gate ${now.gate}`,
+      )
+      const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
+      terminal.line(`  sessions: ${counts.join(', ') || 'none'} · agents at work: ${now.keepers}`)
+    })
+  program
+    .command('panic')
+    .summary('stop every agent, close every window, revoke every lease, at once')
+    .action(async () => {
+      const { api } = await context.daemon()
+      const { sessions } = await api.panic()
+      context.terminal.line(
+        `${sessions} ${sessions === 1 ? 'session was' : 'sessions were'} stopped. Each can be started again: anchorhold start SESSION`,
+      )
+    })
+}

@@ -1,0 +1,101 @@
+import type { Command } from 'commander'
+import type { Context } from '../context.ts'
+import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
+
+export function up(program: Command, context: Context): void {
+  program
+    .command('up')
+    .summary('start the daemon')
+    .description('Starts the daemon and stays until Ctrl-C. Agents at work go on after that.')
+    .option('--port <n>', 'the loopback port; 7777 otherwise')
+    .option('-d, --detach', 'return once it stands')
+    .action(async (options: { port?: string; detach?: true }) => {
+      const { terminal } = context
+      const running = await findDaemon(context.where())
+      if (running !== null) {
+        terminal.line(`${terminal.style('green', '●')} Anchorhold runs already (pid ${running.pid}).`)
+        await greet(context, running)
+        return
+      }
+      terminal.spin('starting')
+      const daemon = await startDaemon({ where: context.where(), port: options.port })
+      await greet(context, daemon)
+      if (options.detach) return
+      terminal.line(terminal.style('dim', 'Ctrl-C ends the daemon. Agents at work go on.'))
+      await new Promise<void>((resolve) => {
+        for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve())
+        // It may also be ended from elsewhere.
+        const timer = setInterval(() => {
+          if (alive(daemon.pid)) return
+          clearInterval(timer)
+          resolve()
+        }, 500)
+      })
+      await leave(context)
+      process.exit(0)
+    })
+  program
+    .command('down')
+    .summary('end the daemon; agents at work go on, unless --all')
+    .option('--all', 'end every agent and the gate, too')
+    .action(async (options: { all?: true }) => {
+      const daemon = await findDaemon(context.where())
+      if (daemon === null) return context.terminal.line('No daemon runs.')
+      await end(context, daemon, options.all ?? false)
+    })
+}
+
+async function leave(context: Context): Promise<void> {
+  const daemon = await findDaemon(context.where())
+  if (daemon === null) return context.terminal.line('The daemon has ended.')
+  await end(context, daemon, false)
+}
+
+async function end({ terminal }: Context, daemon: Daemon, all: boolean): Promise<void> {
+  const { left_running } = await daemon.api.shutdown({ body: { all } })
+  if (all) return terminal.line('Everything has ended: the daemon, every agent, the gate.')
+  const agents =
+    left_running === 0 ? 'no agent' : left_running === 1 ? '1 agent in its cell' : `${left_running} agents in their cells`
+  terminal.line(`The daemon has ended. Still running: the gate, and ${agents}.`)
+  terminal.line('  Come back to them:  anchorhold up')
+  terminal.line('  End them all:       anchorhold up --detach && anchorhold down --all')
+}
+
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What a person needs to know of a daemon that stands. */
+export async function greet({ terminal }: Context, { api }: Daemon): Promise<void> {
+  const status = await api.status()
+  const { url: link } = await api.createLoginLink()
+  const key = (word: string) => terminal.style('dim', word.padEnd(10))
+  terminal.line(`${terminal.style('bold', 'Anchorhold')} ${status.version} answers on ${status.url}`)
+  terminal.line()
+  terminal.line(`  ${key('log in')}${link}`)
+  terminal.line(`  ${key('')}${terminal.style('dim', 'once, within 15 minutes; another: anchorhold login-link')}`)
+  if (status.rung_available)
+    terminal.line(`  ${key('rung')}${terminal.style(status.rung === 'none' ? 'red' : 'green', status.rung)}`)
+  else {
+    terminal.line(`  ${key('rung')}${terminal.style('red', `${status.rung} is not available: sessions are refused`)}`)
+    for (const { what, remedy } of status.rung_missing)
+      terminal.line(`  ${key('')}${terminal.foreign(what)}. To mend it: ${terminal.style('bold', terminal.foreign(remedy))}`)
+  }
+  if (status.simulated) {
+    terminal.line(
+      `  ${key('provider')}${terminal.style('yellow', 'rehearsal')}: no model is asked; it follows simple instructions, so that you can try everything`,
+    )
+    const found = ['ANTHROPIC_API_KEY', 'OPENROUTER_API_KEY'].find((name) => (process.env[name] ?? '') !== '')
+    const kind = found === 'OPENROUTER_API_KEY' ? 'openrouter' : 'anthropic'
+    terminal.line(`  ${key('')}add yours: anchorhold provider add ${kind}${found === undefined ? '' : ` --env ${found}`}`)
+  } else terminal.line(`  ${key('provider')}${status.provider}`)
+  terminal.line(`  ${key('state')}${status.state_folder}`)
+  if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} at work`)
+  terminal.line()
+  terminal.line(`Try: ${terminal.style('bold', 'npx anchorhold run "create hello.txt saying hi, then run cat hello.txt"')}`)
+}

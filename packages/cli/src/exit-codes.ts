@@ -1,0 +1,34 @@
+import type { FailureCode } from '@anchorhold/protocol/failures'
+import type { TurnEnd } from '@anchorhold/protocol/sessions'
+
+/** What a script can tell from the exit code. The reference in docs/ is made from this table. */
+export const exitCodes = {
+  0: 'the turn ended `done`, or the command did what it was asked',
+  1: 'the turn ended with an error, or the command failed',
+  2: 'the command line was wrong',
+  3: 'the turn waits for an answer that did not come',
+  4: 'the budget is used up',
+  5: 'a breaker stopped the turn',
+  6: 'the turn was cut short by a crash',
+  7: 'this machine cannot start such a cell, or the provider is not set up',
+  8: 'the daemon does not know this token, or does not answer',
+  130: 'the turn was interrupted',
+} as const
+export type ExitCode = keyof typeof exitCodes
+
+export const exitOfTurn = {
+  done: 0,
+  error: 1,
+  waiting: 3,
+  budget: 4,
+  breaker: 5,
+  crashed: 6,
+  interrupted: 130,
+} as const satisfies Record<TurnEnd, ExitCode>
+
+export const exitOfFailure = (code: FailureCode): ExitCode => {
+  if (code === 'cell_unavailable' || code === 'provider_unavailable') return 7
+  if (code === 'unauthenticated') return 8
+  if (code === 'bad_request' || code === 'workspace_refused') return 2
+  return 1
+}

@@ -1,0 +1,61 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { Command, CommanderError } from 'commander'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { doctor } from './commands/doctor.ts'
+import { search, usage } from './commands/insight.ts'
+import { lifecycle } from './commands/lifecycle.ts'
+import { provider } from './commands/provider.ts'
+import { requests } from './commands/requests.ts'
+import { run } from './commands/run.ts'
+import { send } from './commands/send.ts'
+import { service } from './commands/service.ts'
+import { ls, show } from './commands/sessions.ts'
+import { status } from './commands/status.ts'
+import { token } from './commands/token.ts'
+import { up } from './commands/up.ts'
+import { watch } from './commands/watch.ts'
+import { context as makeContext } from './context.ts'
+import { exitCodes, exitOfFailure } from './exit-codes.ts'
+import { terminal as makeTerminal } from './terminal.ts'
+
+const { version } = JSON.parse(readFileSync(join(dirname(fileURLToPath(import.meta.url)), '../package.json'), 'utf8')) as {
+  version: string
+}
+const terminal = makeTerminal(process.stdout, process.stderr)
+const program = new Command('anchorhold')
+  .description('A home for coding agents on your own machine, each in a cell it cannot leave.')
+  .version(version)
+  .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)')
+  .exitOverride()
+  .showHelpAfterError('(anchorhold --help shows every command)')
+  .addHelpText(
+    'after',
+    `\nExit codes:\n${Object.entries(exitCodes)
+      .map(([code, meaning]) => `  ${code.padStart(3)}  ${meaning}`)
+      .join('\n')}`,
+  )
+const context = makeContext(terminal, () => program.opts<{ state?: string }>().state)
+
+for (const add of [run, send, watch, ls, show, lifecycle, requests, usage, search, provider, token, doctor, up, status, service])
+  add(program, context)
+for (const command of program.commands) command.exitOverride()
+
+// A reader that went away (head, less) is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  terminal.still()
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2
+  else if (error instanceof Failure) {
+    terminal.error(`${terminal.style('red', 'anchorhold:')} ${terminal.foreign(error.message)}`)
+    if (error.hint !== undefined) terminal.error(`  ${terminal.foreign(error.hint)}`)
+    process.exitCode = exitOfFailure(error.code)
+  } else {
+    terminal.error(`anchorhold: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+    process.exitCode = 1
+  }
+}

@@ -1,0 +1,159 @@
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import type { Seen } from './stream.ts'
+import type { Terminal } from './terminal.ts'
+
+const outputLines = 6
+
+/** Writes what happens in a session for a person to read. */
+export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
+  /** How much of each block has been written already, as it streamed. */
+  const written = new Map<string, number>()
+  let cost = 0
+  let simulated = false
+  let last = ''
+  const dim = (text: string) => terminal.style('dim', text)
+
+  function delta(frame: Extract<LiveFrame, { block: string }>): void {
+    if (frame.parent) return
+    const done = written.get(frame.block) ?? 0
+    const fresh = frame.text.slice(Math.max(0, done - frame.offset))
+    if (frame.offset > done || fresh === '') return
+    if (done === 0 && last !== frame.block) begin(frame.type === 'thinking.delta')
+    last = frame.block
+    terminal.write(fresh, frame.type === 'thinking.delta' ? 'dim' : undefined)
+    written.set(frame.block, frame.offset + frame.text.length)
+  }
+
+  function begin(thinking: boolean): void {
+    terminal.line(thinking ? dim('thinking') : '')
+  }
+
+  /** Whatever of a finished block has not been seen as it streamed. */
+  function block(kind: 'text' | 'thinking', id: string, text: string, parent: boolean): void {
+    const done = written.get(id) ?? 0
+    written.delete(id)
+    if (parent) return
+    const rest = text.slice(done)
+    if (done === 0 && rest !== '') begin(kind === 'thinking')
+    if (rest !== '') terminal.write(rest, kind === 'thinking' ? 'dim' : undefined)
+    terminal.write('\n')
+    last = ''
+  }
+
+  return (seen) => {
+    if ('live' in seen) {
+      const { live } = seen
+      if (live.type === 'tool.progress') terminal.spin(`${terminal.foreign(live.tool)} · ${Math.round(live.elapsed_ms / 1000)} s`)
+      else delta(live)
+      return
+    }
+    const { event } = seen
+    const line = summary(terminal, event)
+    switch (event.type) {
+      case 'text':
+      case 'thinking':
+        if (event.body.superseded) {
+          written.delete(event.body.block)
+          terminal.line(dim('(cut off, and said again)'))
+        } else block(event.type, event.body.block, event.body.text, Boolean(event.body.parent))
+        break
+      case 'usage':
+        cost += event.body.cost_nanos
+        simulated ||= event.body.simulated
+        break
+      case 'turn.ended': {
+        const { reason, why, duration_ms } = event.body
+        const money =
+          cost === 0 ? '' : ` · ${formatUsd(microsUp(cost))}${simulated ? ' of play money (rehearsal, no model was asked)' : ''}`
+        const mark = reason === 'done' ? terminal.style('green', '✓ done') : terminal.style('red', `✗ ${reason}`)
+        terminal.line(
+          `${mark} ${dim(`in ${(duration_ms / 1000).toFixed(1)} s${money}`)}${why === null ? '' : `\n  ${terminal.foreign(why)}`}`,
+        )
+        cost = 0
+        break
+      }
+      default:
+        if (line !== null) terminal.line(line)
+    }
+    if (event.type === 'turn.started' || event.type === 'tool.started')
+      terminal.spin(event.type === 'turn.started' ? 'working' : terminal.foreign(event.body.tool))
+  }
+}
+
+/** One event in a line or a few; null for those that say nothing to a person. */
+export function summary(terminal: Terminal, event: Event): string | null {
+  const { style, foreign } = terminal
+  const clip = (text: string, max: number) => (text.length > max ? `${text.slice(0, max - 1)}…` : text)
+  switch (event.type) {
+    case 'session.created':
+      return `${style('bold', event.session)} ${style('dim', `${event.body.rung} · ${event.body.provider} · ${foreign(event.body.workspace)}`)}`
+    case 'session.state': {
+      if (event.body.to === 'failed' || event.body.to === 'interrupted')
+        return style('red', `${event.body.to}: ${foreign(event.body.why ?? '')}`)
+      if (event.body.to === 'paused' || event.body.to === 'stopped' || event.body.to === 'archived')
+        return style('yellow', event.body.to)
+      return null
+    }
+    case 'prompt':
+      return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${event.body.images} images)`) : ''}`
+    case 'text':
+      return clip(foreign(event.body.text), 2000)
+    case 'thinking':
+      return style('dim', clip(foreign(event.body.text), 500))
+    case 'tool.started':
+      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body.input)), 200))}`
+    case 'tool.finished': {
+      const lines = event.body.output.split('\n')
+      const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, 400))}`)
+      const more = lines.length > outputLines ? [`  … ${lines.length - outputLines} more lines`] : []
+      const text = [...shown, ...more].join('\n')
+      return event.body.failed ? style('red', text) : style('dim', text)
+    }
+    case 'request.opened':
+      return requestWords(terminal, event)
+    case 'request.answered':
+      return style('dim', `  ${event.body.answer.decision} by ${foreign(event.body.actor)}`)
+    case 'keeper.lost':
+      return style('red', foreign(event.body.why))
+    case 'notice':
+      return style(
+        event.body.level === 'info' ? 'dim' : event.body.level === 'warning' ? 'yellow' : 'red',
+        foreign(event.body.message),
+      )
+    case 'turn.ended':
+      return style('dim', `— ${event.body.reason}${event.body.why === null ? '' : `: ${foreign(event.body.why)}`}`)
+    default:
+      return null
+  }
+}
+
+function requestWords({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
+  const { id, action } = event.body
+  const how = style(
+    'dim',
+    `  answer with: anchorhold allow ${id}${action.kind === 'question' ? ' --answer "…"' : ''}   or: anchorhold deny ${id} --reason "…"`,
+  )
+  if (action.kind === 'plan') {
+    const plan = action.plan.split('\n').map((one) => `  ${foreign(one)}`)
+    return [style('yellow', '? The agent asks for approval of its plan:'), ...plan, how].join('\n')
+  }
+  const questions = action.questions.flatMap(({ question, options }) => [
+    style('yellow', `? ${foreign(question)}`),
+    ...options.map(
+      (option, index) =>
+        `  ${index + 1}. ${foreign(option.label)}${option.description === undefined ? '' : style('dim', ` — ${foreign(option.description)}`)}`,
+    ),
+  ])
+  return [...questions, how].join('\n')
+}
+
+/** The part of a tool's input that a person wants to see. */
+function toolWords(input: unknown): string {
+  if (typeof input !== 'object' || input === null) return String(input ?? '')
+  const fields = input as Record<string, unknown>
+  for (const name of ['command', 'file_path', 'pattern', 'path', 'description', 'prompt', 'query', 'url']) {
+    if (typeof fields[name] === 'string') return fields[name]
+  }
+  return JSON.stringify(input)
+}

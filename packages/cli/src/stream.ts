@@ -1,0 +1,52 @@
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import { openStream } from '@anchorhold/protocol/client'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { EventSourceParserStream } from 'eventsource-parser/stream'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Daemon } from './daemon.ts'
+
+export type Seen = { readonly event: Event } | { readonly live: LiveFrame }
+
+const live = new Set(['text.delta', 'thinking.delta', 'tool.progress'])
+
+/** Everything that happens in a session after a number, without a gap, also across restarts of the daemon. `find` gives the
+ *  daemon anew when the connection was lost. */
+export async function* watchSession(
+  session: SessionId,
+  after: number,
+  find: () => Promise<Daemon | null>,
+  signal: AbortSignal,
+): AsyncGenerator<Seen> {
+  let cursor = after
+  let daemon = await find()
+  let failures = 0
+  while (!signal.aborted) {
+    try {
+      if (daemon === null) throw new Error('no daemon')
+      const body = await openStream(
+        daemon.options,
+        'sessionEvents',
+        { params: { id: session }, query: { after: cursor } },
+        signal,
+      )
+      const events = body.pipeThrough(new TextDecoderStream() as never).pipeThrough(new EventSourceParserStream() as never)
+      for await (const message of events as unknown as AsyncIterable<{ event?: string; data: string }>) {
+        failures = 0
+        const data = JSON.parse(message.data) as unknown
+        if (live.has(message.event ?? '')) yield { live: data as LiveFrame }
+        else {
+          const event = data as Event
+          cursor = event.seq
+          yield { event }
+        }
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof Error && error.name === 'Failure') throw error
+      if (++failures > 100) throw error
+    }
+    if (signal.aborted) return
+    await wait(Math.min(2000, 100 * failures + 50))
+    daemon = await find()
+  }
+}

@@ -1,0 +1,100 @@
+import { printable, printableLine } from '@anchorhold/core/printable'
+import { styleText } from 'node:util'
+
+type Style = Parameters<typeof styleText>[0]
+
+/** Where a command writes: coloured on a terminal, plain in a pipe. */
+export interface Terminal {
+  readonly interactive: boolean
+  readonly width: number
+  /** A whole line of our own words. */
+  line(text?: string): void
+  /** Words of our own, in a style. */
+  style(style: Style, text: string): string
+  /** Text from a cell, a repository or a provider: made printable, kept to one line. */
+  foreign(text: string): string
+  /** A running word on the last line of a terminal; nothing in a pipe. */
+  spin(label: string): void
+  /** Takes the running word away. Every other call here does so first. */
+  still(): void
+  /** Text from a cell as it streams: made printable, line by line as it comes. */
+  write(text: string, style?: Style): void
+  error(text: string): void
+}
+
+export function terminal(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream): Terminal {
+  const interactive = stdout.isTTY === true
+  let timer: NodeJS.Timeout | null = null
+  let column = 0
+  let half = ''
+  const still = () => {
+    if (timer === null) return
+    clearInterval(timer)
+    timer = null
+    stderr.write('\r\u001b[K')
+  }
+  const style = (how: Style, text: string) => (interactive ? styleText(how, text, { validateStream: false }) : text)
+  return {
+    interactive,
+    get width() {
+      return stdout.columns ?? 100
+    },
+    line(text = '') {
+      still()
+      if (column > 0) stdout.write('\n')
+      column = 0
+      stdout.write(`${text}\n`)
+    },
+    style,
+    foreign: printableLine,
+    write(text, how) {
+      still()
+      // A character may be cut in two where a chunk ends: its first half waits for the second.
+      const whole = half + text
+      half = /[\ud800-\udbff]$/.test(whole) ? whole.slice(-1) : ''
+      const clean = printable(half === '' ? whole : whole.slice(0, -1))
+      stdout.write(how === undefined ? clean : style(how, clean))
+      const end = clean.lastIndexOf('\n')
+      column = end === -1 ? column + clean.length : clean.length - end - 1
+    },
+    spin(label) {
+      still()
+      if (!interactive || stderr.isTTY !== true || column > 0) return
+      const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
+      let turn = 0
+      timer = setInterval(
+        () => stderr.write(`\r${style('cyan', frames[turn++ % frames.length]!)} ${style('dim', label)}\u001b[K`),
+        80,
+      )
+      timer.unref()
+    },
+    still,
+    error(text) {
+      still()
+      stderr.write(`${text}\n`)
+    },
+  }
+}
+
+/** Columns, each as wide as its widest cell; the last one is left as it is. */
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = []
+  for (const row of rows)
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, bare(cell).length)
+  return rows.map((row) =>
+    row
+      .map((cell, index) => (index === row.length - 1 ? cell : cell + ' '.repeat(widths[index]! - bare(cell).length)))
+      .join('  '),
+  )
+}
+
+/** Without our own styling. */
+const bare = (text: string) => text.replace(new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g'), '')
+
+export function ago(at: number, now = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - at) / 1000))
+  if (seconds < 60) return `${seconds} s ago`
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`
+  if (seconds < 86_400) return `${Math.round(seconds / 3600)} h ago`
+  return `${Math.round(seconds / 86_400)} d ago`
+}

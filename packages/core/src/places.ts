@@ -1,0 +1,31 @@
+/** Where Anchorhold keeps things on this machine. */
+export type Places = { readonly state: string; readonly config: string }
+
+export type PlacesInput = {
+  readonly uid: number
+  readonly home: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** `--state DIR`: everything lies under one folder. */
+  readonly stateFlag: string | null
+}
+
+/** State and config, by the XDG rules for a user and by the file hierarchy standard for root. The key file lies in the
+ *  gate's part of the state folder, where the gate alone can read it. */
+export function places({ uid, home, env, stateFlag }: PlacesInput): Places {
+  const moved = stateFlag ?? nonEmpty(env.ANCHORHOLD_STATE)
+  if (moved !== null) return { state: moved, config: `${moved}/config` }
+  if (uid === 0) return { state: '/var/lib/anchorhold', config: '/etc/anchorhold' }
+  return {
+    state: `${nonEmpty(env.XDG_STATE_HOME) ?? `${home}/.local/state`}/anchorhold`,
+    config: `${nonEmpty(env.XDG_CONFIG_HOME) ?? `${home}/.config`}/anchorhold`,
+  }
+}
+
+const nonEmpty = (value: string | undefined): string | null => (value === undefined || value === '' ? null : value)
+
+/** Files by which programs of the same user find and enter the daemon. */
+export const endpointFile = (state: string): string => `${state}/daemon.json`
+export const tokenFile = (state: string): string => `${state}/cli.token`
+
+/** A unix socket's path holds 107 bytes on Linux and 103 on macOS; the longest path under the state folder needs 52. */
+export const statePathBytesMax = 103 - 52

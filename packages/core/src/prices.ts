@@ -1,0 +1,124 @@
+import type { Tokens } from '@anchorhold/protocol/events'
+import type { Nanos } from '@anchorhold/protocol/money'
+
+/** Nano-USD for one token of each kind. */
+export type Price = {
+  readonly input: Nanos
+  readonly output: Nanos
+  /** Written to the cache for five minutes: 1.25 times the input. */
+  readonly cacheWrite: Nanos
+  /** Written to the cache for an hour: twice the input. */
+  readonly cacheWrite1h: Nanos
+  readonly cacheRead: Nanos
+}
+
+/** What a call used. The two optional counts are what the four that are stored cannot tell apart. */
+export type Used = Tokens & {
+  /** How many of `cache_write` are kept for an hour. */
+  readonly cache_write_1h?: number
+  readonly web_searches?: number
+}
+
+const webSearchNanos = 10_000_000
+
+/** List prices of the installed CLI's own catalogue (2.1.325), by the beginning of the model's id. The first match holds. */
+const list: readonly (readonly [prefix: string, price: Price, long?: { readonly aboveTokens: number; readonly price: Price }])[] =
+  [
+    ['rehearsal-', perToken(2000, 10_000)],
+    ['claude-haiku-5', perToken(100, 500), { aboveTokens: 100_000, price: perToken(500, 2500) }],
+    ['claude-haiku-4', perToken(1000, 5000)],
+    ['claude-3-5-haiku', perToken(800, 4000)],
+    ['claude-3-haiku', perToken(800, 4000)],
+    ['claude-sonnet-5-5', perToken(2000, 10_000, 100)],
+    ['claude-sonnet-5', perToken(2000, 10_000)],
+    ['claude-sonnet-4', perToken(3000, 15_000)],
+    ['claude-3-7-sonnet', perToken(3000, 15_000)],
+    ['claude-3-5-sonnet', perToken(3000, 15_000)],
+    ['claude-opus-5-5', perToken(4000, 20_000, 200)],
+    ['claude-opus-5', perToken(5000, 25_000)],
+    ['claude-opus-4-5', perToken(5000, 25_000)],
+    ['claude-opus-4-6', perToken(5000, 25_000)],
+    ['claude-opus-4-7', perToken(5000, 25_000)],
+    ['claude-opus-4-8', perToken(5000, 25_000)],
+    ['claude-opus-4', perToken(15_000, 75_000)],
+    ['claude-3-opus', perToken(15_000, 75_000)],
+    ['claude-fable-5-2', perToken(8000, 40_000, 200)],
+    ['claude-fable-5-1', perToken(10_000, 50_000, 250)],
+    ['claude-fable-5', perToken(10_000, 50_000)],
+    ['claude-mythos-5-2', perToken(8000, 40_000, 200)],
+    ['claude-mythos-5-1', perToken(10_000, 50_000, 250)],
+    ['claude-mythos-5', perToken(10_000, 50_000)],
+  ]
+/** What a model costs that is not in the list: as much as the dearest that is. */
+const dearest = list.map(([, price]) => price).reduce((a, b) => (b.output > a.output ? b : a))
+
+/** The price of a model for a prompt of that many tokens, and whether the list knows it. */
+export function priceOf(model: string, promptTokens: number): { readonly price: Price; readonly known: boolean } {
+  const name = canonical(model)
+  const entry = list.find(([prefix]) => name.startsWith(prefix))
+  if (entry === undefined) return { price: dearest, known: false }
+  const [, price, long] = entry
+  return { price: long !== undefined && promptTokens > long.aboveTokens ? long.price : price, known: true }
+}
+
+/** What a call cost, in whole nano-USD; an unknown model is charged as the dearest known. */
+export function costOf(model: string, used: Used): Nanos {
+  const { price } = priceOf(model, used.input + used.cache_read + used.cache_write)
+  const write1h = Math.min(used.cache_write_1h ?? 0, used.cache_write)
+  return (
+    used.input * price.input +
+    used.output * price.output +
+    used.cache_read * price.cacheRead +
+    (used.cache_write - write1h) * price.cacheWrite +
+    write1h * price.cacheWrite1h +
+    (used.web_searches ?? 0) * webSearchNanos
+  )
+}
+
+export type Prompt = {
+  readonly model: string
+  /** Tokens that an earlier call measured for the beginning of this very prompt. */
+  readonly knownPrefixTokens: number
+  /** The rest in bytes, without images. */
+  readonly restBytes: number
+  /** Tokens of the images in the rest (see `imageTokens`). */
+  readonly imageTokens: number
+  /** The longest that the prompt asks for its parts to be cached. */
+  readonly caching: 'none' | '5m' | '1h'
+}
+
+/** What the API adds to a prompt by itself: the words that explain tools and roles to the model. */
+const addedTokens = 600
+/** A token is hardly ever shorter than two bytes of JSON. */
+const bytesPerToken = 2
+
+/** A bound on a call's price: what the prompt may cost, and what each token of the answer does. */
+export function worstCase(prompt: Prompt): {
+  readonly promptTokens: number
+  readonly promptNanos: Nanos
+  readonly perOutputToken: Nanos
+} {
+  const promptTokens = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
+  const { price } = priceOf(prompt.model, promptTokens)
+  const perInput = { none: price.input, '5m': price.cacheWrite, '1h': price.cacheWrite1h }[prompt.caching]
+  return { promptTokens, promptNanos: promptTokens * perInput, perOutputToken: price.output }
+}
+
+/** The most that one image can cost, whatever its size. */
+const imageTokensMax = 4784
+/** Width times height over 750, as documented; an image whose size is not known counts as the largest. */
+export function imageTokens(size: { readonly width: number; readonly height: number } | null): number {
+  if (size === null) return imageTokensMax
+  return Math.min(imageTokensMax, Math.ceil((size.width * size.height) / 750) + 1)
+}
+
+/** `anthropic/claude-sonnet-4.5`, `claude-opus-4-8[1m]` and `us.anthropic.claude-…` all name models of the list. */
+function canonical(model: string): string {
+  const name = model.toLowerCase().replaceAll('.', '-')
+  const start = name.search(/claude-|rehearsal-/)
+  return start <= 0 || '/-'.includes(name[start - 1]!) ? name.slice(Math.max(start, 0)) : name
+}
+
+function perToken(input: Nanos, output: Nanos, cacheRead: Nanos = Math.ceil(input / 10)): Price {
+  return { input, output, cacheWrite: Math.ceil((input * 5) / 4), cacheWrite1h: input * 2, cacheRead }
+}

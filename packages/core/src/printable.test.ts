@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { printable, printableLine } from './printable.ts'
+
+test.each([
+  ['keeps ordinary text, line feeds and tabs', 'grüße\n\tこんにちは 👍🏽', 'grüße\n\tこんにちは 👍🏽'],
+  ['shows an escape sequence', '\u001b[31mred\u001b[0m', '␛[31mred␛[0m'],
+  ['shows a carriage return that would overwrite a line', 'rm -rf /\rls', 'rm -rf /␍ls'],
+  ['shows a backspace', 'a\bb', 'a␈b'],
+  ['shows C1 controls', 'a\u009b31mb', 'a\\u{9b}31mb'],
+  ['shows a direction override', 'a\u202eb', 'a\\u{202e}b'],
+  ['shows zero-width characters', 'pay\u200bpal', 'pay\\u{200b}pal'],
+  ['shows tag characters', 'a\u{e0041}b', 'a\\u{e0041}b'],
+  ['shows a lone surrogate', 'a\ud800b', 'a\\u{d800}b'],
+  ['shows DEL', 'a\u007fb', 'a␡b'],
+])('printable() %s', (_, text, shown) => {
+  expect(printable(text)).toBe(shown)
+})
+
+test('printableLine() keeps a line one line', () => {
+  expect(printableLine('a\nb\tc')).toBe('a␊b c')
+})

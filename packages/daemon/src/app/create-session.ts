@@ -1,0 +1,133 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { CreateSession } from '@anchorhold/protocol/api'
+import { Failure } from '@anchorhold/protocol/failures'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import { nanosOfMicros } from '@anchorhold/protocol/money'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { createHash, randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { firstSessionUid, makeFolder } from '../folders.ts'
+import { prepareWorkspace } from '../workspace/workspace.ts'
+import { deliver } from './deliver.ts'
+import { type Parts, record, require, shown } from './parts.ts'
+import { enqueue } from './prompt.ts'
+import { providerFor } from './providers.ts'
+
+/** Makes a session and returns at once; cell and agent start behind it. */
+export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
+  require(actor, 'work')
+  const { prompt, idempotency_key: key, ...options } = input
+  const digest = createHash('sha256').update(JSON.stringify(input)).digest('hex')
+  const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
+  if (known !== null) return known
+
+  const id = newSessionId(parts.random)
+  const rung = options.rung ?? parts.config.rung
+  await requireRung(parts, rung)
+  const provider = providerFor(parts, options.provider ?? null)
+  const fresh = freshUser(parts)
+  const own = parts.folders.workspace(id)
+  makeFolder(parts.folders.session(id), 0o700, fresh)
+  try {
+    const workspace = await prepareWorkspace({
+      asked: options.workspace ?? null,
+      access: options.workspace_access ?? null,
+      own,
+      fresh,
+      home: parts.config.home,
+      reserved: [parts.config.state, parts.config.config],
+    })
+    makeFolder(parts.folders.session(id), 0o700, workspace.runAs)
+    makeFolder(parts.folders.home(id), 0o700, workspace.runAs)
+    parts.store.atomically(() => {
+      // Two calls with one key may have come this far: the first one in makes the session.
+      if (key !== undefined) {
+        if (parts.store.tokens.sessionByKey(actor.name, key) !== null) throw new Lost()
+        parts.store.tokens.keepSessionKey(actor.name, key, id, digest)
+      }
+      parts.store.sessions.insert({
+        id,
+        options,
+        runAs: workspace.runAs,
+        conversation: randomUUID(),
+        conversing: false,
+        grants: workspace.grants,
+      })
+      record(parts, id, {
+        type: 'session.created',
+        body: {
+          name: options.name ?? nameFrom(prompt?.text) ?? 'New session',
+          rung,
+          provider: provider.name,
+          model: options.model ?? provider.model,
+          simulated: provider.kind === 'rehearsal',
+          workspace: workspace.path,
+          budget_nanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
+          forked_from: null,
+          actor: actor.name,
+        },
+      })
+      if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
+    })
+  } catch (error) {
+    await rm(parts.folders.session(id), { recursive: true, force: true })
+    if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
+    throw error
+  }
+  warmUp(parts, id)
+  return shown(parts.store.sessions.get(id)!)
+}
+
+class Lost extends Error {}
+
+/** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
+export function warmUp(parts: Parts, id: SessionId): void {
+  void deliver(parts, id).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error)
+    const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
+    parts.log(`session ${id}: ${why}`)
+    const state = parts.store.sessions.get(id)?.state
+    if (state === undefined || state === 'stopped' || state === 'archived') return
+    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
+  })
+}
+
+/** What cannot be isolated does not run: the machine is asked before anything is made. */
+export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
+  const find = async (fresh: boolean) => (await parts.doctor({ fresh })).rungs.find((one) => one.rung === rung)
+  let found = await find(false)
+  if (found?.available === false) found = await find(true)
+  if (found?.available === true) return
+  const lacks = found?.missing ?? []
+  throw new Failure(
+    'cell_unavailable',
+    `Cannot start a cell of rung "${rung}": ${lacks.map(({ what }) => what).join('; ') || 'it is not known here'}`,
+    {
+      hint: lacks.map(({ remedy }) => remedy).join('; ') || 'anchorhold doctor shows what this machine can do',
+    },
+  )
+}
+
+function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
+  const known = parts.store.tokens.sessionByKey(actor.name, key)
+  if (known === null) return null
+  if (known.digest !== digest) throw new Failure('conflict', `The idempotency key "${key}" was used for another session`)
+  return shown(parts.store.sessions.get(known.session)!)
+}
+
+/** As root, every session has a user of its own. */
+export function freshUser(parts: Parts): { readonly uid: number; readonly gid: number } | null {
+  if (!parts.config.root) return null
+  const last = parts.store.sessions.lastUid()
+  const uid = Math.max(firstSessionUid, (last === null ? 0 : last) + 1)
+  return { uid, gid: uid }
+}
+
+export function nameFrom(text: string | undefined): string | null {
+  const line = text
+    ?.split('\n')
+    .find((one) => one.trim() !== '')
+    ?.trim()
+  if (line === undefined) return null
+  return line.length > 60 ? `${line.slice(0, 59)}…` : line
+}

@@ -1,0 +1,59 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { ForkSession } from '@anchorhold/protocol/api'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { cp, rm } from 'node:fs/promises'
+import { makeFolder } from '../folders.ts'
+import { copyTree, giveTree } from '../workspace/trees.ts'
+import { freshUser } from './create-session.ts'
+import { type Parts, record, require, sessionFor, shown } from './parts.ts'
+
+/** A new session that goes on from where this one stands, with copies of its workspace and of the agent's memory. */
+export async function forkSession(parts: Parts, actor: Actor, from: SessionId, input: ForkSession): Promise<Session> {
+  require(actor, 'work')
+  const origin = sessionFor(parts, from, 'fork')
+  const id = newSessionId(parts.random)
+  const fresh = freshUser(parts)
+  makeFolder(parts.folders.session(id), 0o700, fresh)
+  try {
+    const workspace = parts.folders.workspace(id)
+    makeFolder(workspace, 0o755, fresh)
+    await copyTree(origin.workspace, workspace, fresh)
+    const home = parts.folders.home(id)
+    // Links are copied as links: what the agent put there must not lead the copy elsewhere.
+    await cp(parts.folders.home(from), home, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true })
+    makeFolder(home, 0o700, fresh)
+    if (fresh !== null) await giveTree(home, fresh)
+    parts.store.atomically(() => {
+      const { workspace: _w, workspace_access: _a, ...options } = origin.options
+      // The copied memory holds the conversation under the same id; the two homes never meet.
+      parts.store.sessions.insert({
+        id,
+        options,
+        runAs: fresh,
+        conversation: origin.conversation,
+        conversing: origin.conversing,
+        grants: [],
+      })
+      record(parts, id, {
+        type: 'session.created',
+        body: {
+          name: input.name ?? `${origin.name} (fork)`,
+          rung: origin.rung,
+          provider: origin.provider,
+          model: origin.model,
+          simulated: origin.simulated,
+          workspace,
+          budget_nanos: origin.budgetNanos,
+          forked_from: from,
+          actor: actor.name,
+        },
+      })
+      record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
+    })
+  } catch (error) {
+    await rm(parts.folders.session(id), { recursive: true, force: true })
+    throw error
+  }
+  return shown(parts.store.sessions.get(id)!)
+}

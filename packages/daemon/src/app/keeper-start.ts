@@ -1,0 +1,69 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperStart } from '@anchorhold/protocol/link'
+import { gateUser, makeFolder } from '../folders.ts'
+import type { Runtime } from '../processes/runtime.ts'
+import type { SessionRow } from '../store/store.ts'
+import { type Parts, sessionFor } from './parts.ts'
+import { forGate, providerFor } from './providers.ts'
+
+/** Opens the session's windows, and says what its keeper is to be started with. */
+export async function keeperStart(
+  parts: Parts,
+  runtime: Runtime,
+  gitIdentity: KeeperStart['git_identity'],
+  id: SessionId,
+): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
+  const session = sessionFor(parts, id, null)
+  const { folders, config } = parts
+  // The gate makes sockets in it and the cell sees it: nobody else may pass.
+  const windows = folders.windows(id)
+  makeFolder(
+    windows,
+    session.runAs === null ? 0o700 : 0o770,
+    session.runAs === null ? null : { uid: session.runAs.uid, gid: gateUser.gid },
+  )
+  await openWindows(parts, session)
+  const { options } = session
+  return {
+    runAs: session.runAs,
+    start: {
+      session: id,
+      folder: folders.session(id),
+      workspace: session.workspace,
+      windows,
+      rung: session.rung,
+      provider: session.provider,
+      model: session.model,
+      files: { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder },
+      agent_version: runtime.agentVersion,
+      conversation: session.conversation,
+      resume: session.conversing,
+      tools: options.tools ?? null,
+      system_prompt: options.system_prompt ?? null,
+      timeout_ms: options.timeout_ms ?? null,
+      idle_ms: config.idleMs,
+      plan: options.plan ?? false,
+      workspace_settings: options.workspace_settings ?? 'ignore',
+      toolchains: options.toolchains ?? [],
+      owner_home: config.home,
+      git_identity: gitIdentity,
+      model_route: config.modelRoute,
+      limits: config.limits,
+      cgroups: [],
+    },
+  }
+}
+
+/** Tells the gate what the session's windows may do. */
+export async function openWindows(parts: Parts, session: SessionRow): Promise<void> {
+  await parts.gate.do({
+    do: 'open',
+    session: session.id,
+    folder: parts.folders.windows(session.id),
+    provider: forGate(providerFor(parts, session.provider)),
+    budget_nanos: session.budgetNanos,
+    spent_nanos: session.costNanos,
+    rules: { allow: [...parts.config.modelAllow] },
+  })
+  if (session.state === 'paused') await parts.gate.do({ do: 'pause', session: session.id })
+}

@@ -1,0 +1,125 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { nanosOfMicros } from '@anchorhold/protocol/money'
+import type { ChangeSession } from '@anchorhold/protocol/api'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { rm } from 'node:fs/promises'
+import { revokeGrants } from '../workspace/workspace.ts'
+import { warmUp } from './create-session.ts'
+import { type Parts, record, require, sessionFor, shown } from './parts.ts'
+
+const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
+
+export async function interrupt(
+  parts: Parts,
+  actor: Actor,
+  id: SessionId,
+  { dropQueued }: { readonly dropQueued: boolean },
+): Promise<Session> {
+  require(actor, 'work')
+  sessionFor(parts, id, 'interrupt')
+  if (dropQueued) {
+    for (const prompt of parts.store.prompts.queued(id)) {
+      record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why: `Dropped by ${actor.name}` } })
+    }
+  }
+  if (parts.keepers.has(id)) await parts.keepers.do(id, { do: 'interrupt' })
+  await parts.sources.settled()
+  return current(parts, id)
+}
+
+export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+  require(actor, 'work')
+  const { state } = sessionFor(parts, id, 'pause')
+  if (parts.keepers.has(id)) {
+    await parts.gate.do({ do: 'pause', session: id })
+    await parts.keepers.do(id, { do: 'pause' })
+  }
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}` } })
+  return current(parts, id)
+}
+
+export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+  require(actor, 'work')
+  const { state, standing } = sessionFor(parts, id, 'resume')
+  const to = standing.requests > 0 ? 'waiting' : standing.turn ? 'working' : 'ready'
+  record(parts, id, { type: 'session.state', body: { from: state, to, why: null } })
+  if (parts.keepers.has(id)) {
+    await parts.keepers.do(id, { do: 'resume' })
+    await parts.gate.do({ do: 'resume', session: id })
+  }
+  if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  return current(parts, id)
+}
+
+/** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */
+export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+  require(actor, 'work')
+  const { state } = sessionFor(parts, id, 'stop')
+  const why = `Stopped by ${actor.name}`
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why } })
+  await endKeeper(parts, id, why)
+  return current(parts, id)
+}
+
+async function endKeeper(parts: Parts, id: SessionId, why: string): Promise<void> {
+  if (!parts.keepers.has(id)) return
+  const gone = parts.keepers.gone(id)
+  // It answers by leaving, so the answer itself may not come.
+  await parts.keepers.do(id, { do: 'leave', why }).catch(() => {})
+  await gone
+}
+
+export function start(parts: Parts, actor: Actor, id: SessionId): Session {
+  require(actor, 'work')
+  const { state } = sessionFor(parts, id, 'start')
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null } })
+  if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  return current(parts, id)
+}
+
+/** Ends the session for good: no cell, no access to host folders, no more prompts. The log and the workspace stay. */
+export async function archive(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+  require(actor, 'work')
+  const session = sessionFor(parts, id, 'archive')
+  const why = `Archived by ${actor.name}`
+  record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why } })
+  for (const prompt of parts.store.prompts.queued(id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why } })
+  await endKeeper(parts, id, why)
+  if (session.grants.length > 0 && session.runAs !== null) {
+    await revokeGrants(session.grants, session.runAs)
+    parts.store.sessions.setGrants(id, [])
+  }
+  return current(parts, id)
+}
+
+/** Removes an archived session for good. A host folder that it worked in is left alone. */
+export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
+  require(actor, 'administer')
+  sessionFor(parts, id, 'purge')
+  if (confirm !== id)
+    throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
+  await rm(parts.folders.session(id), { recursive: true, force: true })
+  await rm(parts.folders.windows(id), { recursive: true, force: true })
+  parts.store.sessions.purge(id)
+}
+
+export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
+  require(actor, 'work')
+  sessionFor(parts, id, 'change')
+  const budget =
+    input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
+  if (input.model !== undefined && parts.keepers.has(id)) await parts.keepers.do(id, { do: 'model', model: input.model })
+  record(parts, id, {
+    type: 'session.changed',
+    body: {
+      ...(input.name === undefined ? {} : { name: input.name }),
+      ...(input.model === undefined ? {} : { model: input.model }),
+      ...(budget === undefined ? {} : { budget_nanos: budget }),
+      actor: actor.name,
+    },
+  })
+  if (budget !== undefined && parts.keepers.has(id)) await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget })
+  return current(parts, id)
+}

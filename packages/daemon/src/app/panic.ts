@@ -1,0 +1,15 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { type Parts, record, require } from './parts.ts'
+
+/** Stops every agent, revokes every lease and closes every window, at once. Every session must be started again by hand. */
+export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sessions: number }> {
+  require(actor, 'work')
+  const why = `Panic by ${actor.name}`
+  const tended = parts.store.sessions.tended()
+  // The log first: whatever dies from here on is not started again.
+  for (const { id, state } of tended) record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why } })
+  // No process is asked to agree: keepers are killed, and each takes its cell along.
+  for (const { id } of tended) parts.keepers.kill(id)
+  await Promise.all([parts.gate.do({ do: 'panic' }).catch(() => {}), ...tended.map(({ id }) => parts.keepers.gone(id))])
+  return { sessions: tended.length }
+}

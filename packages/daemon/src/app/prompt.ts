@@ -1,0 +1,29 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { newPromptId, type SessionId } from '@anchorhold/protocol/ids'
+import type { NewPrompt, PromptReceipt, TurnCause } from '@anchorhold/protocol/sessions'
+import { nameFrom, warmUp } from './create-session.ts'
+import { type Parts, record, require, sessionFor } from './parts.ts'
+
+/** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
+export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt): PromptReceipt {
+  require(actor, 'work')
+  const receipt = parts.store.atomically(() => {
+    const known = input.idempotency_key === undefined ? null : parts.store.prompts.byKey(id, input.idempotency_key)
+    if (known !== null) return { id: known.id, session: id, queued_at: known.queuedAt }
+    const session = sessionFor(parts, id, 'prompt')
+    const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
+    if (name !== null) record(parts, id, { type: 'session.changed', body: { name, actor: actor.name } })
+    return enqueue(parts, actor, id, input, 'prompt')
+  })
+  warmUp(parts, id)
+  return receipt
+}
+
+export function enqueue(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt, cause: TurnCause): PromptReceipt {
+  const prompt = newPromptId(parts.random)
+  const queuedAt = parts.now()
+  const { text, images = [], mode = 'steer' } = input
+  parts.store.prompts.insert({ id: prompt, session: id, text, images, mode, cause, queuedAt }, input.idempotency_key ?? null)
+  record(parts, id, { type: 'prompt.queued', body: { id: prompt, text, images: images.length, mode, actor: actor.name } })
+  return { id: prompt, session: id, queued_at: queuedAt }
+}

@@ -1,0 +1,78 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { SearchHit, Usage } from '@anchorhold/protocol/api'
+import type { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Session, SessionState } from '@anchorhold/protocol/sessions'
+import type { Seen } from '../hub.ts'
+import { type Parts, require, sessionFor, shown } from './parts.ts'
+
+export function getSession(parts: Parts, actor: Actor, id: SessionId): Session {
+  require(actor, 'read')
+  return shown(sessionFor(parts, id, null))
+}
+
+export type SessionFilter = {
+  readonly archived: boolean
+  readonly state: SessionState | null
+  readonly before: number | null
+  readonly limit: number
+}
+
+export function listSessions(
+  parts: Parts,
+  actor: Actor,
+  filter: SessionFilter,
+): { readonly sessions: Session[]; readonly more: boolean } {
+  require(actor, 'read')
+  const rows = parts.store.sessions.list({ ...filter, limit: filter.limit + 1 })
+  return { sessions: rows.slice(0, filter.limit).map(shown), more: rows.length > filter.limit }
+}
+
+export type EventRange = { readonly after: number | null; readonly before: number | null; readonly limit: number }
+type EventPage = { readonly events: Event[]; readonly more: boolean }
+
+export function sessionEvents(parts: Parts, actor: Actor, id: SessionId, { after, before, limit }: EventRange): EventPage {
+  require(actor, 'read')
+  sessionFor(parts, id, null)
+  const log = parts.store.events
+  return before === null
+    ? forwards(log.after(id, after ?? 0, limit + 1), limit)
+    : backwards(log.before(id, before, limit + 1), limit)
+}
+
+export function allEvents(parts: Parts, actor: Actor, { after, before, limit }: EventRange): EventPage {
+  require(actor, 'read')
+  const log = parts.store.events
+  return before === null
+    ? forwards(log.afterPos(after ?? 0, limit + 1), limit)
+    : backwards(log.beforePos(before, limit + 1), limit)
+}
+
+const forwards = (events: readonly Event[], limit: number) => ({ events: events.slice(0, limit), more: events.length > limit })
+const backwards = (events: readonly Event[], limit: number) => ({ events: events.slice(-limit), more: events.length > limit })
+
+export function watchSession(parts: Parts, actor: Actor, id: SessionId, after: number, signal: AbortSignal): AsyncIterable<Seen> {
+  require(actor, 'read')
+  sessionFor(parts, id, null)
+  return parts.hub.watch({ session: id, after, read: (seq, limit) => parts.store.events.after(id, seq, limit), signal })
+}
+
+export function watchAll(parts: Parts, actor: Actor, after: number, signal: AbortSignal): AsyncIterable<Seen> {
+  require(actor, 'read')
+  return parts.hub.watch({ session: null, after, read: parts.store.events.afterPos, signal })
+}
+
+export function search(
+  parts: Parts,
+  actor: Actor,
+  query: { readonly q: string; readonly session: SessionId | null; readonly limit: number },
+): readonly SearchHit[] {
+  require(actor, 'read')
+  return parts.store.search(query)
+}
+
+export function usage(parts: Parts, actor: Actor, session: SessionId | null): Usage {
+  require(actor, 'read')
+  if (session !== null) sessionFor(parts, session, null)
+  return parts.store.usage(session)
+}

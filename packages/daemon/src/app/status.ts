@@ -1,0 +1,44 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { Status } from '@anchorhold/protocol/api'
+import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import { sessionStates } from '@anchorhold/protocol/sessions'
+import { type Parts, require } from './parts.ts'
+import { providerFor } from './providers.ts'
+
+export async function status(
+  parts: Parts,
+  actor: Actor,
+  about: { readonly version: string; readonly url: string; readonly startedAt: number },
+): Promise<Status> {
+  require(actor, 'read')
+  const { rungs } = await parts.doctor({ fresh: false })
+  const rung = rungs.find((one) => one.rung === parts.config.rung)
+  const provider = providerFor(parts, null)
+  const counts = parts.store.sessions.counts()
+  return {
+    version: about.version,
+    pid: process.pid,
+    url: about.url,
+    started_at: about.startedAt,
+    state_folder: parts.config.state,
+    rung: parts.config.rung,
+    rung_available: rung?.available ?? false,
+    rung_missing: rung?.missing ?? [],
+    provider: provider.name,
+    simulated: provider.kind === 'rehearsal',
+    gate: parts.gate.up ? 'up' : 'down',
+    sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
+    keepers: parts.keepers.count,
+  }
+}
+
+export function health(parts: Parts, actor: Actor): { readonly ok: boolean; readonly gate: boolean; readonly store: boolean } {
+  require(actor, 'read')
+  parts.store.sessions.counts()
+  return { ok: parts.gate.up, gate: parts.gate.up, store: true }
+}
+
+export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
+  require(actor, 'read')
+  return parts.doctor({ fresh: true })
+}

@@ -1,0 +1,121 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { Rung } from '@anchorhold/protocol/rungs'
+import { places, statePathBytesMax } from '@anchorhold/core/places'
+import { existsSync, readFileSync } from 'node:fs'
+import { availableParallelism, homedir, totalmem } from 'node:os'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { parse } from 'yaml'
+import { z } from 'zod'
+
+const gib = 1024 ** 3
+
+/** `config.yaml`: every key has a default. */
+export const ConfigFile = z.strictObject({
+  port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
+  public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
+  rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
+  idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
+  model_route: z
+    .enum(['socket', 'forwarder'])
+    .default('socket')
+    .describe("How an agent reaches its model window: by socket, or through a forwarder on the cell's loopback"),
+  model_allow: z
+    .array(z.string())
+    .default([])
+    .describe(
+      'What the model window lets through beyond what agents need, by name: field:mcp_servers, tool:web_search_20250305, source:url',
+    ),
+  limits: z
+    .strictObject({
+      memory_gib: z.number().positive().default(4),
+      processes: z.int().min(16).default(512),
+      cpus: z.number().positive().default(2),
+      disk_gib: z.number().positive().default(20),
+      file_gib: z.number().positive().default(4),
+      open_files: z.int().min(256).default(4096),
+      tmp_gib: z.number().positive().default(1),
+    })
+    .prefault({})
+    .describe('What one cell may use'),
+})
+
+export type Config = {
+  readonly state: string
+  readonly config: string
+  readonly home: string
+  readonly root: boolean
+  readonly port: number
+  readonly publicUrl: string | null
+  readonly rung: Rung
+  readonly idleMs: number
+  readonly modelRoute: 'socket' | 'forwarder'
+  readonly modelAllow: readonly string[]
+  readonly limits: {
+    readonly memory_bytes: number
+    readonly processes: number
+    readonly cpus: number
+    readonly disk_bytes: number
+    readonly file_bytes: number
+    readonly open_files: number
+    readonly tmp_bytes: number
+  }
+  /** Only what providers name of it is ever handed on, and only to the gate. */
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** File, then environment, then flags; parsed once. This is the one file of the daemon that reads the environment. */
+export function readConfig(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Config {
+  const { values } = parseArgs({ args: [...argv], options: { state: { type: 'string' }, port: { type: 'string' } } })
+  const uid = process.getuid?.() ?? -1
+  const home = homedir()
+  const where = places({ uid, home, env, stateFlag: values.state ?? null })
+  const state = resolve(where.state)
+  if (Buffer.byteLength(state) > statePathBytesMax) {
+    throw new Failure(
+      'bad_request',
+      `Cannot use the state folder "${state}": its path is longer than ${statePathBytesMax} bytes`,
+      {
+        hint: 'Unix sockets below it would have no room: choose a shorter one with --state',
+      },
+    )
+  }
+  const file = readFile(`${resolve(where.config)}/config.yaml`)
+  const port = values.port ?? env.ANCHORHOLD_PORT
+  const bytes = (size: number) => Math.round(size * gib)
+  return Object.freeze({
+    state,
+    config: resolve(where.config),
+    home,
+    root: uid === 0,
+    port: port === undefined ? file.port : z.coerce.number().int().min(0).max(65_535).parse(port),
+    publicUrl: file.public_url ?? null,
+    rung: file.rung,
+    idleMs: file.idle_seconds * 1000,
+    modelRoute: file.model_route,
+    modelAllow: file.model_allow,
+    limits: {
+      memory_bytes: Math.min(bytes(file.limits.memory_gib), totalmem()),
+      processes: file.limits.processes,
+      cpus: Math.min(file.limits.cpus, availableParallelism()),
+      disk_bytes: bytes(file.limits.disk_gib),
+      file_bytes: bytes(file.limits.file_gib),
+      open_files: file.limits.open_files,
+      tmp_bytes: bytes(file.limits.tmp_gib),
+    },
+    env,
+  })
+}
+
+function readFile(path: string): z.output<typeof ConfigFile> {
+  const source = existsSync(path) ? readFileSync(path, 'utf8') : ''
+  let raw: unknown
+  try {
+    raw = source.trim() === '' ? {} : parse(source)
+  } catch (error) {
+    throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
+  }
+  const parsed = ConfigFile.safeParse(raw)
+  if (!parsed.success) throw new Failure('bad_request', `Cannot use "${path}": ${z.prettifyError(parsed.error)}`)
+  return parsed.data
+}

@@ -1,0 +1,155 @@
+import type { TokenId } from '@anchorhold/protocol/ids'
+import * as access from '../../app/access.ts'
+import { createSession } from '../../app/create-session.ts'
+import { forkSession } from '../../app/fork-session.ts'
+import * as lifecycle from '../../app/lifecycle.ts'
+import { panic } from '../../app/panic.ts'
+import type { Parts } from '../../app/parts.ts'
+import { prompt } from '../../app/prompt.ts'
+import * as providers from '../../app/providers.ts'
+import * as read from '../../app/read.ts'
+import * as requests from '../../app/requests.ts'
+import { doctor, health, status } from '../../app/status.ts'
+import type { Calls } from './http.ts'
+import { loginCookie } from './http.ts'
+import { eventStream } from './sse.ts'
+
+const done = { ok: true } as const
+const perPage = 100
+
+export type CallsOptions = {
+  readonly parts: Parts
+  readonly about: { readonly version: string; readonly startedAt: number; url(): string }
+  readonly shutdown: (options: { readonly all: boolean }) => Promise<{ readonly left_running: number }>
+}
+
+/** Each call of the contract, as one verb. */
+export function calls({ parts, about, shutdown }: CallsOptions): Calls {
+  const streams = openStreams()
+  const range = ({
+    after,
+    before,
+    limit,
+  }: {
+    after?: number | undefined
+    before?: number | undefined
+    limit?: number | undefined
+  }) => ({
+    after: after ?? null,
+    before: before ?? null,
+    limit: limit ?? perPage,
+  })
+  const wantsStream = (request: Request) => /\btext\/event-stream\b/.test(request.headers.get('accept') ?? '')
+  /** A browser that reconnects says which event it saw last. */
+  const startOf = (request: Request, after: number | undefined) => {
+    const seen = request.headers.get('last-event-id')
+    return seen !== null && /^\d{1,15}$/.test(seen) ? Number(seen) : (after ?? 0)
+  }
+  const secure = () => about.url().startsWith('https:')
+
+  return {
+    createSession: ({ actor, body }) => createSession(parts, actor, body),
+    listSessions: ({ actor, query }) =>
+      read.listSessions(parts, actor, {
+        archived: query.archived === 'true',
+        state: query.state ?? null,
+        before: query.before ?? null,
+        limit: query.limit ?? perPage,
+      }),
+    getSession: ({ actor, params }) => read.getSession(parts, actor, params.id),
+    changeSession: ({ actor, params, body }) => lifecycle.change(parts, actor, params.id, body),
+    deleteSession: ({ actor, params }) => lifecycle.archive(parts, actor, params.id),
+    async purgeSession({ actor, params, body }) {
+      await lifecycle.purge(parts, actor, params.id, body.confirm)
+      return done
+    },
+    prompt: ({ actor, params, body }) => prompt(parts, actor, params.id, body),
+    interrupt: ({ actor, params, body }) =>
+      lifecycle.interrupt(parts, actor, params.id, { dropQueued: body?.drop_queued ?? false }),
+    pause: ({ actor, params }) => lifecycle.pause(parts, actor, params.id),
+    resume: ({ actor, params }) => lifecycle.resume(parts, actor, params.id),
+    stop: ({ actor, params }) => lifecycle.stop(parts, actor, params.id),
+    start: ({ actor, params }) => lifecycle.start(parts, actor, params.id),
+    archive: ({ actor, params }) => lifecycle.archive(parts, actor, params.id),
+    fork: ({ actor, params, body }) => forkSession(parts, actor, params.id, body ?? {}),
+    sessionEvents({ actor, token, params, query, request }) {
+      if (!wantsStream(request)) return read.sessionEvents(parts, actor, params.id, range(query))
+      const end = streams.open(token, request.signal)
+      return eventStream(
+        read.watchSession(parts, actor, params.id, startOf(request, query.after), end.signal),
+        ({ seq }) => seq,
+        end,
+      )
+    },
+    events({ actor, token, query, request }) {
+      if (!wantsStream(request)) return read.allEvents(parts, actor, range(query))
+      const end = streams.open(token, request.signal)
+      return eventStream(read.watchAll(parts, actor, startOf(request, query.after), end.signal), ({ pos }) => pos, end)
+    },
+    listRequests: ({ actor, query }) => ({
+      requests: [...requests.listRequests(parts, actor, { openOnly: query.all !== 'true', session: query.session ?? null })],
+    }),
+    getRequest: ({ actor, params }) => requests.getRequest(parts, actor, params.id),
+    answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
+    search: ({ actor, query }) => ({
+      hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
+    }),
+    usage: ({ actor, query }) => read.usage(parts, actor, query.session ?? null),
+    listProviders: ({ actor }) => ({ providers: [...providers.listProviders(parts, actor)] }),
+    putProvider: ({ actor, params, body }) => providers.putProvider(parts, actor, params.name, body),
+    useProvider: ({ actor, params }) => providers.useProvider(parts, actor, params.name),
+    testProvider: ({ actor, params }) => providers.testProvider(parts, actor, params.name),
+    deleteProvider({ actor, params }) {
+      providers.deleteProvider(parts, actor, params.name)
+      return done
+    },
+    listTokens: ({ actor }) => ({ tokens: [...access.listTokens(parts, actor)] }),
+    createToken: ({ actor, body }) => access.createToken(parts, actor, body.name, body.days ?? null),
+    revokeToken({ actor, params }) {
+      access.revokeToken(parts, actor, params.id)
+      streams.end(params.id)
+      return done
+    },
+    createLoginLink: ({ actor }) => access.createLoginLink(parts, actor, about.url()),
+    login({ body, request }) {
+      const { secret } = access.logIn(parts, body.secret, request.headers.get('user-agent') ?? '')
+      const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })
+      return Response.json(done, { headers: { 'set-cookie': cookie } })
+    },
+    logout({ actor, token }) {
+      if (token !== null) {
+        access.revokeToken(parts, actor, token)
+        streams.end(token)
+      }
+      return Response.json(done, { headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })
+    },
+    status: ({ actor }) => status(parts, actor, { ...about, url: about.url() }),
+    health: ({ actor }) => health(parts, actor),
+    doctor: ({ actor }) => doctor(parts, actor),
+    panic: ({ actor }) => panic(parts, actor),
+    shutdown: ({ body }) => shutdown({ all: body?.all ?? false }),
+  }
+}
+
+/** Which streams were opened with which token, so that revoking it ends them too. */
+function openStreams() {
+  const open = new Map<TokenId, Set<AbortController>>()
+  return {
+    open(token: TokenId | null, client: AbortSignal): AbortController {
+      const end = new AbortController()
+      client.addEventListener('abort', () => end.abort(), { once: true })
+      if (token !== null) {
+        const set = open.get(token) ?? new Set()
+        open.set(token, set.add(end))
+        end.signal.addEventListener('abort', () => {
+          set.delete(end)
+          if (set.size === 0) open.delete(token)
+        })
+      }
+      return end
+    },
+    end(token: TokenId): void {
+      for (const end of [...(open.get(token) ?? [])]) end.abort()
+    },
+  }
+}

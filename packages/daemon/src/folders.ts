@@ -1,0 +1,51 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+
+/** The users that the parts run as when the daemon is root: one for the gate, one for each session. The range lies above
+ *  what systems give to people, services and containers, and below what 32-bit signed numbers hold. */
+export const gateUser = { uid: 1_900_000_000, gid: 1_900_000_000 } as const
+export const firstSessionUid = 1_900_000_001
+
+/** The state folder, drawn once. */
+export function folders(state: string) {
+  const session = (id: SessionId) => `${state}/sessions/${id}`
+  return {
+    state,
+    database: `${state}/anchorhold.db`,
+    lock: `${state}/daemon.lock`,
+    log: `${state}/daemon.log`,
+    runtime: `${state}/runtime`,
+    /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
+    gate: `${state}/gate`,
+    gateSocket: `${state}/gate/link.sock`,
+    session,
+    home: (id: SessionId) => `${session(id)}/home`,
+    workspace: (id: SessionId) => `${session(id)}/workspace`,
+    outbox: (id: SessionId) => `${session(id)}/outbox`,
+    keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
+    keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
+    keeperLog: (id: SessionId) => `${session(id)}/keeper.log`,
+    windows: (id: SessionId) => `${state}/windows/${id}`,
+  }
+}
+export type Folders = ReturnType<typeof folders>
+
+/** Makes the shared part of the state folder. As root, other users pass through it to what is theirs, and list nothing. */
+export function makeFolders(all: Folders, root: boolean): void {
+  const through = root ? 0o711 : 0o700
+  makeFolder(all.state, through)
+  for (const name of ['sessions', 'windows']) makeFolder(`${all.state}/${name}`, through)
+  makeFolder(all.runtime, root ? 0o755 : 0o700)
+  makeFolder(all.gate, 0o700, root ? gateUser : null)
+}
+
+/** A folder with exactly this mode and owner, whatever the umask. */
+export function makeFolder(
+  path: string,
+  mode: number,
+  owner: { readonly uid: number; readonly gid: number } | null = null,
+): void {
+  mkdirSync(path, { recursive: true, mode })
+  chmodSync(path, mode)
+  if (owner !== null) chownSync(path, owner.uid, owner.gid)
+}

@@ -1,0 +1,104 @@
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+
+/** What a watcher sees: stored events in order, and between them what is being said right now. */
+export type Seen = { readonly event: Event } | { readonly session: SessionId; readonly live: LiveFrame }
+
+/** Tells watchers that there is something new. Stored events are not queued here: a watcher reads them from the log when
+ *  it is ready for them, so that a slow one costs nothing. */
+export interface Hub {
+  stored(events: readonly Event[]): void
+  live(session: SessionId, frame: LiveFrame): void
+  watch(options: WatchOptions): AsyncIterable<Seen>
+}
+
+export type WatchOptions = {
+  /** Null for all sessions. */
+  readonly session: SessionId | null
+  /** `seq` of the session, or `pos` over all. */
+  readonly after: number
+  readonly read: (after: number, limit: number) => readonly Event[]
+  readonly signal: AbortSignal
+}
+
+const pageSize = 500
+const liveFramesMax = 2000
+
+/** A frame, and the last stored event before it. */
+type Frame = { readonly session: SessionId; readonly live: LiveFrame; readonly pos: number }
+type Watcher = { readonly session: SessionId | null; readonly frames: Frame[]; wake: () => void }
+type Said = { readonly type: 'text.delta' | 'thinking.delta'; text: string; readonly parent: string | null }
+
+export function hub(): Hub {
+  const watchers = new Set<Watcher>()
+  /** What each session's open blocks hold so far, for those who begin to watch in the middle of one. */
+  const open = new Map<SessionId, Map<string, Said>>()
+  let lastPos = 0
+
+  const wake = (session: SessionId) => {
+    for (const watcher of watchers) if (watcher.session === null || watcher.session === session) watcher.wake()
+  }
+
+  return {
+    stored(events) {
+      for (const event of events) {
+        lastPos = event.pos
+        if (event.type === 'text' || event.type === 'thinking') open.get(event.session)?.delete(event.body.block)
+        else if (event.type === 'turn.ended' || event.type === 'keeper.lost' || event.type === 'keeper.left')
+          open.delete(event.session)
+      }
+      for (const session of new Set(events.map((event) => event.session))) wake(session)
+    },
+    live(session, frame) {
+      if (frame.type !== 'tool.progress') {
+        const blocks = open.get(session) ?? new Map<string, Said>()
+        open.set(session, blocks)
+        const said = blocks.get(frame.block)
+        if (said === undefined) blocks.set(frame.block, { type: frame.type, text: frame.text, parent: frame.parent ?? null })
+        else said.text = said.text.slice(0, frame.offset) + frame.text
+      }
+      for (const watcher of watchers) {
+        if (watcher.session !== null && watcher.session !== session) continue
+        // Who lags so far gets the finished block instead.
+        if (watcher.frames.length >= liveFramesMax) watcher.frames.length = 0
+        watcher.frames.push({ session, live: frame, pos: lastPos })
+        watcher.wake()
+      }
+    },
+    async *watch({ session, after, read, signal }) {
+      let cursor = after
+      let waiting = Promise.withResolvers<void>()
+      const watcher: Watcher = { session, frames: [], wake: () => waiting.resolve() }
+      const stop = () => waiting.resolve()
+      signal.addEventListener('abort', stop, { once: true })
+      watchers.add(watcher)
+      for (const [owner, blocks] of open) {
+        if (session !== null && owner !== session) continue
+        for (const [block, said] of blocks) {
+          const live = { type: said.type, block, offset: 0, text: said.text, parent: said.parent }
+          watcher.frames.push({ session: owner, live, pos: lastPos })
+        }
+      }
+      try {
+        while (!signal.aborted) {
+          waiting = Promise.withResolvers<void>()
+          const page = read(cursor, pageSize)
+          for (const event of page) {
+            // What was said before an event was stored is shown before it.
+            while (watcher.frames.length > 0 && watcher.frames[0]!.pos < event.pos) yield watcher.frames.shift()!
+            cursor = session === null ? event.pos : event.seq
+            yield { event }
+            if (signal.aborted) return
+          }
+          if (page.length === pageSize) continue
+          const shown = page.at(-1)?.pos ?? lastPos
+          while (watcher.frames.length > 0 && watcher.frames[0]!.pos <= shown) yield watcher.frames.shift()!
+          if (watcher.frames.length === 0) await waiting.promise
+        }
+      } finally {
+        watchers.delete(watcher)
+        signal.removeEventListener('abort', stop)
+      }
+    },
+  }
+}

@@ -1,0 +1,209 @@
+// The daemon's process: builds every part and starts it.
+//   node daemon.mjs [--state DIR] [--port N]
+import { takeLock } from '@anchorhold/link/lock'
+import { endpointFile, tokenFile } from '@anchorhold/core/places'
+import { Failure } from '@anchorhold/protocol/failures'
+import { serve } from '@hono/node-server'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { createToken, whoIs } from './app/access.ts'
+import { warmUp } from './app/create-session.ts'
+import { keeperStart, openWindows } from './app/keeper-start.ts'
+import { type Parts, record } from './app/parts.ts'
+import { readConfig } from './config.ts'
+import { calls } from './doors/http/calls.ts'
+import { httpDoor } from './doors/http/http.ts'
+import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
+import { hub as makeHub } from './hub.ts'
+import { doctorProcess } from './processes/doctor-process.ts'
+import { gateProcess } from './processes/gate-process.ts'
+import { keeperProcesses } from './processes/keeper-processes.ts'
+import { stageRuntime } from './processes/runtime.ts'
+import { sources as makeSources } from './processes/sources.ts'
+import { sqliteStore } from './store/sqlite/sqlite-store.ts'
+
+const dist = dirname(fileURLToPath(import.meta.url))
+const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
+const startedAt = Date.now()
+const cliTokenName = 'cli'
+const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
+const say = (word: string) => {
+  // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
+  try {
+    writeFileSync(3, word)
+    closeSync(3)
+  } catch {}
+}
+
+try {
+  await main()
+} catch (error) {
+  const failure =
+    error instanceof Failure
+      ? `${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`
+      : String((error as Error).stack ?? error)
+  log(failure)
+  say(`failed ${failure}`)
+  process.exit(error instanceof Failure && error.code === 'conflict' ? 75 : 1)
+}
+
+async function main(): Promise<void> {
+  process.umask(0o077)
+  const config = readConfig(process.argv.slice(2), process.env)
+  const folders = foldersOf(config.state)
+  makeFolders(folders, config.root)
+  makeFolder(config.config, 0o700)
+  const lock = takeLock(folders.lock)
+  if (lock === null)
+    throw new Failure('conflict', `Another daemon uses the state folder "${config.state}"`, {
+      hint: 'anchorhold status shows it',
+    })
+
+  const store = sqliteStore(folders.database)
+  const hub = makeHub()
+  const sources = makeSources(store, hub, log)
+  const runtime = stageRuntime(dist, folders.runtime)
+  const gitIdentity = await ownersGitIdentity()
+  const namedEnv = () => {
+    const names = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
+    return Object.fromEntries(names.flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])))
+  }
+  const gate = gateProcess({
+    folders,
+    runtime,
+    sources,
+    root: config.root,
+    env: namedEnv,
+    onStarted() {
+      for (const session of store.sessions.tended())
+        if (keepers.has(session.id)) void openWindows(parts, session).catch((error: unknown) => log(String(error)))
+    },
+  })
+  const keepers = keeperProcesses({
+    folders,
+    runtime,
+    sources,
+    describe: (id) => keeperStart(parts, runtime, gitIdentity, id),
+    onGone(id) {
+      const session = store.sessions.get(id)
+      if (session?.standing.keeper === true)
+        record(parts, id, { type: 'keeper.lost', body: { why: 'The keeper died, and its cell with it' } })
+      void gate.do({ do: 'close', session: id }).catch(() => {})
+      rmSync(folders.windows(id), { recursive: true, force: true })
+    },
+  })
+  const parts: Parts = {
+    config,
+    folders,
+    store,
+    hub,
+    sources,
+    gate,
+    keepers,
+    doctor: doctorProcess(runtime, config.home),
+    now: Date.now,
+    random: randomBytes,
+    log,
+  }
+
+  let port = config.port
+  const url = () => config.publicUrl ?? `http://localhost:${port}`
+  const door = httpDoor({
+    address: () => ({ port, publicUrl: config.publicUrl }),
+    version,
+    whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
+    calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
+    log,
+  })
+  const server = await new Promise<ReturnType<typeof serve>>((resolve, reject) => {
+    const starting = serve({ fetch: door.fetch, hostname: '127.0.0.1', port: config.port }, () => resolve(starting))
+    starting.once('error', (error: NodeJS.ErrnoException) =>
+      reject(
+        error.code === 'EADDRINUSE'
+          ? new Failure('bad_request', `Cannot listen on 127.0.0.1:${config.port}: another program does`, {
+              hint: 'Choose another port with --port',
+            })
+          : error,
+      ),
+    )
+  })
+  port = (server.address() as AddressInfo).port
+
+  // Programs of the same user enter with this token; it is new at every start.
+  for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
+  const { secret } = createToken(parts, { kind: 'owner', name: 'daemon', door: 'start' }, cliTokenName, null)
+  writeFileSync(tokenFile(config.state), secret, { mode: 0o600 })
+  writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {
+    mode: 0o600,
+  })
+
+  const recovered = recover()
+  say('ready')
+  log(`daemon ${version} on ${url()}, state in ${config.state}`)
+  await recovered
+
+  /** Attaches to keepers that lived on, takes in what dead ones left, and delivers what is still queued. */
+  async function recover(): Promise<void> {
+    await gate.ensure()
+    await Promise.all(
+      store.sessions.tended().map(async ({ id }) => {
+        if (await keepers.reattach(id)) return
+        if (store.sessions.get(id)?.standing.keeper === true) {
+          record(parts, id, { type: 'keeper.lost', body: { why: 'The keeper died while the daemon was away' } })
+        }
+      }),
+    )
+    for (const id of store.prompts.sessionsWithQueued()) {
+      const state = store.sessions.get(id)?.state
+      if (state === 'creating' || state === 'ready' || state === 'working') warmUp(parts, id)
+    }
+  }
+
+  let leaving = false
+  async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
+    const running = keepers.count
+    if (all) {
+      await Promise.all(
+        store.sessions.tended().map(async ({ id }) => {
+          await keepers.do(id, { do: 'leave', why: 'Anchorhold was shut down' }).catch(() => {})
+          await keepers.gone(id)
+        }),
+      )
+      await gate.do({ do: 'leave' }).catch(() => {})
+    }
+    setImmediate(() => void leave())
+    return { left_running: all ? 0 : running }
+  }
+  async function leave(): Promise<void> {
+    if (leaving) return
+    leaving = true
+    keepers.detach()
+    gate.detach()
+    await sources.settled()
+    rmSync(endpointFile(config.state), { force: true })
+    store.close()
+    lock?.release()
+    log('daemon left')
+    process.exit(0)
+  }
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
+}
+
+/** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */
+async function ownersGitIdentity(): Promise<{ name: string; email: string } | null> {
+  const ask = async (key: string) => {
+    const { stdout } = await promisify(execFile)('git', ['config', '--global', '--get', key], { cwd: '/' })
+    return stdout.trim()
+  }
+  try {
+    const [name, email] = await Promise.all([ask('user.name'), ask('user.email')])
+    return name === '' || email === '' ? null : { name, email }
+  } catch {
+    return null
+  }
+}

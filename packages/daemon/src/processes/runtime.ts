@@ -1,0 +1,93 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+
+/** The programs that keepers, gate and cells run, in one folder that every session's user can reach. */
+export type Runtime = {
+  readonly node: string
+  readonly keeper: string
+  readonly gate: string
+  readonly doctor: string
+  readonly forwarder: string
+  readonly agent: string
+  readonly agentVersion: string
+}
+
+const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs'] as const
+
+/** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
+ *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
+export function stageRuntime(dist: string, runtimes: string): Runtime {
+  const agent = findAgent()
+  const hash = createHash('sha256')
+  for (const script of scripts) hash.update(readFileSync(join(dist, script)))
+  const { size, mtimeMs } = statSync(agent.program)
+  hash.update(`${agent.version} ${size} ${mtimeMs} ${process.version}`)
+  const folder = join(runtimes, hash.digest('hex').slice(0, 16))
+  if (!existsSync(folder)) {
+    const fresh = mkdtempSync(join(runtimes, 'new-'))
+    for (const script of scripts) place(join(dist, script), join(fresh, script), 0o644)
+    place(process.execPath, join(fresh, 'node'), 0o755)
+    place(agent.program, join(fresh, 'claude'), 0o755)
+    chmodSync(fresh, 0o755)
+    try {
+      renameSync(fresh, folder)
+    } catch (error) {
+      rmSync(fresh, { recursive: true })
+      if (!existsSync(folder)) throw error
+    }
+  }
+  const at = (name: string) => join(folder, name)
+  return {
+    node: at('node'),
+    keeper: at('keeper.mjs'),
+    gate: at('gate.mjs'),
+    doctor: at('doctor.mjs'),
+    forwarder: at('forwarder.mjs'),
+    agent: at('claude'),
+    agentVersion: agent.version,
+  }
+}
+
+/** A second name for the file where the file system can do that, a copy elsewhere. */
+function place(from: string, to: string, mode: number): void {
+  if ((statSync(from).mode & 0o777) === mode) {
+    try {
+      return linkSync(from, to)
+    } catch {
+      // Another file system, or one without hard links.
+    }
+  }
+  copyFileSync(from, to, constants.COPYFILE_FICLONE)
+  chmodSync(to, mode)
+}
+
+/** The CLI that came with the SDK, for this machine. */
+function findAgent(): { readonly program: string; readonly version: string } {
+  const require = createRequire(import.meta.url)
+  const sdk = dirname(require.resolve('@anthropic-ai/claude-agent-sdk'))
+  const { version, claudeCodeVersion } = JSON.parse(readFileSync(join(sdk, 'package.json'), 'utf8')) as Record<string, string>
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } }
+  const libc = process.platform === 'linux' && report.header?.glibcVersionRuntime === undefined ? '-musl' : ''
+  const name = `claude-agent-sdk-${process.platform}-${process.arch}${libc}`
+  const program = join(sdk, '..', name, 'claude')
+  if (!existsSync(program)) {
+    throw new Failure('cell_unavailable', `Cannot find the agent "@anthropic-ai/${name}": it is not installed`, {
+      hint: 'Run npm ci without --omit=optional',
+    })
+  }
+  return { program, version: claudeCodeVersion ?? version ?? 'unknown' }
+}

@@ -1,0 +1,128 @@
+import { attachTo, type Attachment } from '@anchorhold/link/attach'
+import { parseNewEvent, type LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
+import type { Hub } from '../hub.ts'
+import type { Store } from '../store/store.ts'
+
+/** Takes what keepers and the gate have to tell into the log, once each, in order. */
+export interface Sources {
+  attach(source: SourceName, socketPath: string, onClose: () => void): Promise<Attachment>
+  /** Stores what a dead process left in its outbox. */
+  take(source: SourceName, records: readonly OutboxRecord[]): void
+  /** Resolves when everything that has come in is stored. */
+  settled(): Promise<void>
+}
+
+type Item =
+  | { readonly record: OutboxRecord; readonly source: SourceName }
+  | { readonly live: LiveFrame; readonly session: SessionId; readonly source: SourceName }
+
+/** How long a record waits for one of another source before it is stored without it: that source may be gone for good. */
+const orderWaitMs = 5000
+
+export function sources(store: Store, hub: Hub, log: (message: string) => void): Sources {
+  const queues = new Map<SourceName, Item[]>()
+  const attachments = new Map<SourceName, Attachment>()
+  const heldSince = new Map<SourceName, number>()
+  let scheduled: Promise<void> | null = null
+
+  function push(item: Item): void {
+    const queue = queues.get(item.source) ?? []
+    queues.set(item.source, queue)
+    queue.push(item)
+    schedule()
+  }
+
+  function schedule(): void {
+    scheduled ??= new Promise((resolve) => setImmediate(resolve)).then(() => {
+      scheduled = null
+      flush()
+    })
+  }
+
+  /** Whatever came in since the last time becomes one transaction. */
+  function flush(): void {
+    const ready: Item[] = []
+    for (let moved = true; moved;) {
+      moved = false
+      for (const [source, queue] of queues) {
+        let count = 0
+        while (count < queue.length && mayStore(queue[count]!, ready)) count++
+        if (count === 0) continue
+        heldSince.delete(source)
+        ready.push(...queue.splice(0, count))
+        moved = true
+      }
+    }
+    if (ready.length === 0) return
+    const acks = new Map<SourceName, number>()
+    const stored = store.atomically(() =>
+      ready.map((item) => {
+        if (!('record' in item)) return []
+        acks.set(item.source, item.record.n)
+        const event = eventOf(item)
+        return event === null
+          ? []
+          : store.events.append(item.record.session, item.record.at, event, { source: item.source, n: item.record.n })
+      }),
+    )
+    for (const [index, item] of ready.entries()) {
+      if ('live' in item) hub.live(item.session, item.live)
+      else if (stored[index]!.length > 0) hub.stored(stored[index]!)
+    }
+    for (const [source, n] of acks) attachments.get(source)?.ack(n)
+  }
+
+  /** A record that names another source's record waits for it. */
+  function mayStore(item: Item, ready: readonly Item[]): boolean {
+    const after = 'record' in item ? item.record.after : undefined
+    if (after === undefined || store.events.lastOf(after.source) >= after.n) return true
+    if (ready.some((one) => 'record' in one && one.source === after.source && one.record.n >= after.n)) return true
+    const since = heldSince.get(item.source) ?? Date.now()
+    heldSince.set(item.source, since)
+    if (Date.now() - since >= orderWaitMs) return true
+    setTimeout(schedule, orderWaitMs).unref()
+    return false
+  }
+
+  /** A keeper speaks for its own session only. What is malformed is kept as a notice: numbers must have no gap. */
+  function eventOf({ source, record }: { readonly source: SourceName; readonly record: OutboxRecord }): NewEvent | null {
+    if (source !== 'gate' && source !== `keeper/${record.session}`) {
+      log(`${source} spoke for ${record.session}: dropped`)
+      return null
+    }
+    try {
+      return parseNewEvent(record.type, record.body)
+    } catch (error) {
+      log(`${source} sent a malformed ${record.type}: ${error instanceof Error ? error.message : String(error)}`)
+      return {
+        type: 'notice',
+        body: { level: 'error', code: 'malformed_event', message: `An event of type "${record.type}" could not be read` },
+      }
+    }
+  }
+
+  return {
+    async attach(source, socketPath, onClose) {
+      const attachment = await attachTo({
+        socketPath,
+        after: store.events.lastOf(source),
+        onRecord: (record) => push({ record, source }),
+        onLive: (session, live) => push({ live, session, source }),
+        onClose: () => {
+          if (attachments.get(source) === attachment) attachments.delete(source)
+          onClose()
+        },
+      })
+      attachments.set(source, attachment)
+      return attachment
+    },
+    take(source, records) {
+      for (const record of records) push({ record, source })
+    },
+    async settled() {
+      while (scheduled !== null) await scheduled
+    },
+  }
+}

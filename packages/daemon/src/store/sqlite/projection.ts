@@ -1,0 +1,104 @@
+import { after, type Standing } from '@anchorhold/core/session-states'
+import type { Event, NewEvent } from '@anchorhold/protocol/events'
+import type { Database } from 'better-sqlite3'
+
+const searchedChars = 64 * 1024
+
+/** Brings the tables up to date with an event that was just stored. Returns the `session.state` that follows from it. */
+export function projection(db: Database): (event: Event) => NewEvent | null {
+  const standingOf = db.prepare<[string], { standing: string }>(`select standing from session where id = ?`)
+  const stand = db.prepare(`update session set standing = ?, active_at = max(active_at, ?) where id = ?`)
+  const enter = db.prepare(
+    `update session set state = ?, why = ?, archived_at = case when ?1 = 'archived' then coalesce(archived_at, ?3) else null end where id = ?4`,
+  )
+  const created = db.prepare(`
+    update session set name = ?, rung = ?, provider = ?, model = ?, simulated = ?, workspace = ?, budget_nanos = ?, forked_from = ?,
+      created_at = ?, active_at = ? where id = ?`)
+  const rename = db.prepare(`update session set name = ? where id = ?`)
+  const remodel = db.prepare(`update session set model = ? where id = ?`)
+  const rebudget = db.prepare(`update session set budget_nanos = ? where id = ?`)
+  const tended = db.prepare(`update session set limits = ? where id = ?`)
+  const turned = db.prepare(`update session set turns = turns + 1, conversing = 1 where id = ?`)
+  const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
+  const booked = db.prepare(`
+    insert into usage (day, session_id, model, simulated, calls, cost_nanos) values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?)
+    on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos`)
+  const promptIs = db.prepare(`update prompt set state = ?, images = '[]' where id = ? and session_id = ?`)
+  const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?)`)
+  const answered = db.prepare(
+    `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
+  )
+  const index = db.prepare(`insert into event_text (rowid, text) values (?, ?)`)
+
+  return (event) => {
+    const { session, at } = event
+    switch (event.type) {
+      case 'session.created': {
+        const { name, rung, provider, model, simulated, workspace, budget_nanos, forked_from } = event.body
+        created.run(name, rung, provider, model, simulated ? 1 : 0, workspace, budget_nanos, forked_from, at, at, session)
+        break
+      }
+      case 'session.changed': {
+        const { name, model, budget_nanos } = event.body
+        if (name !== undefined) rename.run(name, session)
+        if (model !== undefined) remodel.run(model, session)
+        if (budget_nanos !== undefined) rebudget.run(budget_nanos, session)
+        break
+      }
+      case 'session.state':
+        enter.run(event.body.to, event.body.why, at, session)
+        break
+      case 'keeper.started':
+        tended.run(JSON.stringify(event.body.limits), session)
+        break
+      case 'turn.started':
+        turned.run(session)
+        break
+      case 'prompt':
+        promptIs.run('delivered', event.body.id, session)
+        break
+      case 'prompt.dropped':
+        promptIs.run('dropped', event.body.id, session)
+        break
+      case 'request.opened':
+        opened.run(event.body.id, session, JSON.stringify(event.body.action), at)
+        break
+      case 'request.answered':
+        answered.run(JSON.stringify(event.body.answer), at, event.body.actor, event.body.id, session)
+        break
+      case 'usage': {
+        const { cost_nanos, model, simulated } = event.body
+        spent.run(cost_nanos, session)
+        booked.run(at, session, model, simulated ? 1 : 0, cost_nanos)
+        break
+      }
+      default:
+    }
+    const words = searchable(event)
+    if (words !== null) index.run(event.pos, words.slice(0, searchedChars))
+
+    const before = JSON.parse(standingOf.get(session)!.standing) as Standing
+    const { standing, why } = after(before, event)
+    stand.run(JSON.stringify(standing), at, session)
+    return standing.state === before.state || event.type === 'session.state'
+      ? null
+      : { type: 'session.state', body: { from: before.state, to: standing.state, why } }
+  }
+}
+
+/** What full-text search finds. */
+function searchable(event: Event): string | null {
+  switch (event.type) {
+    case 'prompt.queued':
+    case 'text':
+      return event.body.text
+    case 'tool.started':
+      return `${event.body.tool} ${typeof event.body.input === 'string' ? event.body.input : JSON.stringify(event.body.input)}`
+    case 'tool.finished':
+      return event.body.output
+    case 'session.created':
+      return event.body.name
+    default:
+      return null
+  }
+}

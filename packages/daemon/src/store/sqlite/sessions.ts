@@ -1,0 +1,116 @@
+import { atBirth, type Standing } from '@anchorhold/core/session-states'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { microsUp } from '@anchorhold/protocol/money'
+import type { Session, SessionOptions, SessionState } from '@anchorhold/protocol/sessions'
+import type { Database } from 'better-sqlite3'
+import type { SessionRow, SessionTable } from '../store.ts'
+
+type Row = {
+  id: string
+  name: string
+  state: string
+  why: string | null
+  standing: string
+  options: string
+  rung: string
+  provider: string
+  model: string
+  simulated: number
+  workspace: string
+  run_as: string | null
+  conversation: string
+  conversing: number
+  grants: string
+  created_at: number
+  active_at: number
+  archived_at: number | null
+  last_seq: number
+  turns: number
+  cost_nanos: number
+  budget_nanos: number | null
+  limits: string
+  forked_from: string | null
+  open_requests: number
+  queued_prompts: number
+}
+
+const select = `select session.*,
+  (select count(*) from request where session_id = session.id and answer is null) as open_requests,
+  (select count(*) from prompt where session_id = session.id and state = 'queued') as queued_prompts from session`
+
+export function sqliteSessions(db: Database): SessionTable {
+  const insert = db.prepare(
+    `insert into session (id, standing, options, run_as, conversation, conversing, grants) values (?, ?, ?, ?, ?, ?, ?)`,
+  )
+  const get = db.prepare<[string], Row>(`${select} where id = ?`)
+  const list = db.prepare<[number, string | null, string | null, number, number], Row>(
+    `${select} where (archived_at is null) = ? and (? is null or state = ?) and active_at < ? order by active_at desc limit ?`,
+  )
+  const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
+  const counts = db.prepare<[], { state: string; count: number }>(`select state, count(*) as count from session group by state`)
+  const setGrants = db.prepare(`update session set grants = ? where id = ?`)
+  const lastUid = db.prepare<[], { uid: number | null }>(`select max(json_extract(run_as, '$.uid')) as uid from session`)
+  const purges = [
+    `delete from event_text where rowid in (select pos from event where session_id = ?)`,
+    ...['event', 'prompt', 'request', 'usage', 'session_key'].map((table) => `delete from ${table} where session_id = ?`),
+    `delete from session where id = ?`,
+  ].map((sql) => db.prepare(sql))
+  return {
+    insert: ({ id, options, runAs, conversation, conversing, grants }) =>
+      void insert.run(
+        id,
+        JSON.stringify(atBirth),
+        JSON.stringify(options),
+        runAs === null ? null : JSON.stringify(runAs),
+        conversation,
+        conversing ? 1 : 0,
+        JSON.stringify(grants),
+      ),
+    get(id) {
+      const row = get.get(id)
+      return row === undefined ? null : toSession(row)
+    },
+    list: ({ archived, state, before, limit }) =>
+      list.all(archived ? 0 : 1, state, state, before ?? Number.MAX_SAFE_INTEGER, limit).map(toSession),
+    tended: () => tended.all().map(toSession),
+    counts: () => Object.fromEntries(counts.all().map(({ state, count }) => [state, count])),
+    setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
+    lastUid: () => lastUid.get()?.uid ?? null,
+    purge: db.transaction((id: SessionId) => {
+      for (const purge of purges) purge.run(id)
+    }),
+  }
+}
+
+function toSession(row: Row): SessionRow {
+  return {
+    id: row.id as SessionId,
+    name: row.name,
+    state: row.state as SessionState,
+    why: row.why,
+    rung: row.rung as Session['rung'],
+    provider: row.provider,
+    model: row.model,
+    simulated: row.simulated === 1,
+    workspace: row.workspace,
+    created_at: row.created_at,
+    active_at: row.active_at,
+    archived_at: row.archived_at,
+    last_seq: row.last_seq,
+    turns: row.turns,
+    cost_micros: microsUp(row.cost_nanos),
+    budget_micros: row.budget_nanos === null ? null : microsUp(row.budget_nanos),
+    limits: JSON.parse(row.limits) as Session['limits'],
+    open_requests: row.open_requests,
+    queued_prompts: row.queued_prompts,
+    forked_from: row.forked_from as SessionId | null,
+    options: JSON.parse(row.options) as SessionOptions,
+    standing: JSON.parse(row.standing) as Standing,
+    runAs: row.run_as === null ? null : (JSON.parse(row.run_as) as { uid: number; gid: number }),
+    conversation: row.conversation,
+    conversing: row.conversing === 1,
+    grants: JSON.parse(row.grants) as string[],
+    costNanos: row.cost_nanos,
+    budgetNanos: row.budget_nanos,
+  }
+}

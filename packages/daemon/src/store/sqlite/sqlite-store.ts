@@ -1,0 +1,49 @@
+import Database from 'better-sqlite3'
+import type { Store } from '../store.ts'
+import { sqliteEventLog } from './event-log.ts'
+import { first } from './migrations/001-first.ts'
+import { sqlitePrompts } from './prompts.ts'
+import { sqliteProviders } from './providers.ts'
+import { sqliteRequests } from './requests.ts'
+import { sqliteSearch } from './search.ts'
+import { sqliteSessions } from './sessions.ts'
+import { sqliteTokens } from './tokens.ts'
+import { sqliteUsage } from './usage.ts'
+
+/** In order, each applied once; forward only. */
+const migrations = [first] as const
+
+export function sqliteStore(path: string): Store {
+  const db = new Database(path)
+  // FULL: what is acknowledged to an outbox is removed there, so it must survive a power cut here.
+  db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
+  migrate(db)
+  return {
+    atomically: <T>(work: () => T) => db.transaction(work).immediate(),
+    events: sqliteEventLog(db),
+    sessions: sqliteSessions(db),
+    prompts: sqlitePrompts(db),
+    requests: sqliteRequests(db),
+    tokens: sqliteTokens(db),
+    providers: sqliteProviders(db),
+    search: sqliteSearch(db),
+    usage: sqliteUsage(db),
+    close: () => void db.close(),
+  }
+}
+
+function migrate(db: Database.Database): void {
+  const version = db.pragma('user_version', { simple: true }) as number
+  if (version > migrations.length) {
+    throw new Error(
+      `The database is of a newer Anchorhold (schema ${version}, this one knows ${migrations.length}): install that one`,
+    )
+  }
+  for (const [index, sql] of migrations.entries()) {
+    if (index < version) continue
+    db.transaction(() => {
+      db.exec(sql)
+      db.pragma(`user_version = ${index + 1}`)
+    }).immediate()
+  }
+}

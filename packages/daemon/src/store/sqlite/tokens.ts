@@ -1,0 +1,49 @@
+import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
+import type { Database } from 'better-sqlite3'
+import type { TokenRow, TokenTable } from '../store.ts'
+
+type Row = {
+  id: string
+  name: string
+  role: string
+  hash: string
+  created_at: number
+  used_at: number | null
+  expires_at: number | null
+}
+
+export function sqliteTokens(db: Database): TokenTable {
+  const insert = db.prepare(
+    `insert into token (id, name, role, hash, created_at, used_at, expires_at) values (?, ?, ?, ?, ?, ?, ?)`,
+  )
+  const byHash = db.prepare<[string], Row>(`select * from token where hash = ?`)
+  const list = db.prepare<[], Row>(`select * from token where role <> 'link' order by created_at`)
+  const touch = db.prepare(`update token set used_at = ? where id = ?`)
+  const remove = db.prepare(`delete from token where id = ?`)
+  const removeExpired = db.prepare(`delete from token where expires_at < ?`)
+  const byKey = db.prepare<[string, string], { session_id: string; digest: string }>(
+    `select session_id, digest from session_key where actor = ? and key = ?`,
+  )
+  const keepKey = db.prepare(`insert into session_key (actor, key, session_id, digest) values (?, ?, ?, ?)`)
+  return {
+    insert: (row) => void insert.run(row.id, row.name, row.role, row.hash, row.created_at, row.used_at, row.expires_at),
+    byHash(hash) {
+      const row = byHash.get(hash)
+      return row === undefined ? null : toToken(row)
+    },
+    list: () => list.all().map(toToken),
+    touch: (id, at) => void touch.run(at, id),
+    remove: (id) => remove.run(id).changes > 0,
+    removeExpired: (now) => void removeExpired.run(now),
+    sessionByKey(actor, key) {
+      const row = byKey.get(actor, key)
+      return row === undefined ? null : { session: row.session_id as SessionId, digest: row.digest }
+    },
+    keepSessionKey: (actor, key, session, digest) => void keepKey.run(actor, key, session, digest),
+  }
+}
+
+function toToken(row: Row): TokenRow {
+  const role = row.role as TokenRow['role']
+  return { ...row, id: row.id as TokenId, role, kind: role === 'bearer' ? 'token' : 'login' }
+}

@@ -1,0 +1,133 @@
+import type { Standing } from '@anchorhold/core/session-states'
+import type { Request, SearchHit, Token, Usage } from '@anchorhold/protocol/api'
+import type { Event, NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
+import type { PromptId, RequestId, SessionId, TokenId } from '@anchorhold/protocol/ids'
+import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
+import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
+
+/** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. */
+export interface Store {
+  atomically<T>(work: () => T): T
+  readonly events: EventLog
+  readonly sessions: SessionTable
+  readonly prompts: PromptTable
+  readonly requests: RequestTable
+  readonly tokens: TokenTable
+  readonly providers: ProviderTable
+  readonly search: (query: {
+    readonly q: string
+    readonly session: SessionId | null
+    readonly limit: number
+  }) => readonly SearchHit[]
+  readonly usage: (session: SessionId | null) => Usage
+  close(): void
+}
+
+/** Where a record came from; the daemon's own events have no number of their own. */
+export type Origin = { readonly source: string; readonly n: number } | { readonly source: 'daemon' }
+
+export interface EventLog {
+  /** Numbers and stores an event, and with it whatever it changes: the session's row, its requests and prompts, and a
+   *  `session.state` of its own when it moves the session. Returns all that was stored; nothing when it is stored already. */
+  append(session: SessionId, at: number, event: NewEvent, origin: Origin): readonly Event[]
+  /** By `seq`, ascending. */
+  after(session: SessionId, seq: number, limit: number): readonly Event[]
+  /** The newest before `seq`, ascending. */
+  before(session: SessionId, seq: number, limit: number): readonly Event[]
+  /** Over all sessions, by `pos`. */
+  afterPos(pos: number, limit: number): readonly Event[]
+  beforePos(pos: number, limit: number): readonly Event[]
+  /** The last record of a source that is stored. */
+  lastOf(source: string): number
+}
+
+/** A session as stored: what every door shows, and what only the daemon needs to know. */
+export type SessionRow = Session & {
+  readonly options: SessionOptions
+  readonly standing: Standing
+  /** The user that keeper and cell run as; null when the daemon is not root. */
+  readonly runAs: { readonly uid: number; readonly gid: number } | null
+  /** The agent's own id of the conversation, and whether the agent has written any of it. */
+  readonly conversation: string
+  readonly conversing: boolean
+  /** Access list entries that were added to host folders and must be undone. */
+  readonly grants: readonly string[]
+  readonly costNanos: number
+  readonly budgetNanos: number | null
+}
+export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'>
+
+export interface SessionTable {
+  /** The rest of the row follows from the `session.created` event that must be appended in the same transaction. */
+  insert(row: NewSessionRow): void
+  get(id: SessionId): SessionRow | null
+  list(filter: {
+    readonly archived: boolean
+    readonly state: SessionState | null
+    readonly before: number | null
+    readonly limit: number
+  }): readonly SessionRow[]
+  /** Sessions whose log says that a keeper tends them. */
+  tended(): readonly SessionRow[]
+  counts(): Partial<Record<SessionState, number>>
+  setGrants(id: SessionId, grants: readonly string[]): void
+  /** The highest uid given to a session so far. */
+  lastUid(): number | null
+  purge(id: SessionId): void
+}
+
+export type PromptRow = {
+  readonly id: PromptId
+  readonly session: SessionId
+  readonly text: string
+  readonly images: readonly Image[]
+  readonly mode: PromptMode
+  readonly cause: TurnCause
+  readonly queuedAt: number
+}
+export interface PromptTable {
+  insert(row: PromptRow, key: string | null): void
+  get(id: PromptId): PromptRow | null
+  /** The prompt that was stored under an idempotency key. */
+  byKey(session: SessionId, key: string): PromptRow | null
+  queued(session: SessionId): readonly PromptRow[]
+  sessionsWithQueued(): readonly SessionId[]
+}
+
+export interface RequestTable {
+  get(id: RequestId): Request | null
+  list(filter: { readonly openOnly: boolean; readonly session: SessionId | null }): readonly Request[]
+}
+export type { RequestAnswer }
+
+export type TokenRow = Token & { readonly hash: string; readonly role: 'link' | 'bearer' | 'cookie' }
+export interface TokenTable {
+  insert(row: TokenRow): void
+  byHash(hash: string): TokenRow | null
+  list(): readonly TokenRow[]
+  touch(id: TokenId, at: number): void
+  /** True when it was there. */
+  remove(id: TokenId): boolean
+  removeExpired(now: number): void
+  /** Session-creating keys: the session made under this key by this actor, if any. */
+  sessionByKey(actor: string, key: string): { readonly session: SessionId; readonly digest: string } | null
+  keepSessionKey(actor: string, key: string, session: SessionId, digest: string): void
+}
+
+export type ProviderRow = {
+  readonly name: string
+  readonly kind: ProviderKind
+  readonly baseUrl: string | null
+  readonly auth: 'api_key' | 'oauth' | 'bearer' | 'none'
+  readonly credential: Credential
+  readonly model: string
+}
+export interface ProviderTable {
+  put(row: ProviderRow): void
+  get(name: string): ProviderRow | null
+  list(): readonly ProviderRow[]
+  remove(name: string): boolean
+  /** The provider of sessions that name none. */
+  inUse(): string | null
+  use(name: string | null): void
+}

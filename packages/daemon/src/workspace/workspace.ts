@@ -1,0 +1,139 @@
+import { refusePath } from '@anchorhold/core/workspace-paths'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
+import { execFile, spawn } from 'node:child_process'
+import { realpath, stat } from 'node:fs/promises'
+import { dirname, isAbsolute } from 'node:path'
+import { promisify } from 'node:util'
+import { makeFolder } from '../folders.ts'
+import { copyTree, giveTree } from './trees.ts'
+
+type User = { readonly uid: number; readonly gid: number }
+
+/** A workspace that a cell can be given: where it is, and whom the cell must run as to have it. */
+export type Workspace = {
+  readonly path: string
+  readonly runAs: User | null
+  /** Paths whose access list got an entry for that user. */
+  readonly grants: readonly string[]
+}
+
+export type WorkspaceOptions = {
+  /** The folder asked for; null for an empty one of the session's own. */
+  readonly asked: string | null
+  readonly access: WorkspaceAccess | null
+  /** Where the session's own workspace goes. */
+  readonly own: string
+  /** A user that no one else has, for when the daemon is root. */
+  readonly fresh: User | null
+  readonly home: string
+  /** Folders of Anchorhold's own. */
+  readonly reserved: readonly string[]
+}
+
+/** Finds or makes the folder that a session works in. As root, a host folder is entered as its owner; where that cannot
+ *  be, this refuses and says which ways there are. */
+export async function prepareWorkspace({ asked, access, own, fresh, home, reserved }: WorkspaceOptions): Promise<Workspace> {
+  if (asked === null) {
+    makeFolder(own, 0o755, fresh)
+    return { path: own, runAs: fresh, grants: [] }
+  }
+  const path = await resolveFolder(asked, home, reserved)
+  if (access === 'copy') {
+    makeFolder(own, 0o755, fresh)
+    await copyTree(path, own, fresh)
+    return { path: own, runAs: fresh, grants: [] }
+  }
+  if (fresh === null) {
+    if (!(await canEnter(path, null)))
+      throw refused(path, 'you cannot write to it', 'Choose a folder of yours, or let the session work on a copy: --copy')
+    return { path, runAs: null, grants: [] }
+  }
+  if (access === 'acl') {
+    const grants = await grant(path, fresh)
+    return { path, runAs: fresh, grants }
+  }
+  if (access === 'chown') await giveTree(path, fresh)
+  const { uid, gid } = await stat(path)
+  const ways = `Let the session work on a copy (--copy), give it access by an access list entry that is undone when it is archived (--acl), or give it the folder (--chown)`
+  if (uid === 0) throw refused(path, 'it belongs to root, and no cell runs as root', ways)
+  if (!(await canEnter(path, { uid, gid }))) throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
+  return { path, runAs: { uid, gid }, grants: [] }
+}
+
+const refused = (path: string, why: string, hint: string) =>
+  new Failure('workspace_refused', `Cannot use "${path}" as workspace: ${why}`, { hint })
+
+async function resolveFolder(asked: string, home: string, reserved: readonly string[]): Promise<string> {
+  if (!isAbsolute(asked) || asked.includes('\0')) throw refused(asked, 'it is not an absolute path', 'Give the whole path')
+  let path: string
+  try {
+    path = await realpath(asked)
+    if (!(await stat(path)).isDirectory()) throw refused(asked, 'it is not a folder', 'Give a folder')
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    throw refused(asked, 'there is no such folder', 'Make it first, or leave it out for an empty workspace')
+  }
+  const why = refusePath(path, { home, own: reserved })
+  if (why !== null)
+    throw refused(
+      path === asked ? asked : `${asked}" (really "${path}`,
+      why,
+      'Choose a folder that holds only what the agent is to work on',
+    )
+  return path
+}
+
+/** Whether that user can read, write and enter the folder, by trying. */
+function canEnter(path: string, user: User | null): Promise<boolean> {
+  const script = 'cd -- "$1" && test -r . && test -w . && test -x .'
+  return new Promise((resolve) => {
+    const child = spawn('/bin/sh', ['-c', script, 'sh', path], { stdio: 'ignore', cwd: '/', env: {}, ...user })
+    child.once('error', () => resolve(false))
+    child.once('exit', (code) => resolve(code === 0))
+  })
+}
+
+/** Lets one more user in: to pass through the folders above where they need it, and to do all below. */
+async function grant(path: string, user: User): Promise<readonly string[]> {
+  const granted: string[] = []
+  try {
+    for (let above = dirname(path); above !== '/'; above = dirname(above)) {
+      if (((await stat(above)).mode & 0o001) !== 0) continue
+      await setfacl(['-m', `u:${user.uid}:--x`, '--', above])
+      granted.push(above)
+    }
+    await setfacl(['-R', '-P', '-m', `u:${user.uid}:rwX,d:u:${user.uid}:rwX`, '--', path])
+    granted.push(path)
+  } catch (error) {
+    await revokeGrants(granted, user)
+    if (error instanceof Failure) throw error
+    throw new Failure('workspace_refused', `Cannot give access to "${path}": ${firstLine(error)}`, {
+      hint: 'The file system may have no access lists: let the session work on a copy (--copy)',
+    })
+  }
+  return granted
+}
+
+/** Undoes what `acl` access added. A folder that is gone needs nothing. */
+export async function revokeGrants(grants: readonly string[], user: User): Promise<void> {
+  for (const [index, path] of grants.entries()) {
+    const last = index === grants.length - 1
+    await setfacl([...(last ? ['-R', '-P'] : []), '-x', `u:${user.uid}${last ? `,d:u:${user.uid}` : ''}`, '--', path]).catch(
+      () => {},
+    )
+  }
+}
+
+async function setfacl(args: readonly string[]): Promise<void> {
+  try {
+    await promisify(execFile)('setfacl', args)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw new Failure('workspace_refused', 'Cannot change access lists: setfacl is not installed', {
+      hint: 'apt-get install -y acl',
+    })
+  }
+}
+
+const firstLine = (error: unknown) => (error instanceof Error ? error.message : String(error)).split('\n').at(-1)!.slice(0, 300)

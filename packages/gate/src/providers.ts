@@ -1,0 +1,230 @@
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { type Agent, type ClientRequest, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
+import { type Agent as TlsAgent, request as httpsRequest } from 'node:https'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/link'
+import type { Secrets } from './secrets.ts'
+
+/** A provider made ready to be dialled. Invariant: where it leads comes from the owner's configuration alone. */
+export type Upstream = {
+  readonly name: string
+  /** Play money: nothing of what it answers is paid for. */
+  readonly simulated: boolean
+  /** Paid by a subscription. */
+  readonly notional: boolean
+  /** Whether anyone could be charged: a provider that takes no credential bills nobody. */
+  readonly billed: boolean
+  /** Scheme, host and port, for messages. */
+  readonly origin: string
+  /** The headers that carry the credential, looked up now. Throws `provider_unavailable` when it is gone. */
+  authorise(): Promise<Readonly<Record<string, string>>>
+  /** A request to a path of the Messages API. It never follows a redirect. */
+  dial(path: string, headers: Readonly<Record<string, string | number>>, connection: 'kept' | 'fresh'): ClientRequest
+}
+
+export type ProviderParts = {
+  readonly secrets: Secrets
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Where the gate's own rehearsal provider listens. */
+  readonly rehearsalSocket: string
+  readonly agents: { readonly http: Agent; readonly https: TlsAgent }
+}
+
+const defaultBase: Record<ProviderKind, string> = {
+  anthropic: 'https://api.anthropic.com',
+  openrouter: 'https://openrouter.ai/api',
+  local: 'http://127.0.0.1:11434',
+  rehearsal: 'http://rehearsal.internal',
+}
+/** Sent with a login of the owner's own, as the CLI does. */
+export const oauthBeta = 'oauth-2025-04-20'
+const credentialBytesMax = 16 * 1024
+const headersTimeoutMs = 15 * 60 * 1000
+
+export function upstream(provider: Provider, parts: ProviderParts): Upstream {
+  const base = baseOf(provider)
+  const simulated = provider.kind === 'rehearsal'
+  const tls = base.protocol === 'https:'
+  const prefix = base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')
+  const where: RequestOptions = simulated
+    ? { socketPath: parts.rehearsalSocket }
+    : { hostname: base.hostname.replace(/^\[|\]$/g, ''), port: base.port || (tls ? 443 : 80) }
+  // A sealed box does not change while the window is open, so it is opened once.
+  let sealed: string | null = null
+
+  return {
+    name: provider.name,
+    simulated,
+    notional: provider.auth === 'oauth',
+    billed: provider.kind !== 'local' || provider.auth !== 'none',
+    origin: base.origin,
+    async authorise() {
+      if (provider.auth === 'none' || simulated) return {}
+      sealed ??= provider.credential.from === 'sealed' ? parts.secrets.open(provider.credential.box) : null
+      const secret = sealed ?? (await readCredential(provider, provider.credential, parts.env))
+      if (!/^[\x21-\x7e]+$/.test(secret)) {
+        throw missing(provider, 'it holds characters that no credential has')
+      }
+      return provider.auth === 'api_key' ? { 'x-api-key': secret } : { authorization: `Bearer ${secret}` }
+    },
+    dial(path, headers, connection) {
+      const options: RequestOptions = {
+        ...where,
+        method: 'POST',
+        path: `${prefix}${path}`,
+        headers: { host: base.host, ...headers },
+        timeout: headersTimeoutMs,
+      }
+      return tls
+        ? httpsRequest({ ...options, agent: connection === 'kept' ? parts.agents.https : false })
+        : httpRequest({ ...options, agent: connection === 'kept' ? parts.agents.http : false })
+    },
+  }
+}
+
+export type Verdict = {
+  readonly verdict: 'ok' | 'refused' | 'unreachable' | 'incompatible'
+  readonly message: string
+}
+
+const testTimeoutMs = 30_000
+const testAnswerBytesMax = 256 * 1024
+
+/** One call for one token, to say whether the provider works as it is set up. */
+export async function testProvider(provider: Provider, model: string, parts: ProviderParts): Promise<Verdict> {
+  let status: number
+  let answer: string
+  try {
+    const target = upstream(provider, parts)
+    const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: 'user', content: 'Say hi.' }] })
+    const request = target.dial(
+      '/v1/messages',
+      {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        'anthropic-version': '2023-06-01',
+        ...(provider.auth === 'oauth' ? { 'anthropic-beta': oauthBeta } : {}),
+        ...(await target.authorise()),
+      },
+      'fresh',
+    )
+    ;({ status, answer } = await exchange(request, body))
+  } catch (error) {
+    if (error instanceof Failure) return { verdict: 'refused', message: error.message }
+    const code = (error as NodeJS.ErrnoException).code ?? (error as Error).message
+    return { verdict: 'unreachable', message: `Cannot reach provider "${provider.name}": ${code}` }
+  }
+  return judge(provider, model, status, answer)
+}
+
+function judge(provider: Provider, model: string, status: number, answer: string): Verdict {
+  const { type, error } = parseAnswer(answer)
+  const said = error === null ? '' : `: ${error}`
+  if (status === 200 && type === 'message')
+    return { verdict: 'ok', message: `Provider "${provider.name}" answered with model "${model}"` }
+  if (status === 401 || status === 403)
+    return { verdict: 'refused', message: `Provider "${provider.name}" refused the credential${said}` }
+  if (type !== 'error') {
+    return {
+      verdict: 'incompatible',
+      message: `What answers at "${baseOf(provider).origin}" does not speak the Anthropic Messages API (status ${status})`,
+    }
+  }
+  if (status === 429 || status >= 500) {
+    return {
+      verdict: 'ok',
+      message: `Provider "${provider.name}" took the credential, but is busy now (status ${status})${said}`,
+    }
+  }
+  return {
+    verdict: 'refused',
+    message: `Provider "${provider.name}" refused a call to model "${model}" (status ${status})${said}`,
+  }
+}
+
+function exchange(request: ClientRequest, body: string): Promise<{ status: number; answer: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; answer: string }>()
+  const deadline = AbortSignal.timeout(testTimeoutMs)
+  const late = () => request.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
+  deadline.addEventListener('abort', late)
+  request.on('error', reject)
+  request.on('close', () => deadline.removeEventListener('abort', late))
+  request.on('response', (response: IncomingMessage) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    response.on('error', reject)
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes <= testAnswerBytesMax) chunks.push(chunk)
+    })
+    response.on('end', () => resolve({ status: response.statusCode ?? 0, answer: Buffer.concat(chunks).toString('utf8') }))
+  })
+  request.end(body)
+  return promise
+}
+
+function parseAnswer(answer: string): { type: unknown; error: string | null } {
+  try {
+    const body = JSON.parse(answer) as { type?: unknown; error?: { message?: unknown } } | null
+    const message = body?.error?.message
+    return { type: body?.type, error: typeof message === 'string' ? message.slice(0, 300) : null }
+  } catch {
+    return { type: null, error: null }
+  }
+}
+
+function baseOf(provider: Provider): URL {
+  const base = new URL(provider.base_url ?? defaultBase[provider.kind])
+  const plain = base.protocol === 'http:' && (provider.kind === 'local' || provider.kind === 'rehearsal')
+  if (base.protocol !== 'https:' && !plain) {
+    throw new Failure('provider_unavailable', `Cannot use provider "${provider.name}": its address must begin with https://`)
+  }
+  if (base.username !== '' || base.password !== '' || base.search !== '' || base.hash !== '') {
+    throw new Failure(
+      'provider_unavailable',
+      `Cannot use provider "${provider.name}": its address may hold a host, a port and a path only`,
+    )
+  }
+  return base
+}
+
+async function readCredential(provider: Provider, credential: Credential, env: ProviderParts['env']): Promise<string> {
+  switch (credential.from) {
+    case 'none':
+      throw missing(provider, 'none is set')
+    case 'env': {
+      const value = env[credential.name]?.trim()
+      if (!value) throw missing(provider, `the environment variable "${credential.name}" is not set`)
+      return value
+    }
+    case 'file':
+      return readCredentialFile(provider, credential.path)
+    case 'sealed':
+      throw new Error('A sealed credential is opened, not read')
+  }
+}
+
+async function readCredentialFile(provider: Provider, path: string): Promise<string> {
+  // A pipe under this name must not be waited for.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause: NodeJS.ErrnoException) => {
+    throw missing(provider, `the file "${path}" cannot be read (${cause.code ?? 'unknown'})`)
+  })
+  try {
+    const stat = await file.stat()
+    if (!stat.isFile()) throw missing(provider, `"${path}" is not a file`)
+    if ((stat.mode & 0o077) !== 0) throw missing(provider, `the file "${path}" can be read by others; chmod 600 it`)
+    if (stat.size > credentialBytesMax) throw missing(provider, `the file "${path}" is larger than ${credentialBytesMax} bytes`)
+    const value = (await file.readFile('utf8')).trim()
+    if (value === '') throw missing(provider, `the file "${path}" is empty`)
+    return value
+  } finally {
+    await file.close()
+  }
+}
+
+function missing(provider: Provider, why: string): Failure {
+  return new Failure('provider_unavailable', `Cannot use the credential of provider "${provider.name}": ${why}`, {
+    hint: `Put it in its place, or enter it again with: anchorhold provider add ${provider.name}`,
+  })
+}

@@ -1,0 +1,97 @@
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { GateCommand, Provider } from '@anchorhold/protocol/link'
+import { type Gate, gate } from './gate.ts'
+import type { CallLine, Journal } from './windows/model/window.ts'
+
+export const session = 'ses_0000000000000001' as SessionId
+export const realKey = 'sk-ant-the-real-key-of-the-owner'
+export const rehearsal: Provider = {
+  name: 'rehearsal',
+  kind: 'rehearsal',
+  base_url: null,
+  credential: { from: 'none' },
+  auth: 'none',
+}
+export const local = (url: string, more: Partial<Provider> = {}): Provider => ({
+  name: 'test',
+  kind: 'local',
+  base_url: url,
+  credential: { from: 'env', name: 'TEST_KEY' },
+  auth: 'api_key',
+  ...more,
+})
+
+export type Answered = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string }
+
+/** A gate in a folder of its own with one session's window open, and a client to that window, for tests. */
+export async function testGate(
+  open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
+  journal?: Journal,
+) {
+  const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
+  const folder = join(root, 'w')
+  await mkdir(folder)
+  const events: NewEvent[] = []
+  const lines: CallLine[] = []
+  const env: Record<string, string | undefined> = { TEST_KEY: realKey }
+  const record: Journal = journal ?? (async (_, event) => events.push(event))
+  const made: Gate = await gate({ folder: join(root, 'gate'), journal: record, env, log: (line) => lines.push(line) })
+  const command = { do: 'open' as const, session, folder, budget_nanos: null, spent_nanos: 0, rules: { allow: [] }, ...open }
+  await made.handle(command)
+  const socketPath = join(folder, 'model.sock')
+
+  const start = (path: string, body: string | Buffer, headers: Record<string, string> = {}, method = 'POST'): ClientRequest => {
+    const one = request({
+      socketPath,
+      method,
+      path,
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), ...headers },
+      agent: false,
+    })
+    one.end(body)
+    return one
+  }
+  return {
+    root,
+    folder,
+    socketPath,
+    events,
+    lines,
+    env,
+    gate: made,
+    opened: command,
+    start,
+    async call(path: string, body: unknown, headers: Record<string, string> = {}, method = 'POST'): Promise<Answered> {
+      const one = start(path, typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body), headers, method)
+      const [response] = (await once(one, 'response')) as [IncomingMessage]
+      return { status: response.statusCode ?? 0, headers: response.headers, body: await textOf(response) }
+    },
+    usage: (): EventBody<'usage'>[] => events.flatMap((event) => (event.type === 'usage' ? [event.body] : [])),
+    notices: (): string[] => events.flatMap((event) => (event.type === 'notice' ? [event.body.code] : [])),
+    async [Symbol.asyncDispose]() {
+      await made.close()
+      await rm(root, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** The smallest request that the window lets out. */
+export const small = (more: object = {}) => ({
+  model: 'claude-sonnet-5',
+  max_tokens: 1024,
+  stream: true,
+  messages: [{ role: 'user', content: 'hi' }],
+  ...more,
+})

@@ -1,0 +1,31 @@
+import type { IncomingMessage } from 'node:http'
+
+export const bodyBytesMax = 32 * 1024 * 1024
+/** What is sent beyond the limit is thrown away up to here, so that the sender gets to read its refusal. */
+const discardBytesMax = 4 * bodyBytesMax
+
+/** The body of a request; `too_large`, or `gone` when the sender left before it was all there. */
+export function readBody(
+  request: IncomingMessage,
+  admit: (bytes: number) => boolean,
+): Promise<Buffer | 'too_large' | 'crowded' | 'gone'> {
+  const { promise, resolve } = Promise.withResolvers<Buffer | 'too_large' | 'crowded' | 'gone'>()
+  let chunks: Buffer[] = []
+  let bytes = 0
+  let refusal: 'too_large' | 'crowded' | null = null
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (refusal === null && bytes > bodyBytesMax) refusal = 'too_large'
+    if (refusal === null && !admit(chunk.length)) refusal = 'crowded'
+    if (refusal === null) {
+      chunks.push(chunk)
+      return
+    }
+    chunks = []
+    if (bytes > discardBytesMax) request.destroy()
+  })
+  request.on('end', () => resolve(refusal ?? (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))))
+  request.on('error', () => resolve('gone'))
+  request.on('close', () => resolve('gone'))
+  return promise
+}

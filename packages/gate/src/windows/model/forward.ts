@@ -1,0 +1,183 @@
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { costOf } from '@anchorhold/core/prices'
+import type { Tokens } from '@anchorhold/protocol/events'
+import type { Nanos } from '@anchorhold/protocol/money'
+import type { Upstream } from '../../providers.ts'
+import { type Answer, bodyOf, refused, unreachable } from './answers.ts'
+import { type Meter, meter } from './meter.ts'
+
+/** How a call ended. */
+export type Outcome = {
+  /** The upstream's status; 0 when it gave none, 499 when the agent left first. */
+  readonly status: number
+  readonly credentialRefused: boolean
+  /** What the call is booked at. */
+  cost(
+    call: { readonly model: string; readonly stream: boolean },
+    set: { readonly reservedNanos: Nanos; readonly promptNanos: Nanos },
+  ): { readonly tokens: Tokens; readonly nanos: Nanos; readonly estimated: boolean }
+}
+
+export type Forwarded = {
+  readonly upstream: Upstream
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | number>>
+  readonly body: string
+  readonly response: ServerResponse
+  readonly signal: AbortSignal
+}
+
+const passedHeaders = new Set(['content-type', 'content-length', 'request-id', 'retry-after'])
+const clientGone = 499
+
+/** Sends a request upstream and passes the answer on, byte for byte and as it comes. Whoever leaves first takes the other along. */
+export function forward(call: Forwarded): Promise<Outcome> {
+  const { upstream, response, signal } = call
+  const { promise, resolve } = Promise.withResolvers<Outcome>()
+  let request: ClientRequest
+  let reading: Meter | null = null
+  let ended = false
+
+  const end = (outcome: Outcome) => {
+    if (ended) return
+    ended = true
+    response.off('close', leave)
+    signal.removeEventListener('abort', cut)
+    resolve(outcome)
+  }
+  /** The agent is gone: the upstream must not go on working for nobody. */
+  const leave = () => {
+    if (ended || response.writableFinished) return
+    end(unfinished(clientGone, reading))
+    request.destroy()
+  }
+  /** The window closes: both sides at once. */
+  const cut = () => {
+    end(unfinished(clientGone, reading))
+    request.destroy()
+    response.destroy()
+  }
+  const fail = (status: number, answer: Answer) => {
+    end(costless(status))
+    request.destroy()
+    const json = bodyOf(answer)
+    response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
+  }
+
+  const passOn = (from: IncomingMessage) => {
+    const status = from.statusCode ?? 0
+    if (status >= 300 && status < 400) {
+      return fail(
+        status,
+        unreachable(`Provider "${upstream.name}" answered with a redirect (${status}), which Anchorhold never follows`),
+      )
+    }
+    if (status === 401) {
+      end({ ...costless(status), credentialRefused: true })
+      request.destroy()
+      const answer = refused(
+        `Provider "${upstream.name}" refused the credential that Anchorhold sent. Enter another with: anchorhold provider add ${upstream.name}`,
+      )
+      const json = bodyOf(answer)
+      return response
+        .writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
+        .end(json)
+    }
+    if ((from.headers['content-encoding'] ?? 'identity') !== 'identity') {
+      end(unfinished(status, null))
+      request.destroy()
+      const json = bodyOf(unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`))
+      return response.writeHead(502, { 'content-type': 'application/json' }).end(json)
+    }
+    const good = status >= 200 && status < 300
+    reading = good ? meter(isStream(from.headers) ? 'stream' : 'json') : null
+    response.writeHead(status, passed(from.headers))
+    from.on('data', (chunk: Buffer) => {
+      // First to the agent, then to the meter.
+      if (!response.write(chunk)) {
+        from.pause()
+        response.once('drain', () => from.resume())
+      }
+      reading?.feed(chunk)
+    })
+    let whole = false
+    from.on('end', () => {
+      whole = true
+      response.end()
+      // The books come after the agent has the end of its answer.
+      setImmediate(() => end(reading === null ? costless(status) : finished(status, reading)))
+    })
+    // An answer that breaks off must look broken to the agent, or it would take half for the whole.
+    from.on('close', () => {
+      if (ended || whole) return
+      end(good ? unfinished(status, reading) : costless(status))
+      response.destroy()
+    })
+    from.on('error', () => {})
+  }
+
+  const dial = (connection: 'kept' | 'fresh') => {
+    request = upstream.dial(call.path, call.headers, connection)
+    request.on('response', passOn)
+    request.on('timeout', () => request.destroy(Object.assign(new Error('quiet for too long'), { code: 'ETIMEDOUT' })))
+    request.on('error', (error: NodeJS.ErrnoException) => {
+      if (ended || response.headersSent) return
+      // A kept connection that the other side had just given up was never read from, so the request may be sent again.
+      if (request.reusedSocket && error.code === 'ECONNRESET' && connection === 'kept') return dial('fresh')
+      fail(
+        0,
+        unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${error.code ?? 'the connection failed'}`),
+      )
+    })
+    request.end(call.body)
+  }
+
+  response.on('close', leave)
+  signal.addEventListener('abort', cut)
+  dial('kept')
+  return promise
+}
+
+const nothing: Tokens = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
+
+function costless(status: number): Outcome {
+  return { status, credentialRefused: false, cost: () => ({ tokens: nothing, nanos: 0, estimated: false }) }
+}
+
+/** The answer came to its end. Where it did not say what it used, all that was set aside is booked. */
+function finished(status: number, reading: Meter): Outcome {
+  const { used, whole } = reading.read()
+  return {
+    status,
+    credentialRefused: false,
+    cost: ({ model }, { reservedNanos }) =>
+      whole
+        ? { tokens: stored(used), nanos: costOf(model, used), estimated: false }
+        : { tokens: stored(used), nanos: reservedNanos, estimated: true },
+  }
+}
+
+/** The answer broke off: booked is what was seen of it, or all that it may have cost when nothing can be seen. */
+function unfinished(status: number, reading: Meter | null): Outcome {
+  const seen = reading?.read()
+  return {
+    status,
+    credentialRefused: false,
+    cost({ model, stream }, { reservedNanos, promptNanos }) {
+      if (seen?.whole) return { tokens: stored(seen.used), nanos: costOf(model, seen.used), estimated: false }
+      if (seen?.started)
+        return { tokens: stored(seen.used), nanos: Math.min(costOf(model, seen.used), reservedNanos), estimated: true }
+      return { tokens: nothing, nanos: stream ? promptNanos : reservedNanos, estimated: true }
+    },
+  }
+}
+
+const stored = ({ input, output, cache_read, cache_write }: Tokens): Tokens => ({ input, output, cache_read, cache_write })
+const isStream = (headers: IncomingHttpHeaders) => (headers['content-type'] ?? '').startsWith('text/event-stream')
+function passed(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+  const kept: Record<string, string | string[]> = {}
+  for (const name in headers) {
+    if (passedHeaders.has(name) || name.startsWith('anthropic-ratelimit-')) kept[name] = headers[name]!
+  }
+  return kept
+}

@@ -1,0 +1,66 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { sse, streamed } from '../../fake-upstream.ts'
+import { meter } from './meter.ts'
+
+const read = (text: string) => {
+  const one = meter('stream')
+  one.feed(Buffer.from(text))
+  return one.read()
+}
+
+test('meter() reads the same whatever way the stream is cut', () => {
+  const whole = Buffer.from(streamed('grüße 👍🏽', 1234, 567))
+  fc.assert(
+    fc.property(fc.array(fc.nat({ max: whole.length }), { maxLength: 20 }), (cuts) => {
+      const one = meter('stream')
+      const at = [0, ...cuts.toSorted((a, b) => a - b), whole.length]
+      for (const [index, from] of at.slice(0, -1).entries()) one.feed(whole.subarray(from, at[index + 1]))
+      const { used, whole: complete } = one.read()
+      expect(used).toMatchObject({ input: 1234, output: 567 })
+      expect(complete).toBe(true)
+    }),
+  )
+})
+
+test('meter() takes the last word for each count, and the first where there is no other', () => {
+  const start = { input_tokens: 10, output_tokens: 1, cache_read_input_tokens: 20, cache_creation_input_tokens: 30 }
+  const end = { output_tokens: 40, input_tokens: 11, cache_read_input_tokens: null }
+  const { used } = read(sse('message_start', { message: { usage: start } }) + sse('message_delta', { usage: end }))
+  expect(used).toMatchObject({ input: 11, output: 40, cache_read: 20, cache_write: 30 })
+})
+
+test('meter() adds up the iterations of a call that ran the model several times', () => {
+  const iterations = [
+    { input_tokens: 100, output_tokens: 10, cache_read_input_tokens: 1 },
+    { input_tokens: 200, output_tokens: 20, cache_creation_input_tokens: 2 },
+  ]
+  const { used } = read(sse('message_delta', { usage: { input_tokens: 200, output_tokens: 20, iterations } }))
+  expect(used).toMatchObject({ input: 300, output: 30, cache_read: 1, cache_write: 2 })
+})
+
+test('meter() estimates an answer that was cut from the length of its deltas', () => {
+  const { used, whole, started } = read(
+    sse('message_start', { message: { usage: { input_tokens: 5, output_tokens: 1 } } }) +
+      sse('content_block_delta', { delta: { type: 'text_delta', text: 'x'.repeat(10) } }) +
+      sse('content_block_delta', { delta: { type: 'thinking_delta', thinking: 'x'.repeat(10) } }) +
+      sse('content_block_delta', { delta: { type: 'input_json_delta', partial_json: 'x'.repeat(10) } }),
+  )
+  expect({ used, whole, started }).toMatchObject({ used: { input: 5, output: 15 }, whole: false, started: true })
+})
+
+test.each([
+  ['lines that are not JSON', 'data: {"type":"message_delta","usage":\n\ndata:\n\n: comment\n\n'],
+  ['counts that cannot be', sse('message_delta', { usage: { input_tokens: -5, output_tokens: 1.5 } })],
+  ['a usage of another shape', sse('message_start', { message: null }) + sse('message_delta', { usage: 'lots' })],
+  ['values instead of events', 'data: null\n\ndata: 5\n\ndata: []\n\n'],
+])('meter() is not misled by %s', (_, text) => {
+  expect(read(text)).toMatchObject({ used: { input: 0, output: 0 }, whole: false })
+})
+
+test('meter() gives up on a line without end', () => {
+  const one = meter('stream')
+  for (let mebibyte = 0; mebibyte < 34; mebibyte += 1) one.feed(Buffer.alloc(1024 * 1024, 0x20))
+  one.feed(Buffer.from(`\n${streamed('ok', 1, 1)}`))
+  expect(one.read().whole).toBe(false)
+})

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import type { Prompt } from '@anchorhold/core/prices'
+import type { Screened } from './screen.ts'
+
+/** Remembers what the beginnings of a session's prompts were measured to weigh, so that the next bound is close. */
+export type Prefixes = {
+  /** The bound's inputs for a request, and how to remember what it really took. */
+  weigh(request: Screened): { readonly prompt: Prompt; measured(promptTokens: number): void }
+}
+
+const prefixesMax = 128
+
+export function prefixes(): Prefixes {
+  /** By a digest of all that stands before and in the last message. */
+  const measured = new Map<string, number>()
+
+  return {
+    weigh(request) {
+      // Agents move their cache marks from call to call. A text cannot hide in a mark: its bytes stay in the rest.
+      let digest = sha256(withoutMarks(request.head))
+      let knownPrefixTokens = 0
+      let knownBytes = 0
+      let bytes = Buffer.byteLength(withoutMarks(request.head))
+      let imageTokens = 0
+      let imageChars = 0
+      for (const message of request.messages) {
+        const json = plain(withoutMarks(message.json))
+        digest = sha256(digest + json)
+        bytes += Buffer.byteLength(json)
+        imageTokens += message.imageTokens
+        imageChars += message.imageChars
+        const tokens = measured.get(digest)
+        if (tokens !== undefined) {
+          knownPrefixTokens = tokens
+          knownBytes = bytes
+          imageTokens = 0
+          imageChars = 0
+        }
+      }
+      const total = Buffer.byteLength(request.head) + request.messages.reduce((sum, { json }) => sum + Buffer.byteLength(json), 0)
+      return {
+        prompt: {
+          model: request.model,
+          knownPrefixTokens,
+          restBytes: Math.max(0, total - knownBytes - imageChars),
+          imageTokens,
+          caching: request.caching,
+        },
+        measured(promptTokens) {
+          measured.delete(digest)
+          measured.set(digest, promptTokens)
+          if (measured.size > prefixesMax) measured.delete(measured.keys().next().value!)
+        },
+      }
+    },
+  }
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('base64')
+const withoutMarks = (json: string) => json.replaceAll(/,"cache_control":\{[^{}]*\}/g, '')
+
+/** Agents send a lone text first as a block, to mark it, and later as a string. */
+function plain(json: string): string {
+  const match = /^\{"role":"(?:user|assistant|system)","content":\[\{"type":"text","text":"/.exec(json)
+  if (match === null || !json.endsWith('"}]}') || json.includes('"},{')) return json
+  const [start] = match
+  return `${start.slice(0, start.indexOf('['))}${json.slice(start.length - 1, -'}]}'.length)}}`
+}

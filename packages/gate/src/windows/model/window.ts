@@ -1,0 +1,382 @@
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { afford, type Lease, leftNanos, newLease, recap, reserve, settle } from '@anchorhold/core/ledger'
+import { priceOf, worstCase } from '@anchorhold/core/prices'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { settlePath, type Settlement } from '@anchorhold/protocol/link'
+import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
+import { oauthBeta, type Upstream } from '../../providers.ts'
+import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath } from './answers.ts'
+import { bodyBytesMax, readBody } from './body.ts'
+import { forward, type Outcome } from './forward.ts'
+import { prefixes } from './prefixes.ts'
+import { screen, screenBetas, type Screened, serialise } from './screen.ts'
+
+/** A session's window to its model. */
+export type ModelWindow = {
+  /** New terms for calls that are yet to come. What was spent here is never forgotten. */
+  update(terms: Terms): void
+  /** Holds new calls back, unanswered; running ones finish. */
+  pause(): void
+  resume(): void
+  budget(capNanos: Nanos | null): void
+  /** Ends every call at once, books what it cost, and takes the socket away. */
+  close(): Promise<void>
+}
+
+/** On what terms a session may call its model. */
+export type Terms = {
+  readonly upstream: Upstream
+  readonly capNanos: Nanos | null
+  readonly spentNanos: Nanos
+  /** What the owner allows beyond what agents need (see `screen`). */
+  readonly allow: ReadonlySet<string>
+}
+
+/** Writes a record to the gate's outbox, and says under which number once it is safe there. */
+export type Journal = (session: SessionId, event: NewEvent) => Promise<number>
+
+/** One line of the log of a window. It never holds a header or a body. */
+export type CallLine = {
+  readonly session: SessionId
+  readonly method: string
+  readonly path: string
+  readonly status: number
+  readonly bytes: number
+  readonly ms: number
+}
+
+export type WindowParts = {
+  readonly session: SessionId
+  /** Who may enter the folder may use the window. */
+  readonly folder: string
+  readonly terms: Terms
+  readonly journal: Journal
+  readonly now: () => number
+  readonly log: (line: CallLine) => void
+}
+
+const connectionsMax = 256
+const callsMax = 64
+/** Bodies of one session that are in memory at the same time. */
+const heldBytesMax = 4 * bodyBytesMax
+const headerBytesMax = 64 * 1024
+/** An agent keeps its connection between two calls for about as long as a tool runs. */
+const keepAliveMs = 5 * 60 * 1000
+const quietMs = 15 * 60 * 1000
+const settleWaitMs = 5000
+
+const endpoints: Readonly<Record<string, 'messages' | 'count_tokens'>> = {
+  '/v1/messages': 'messages',
+  '/v1/messages/count_tokens': 'count_tokens',
+}
+
+export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
+  const { session, journal, now } = parts
+  const path = join(parts.folder, 'model.sock')
+  let terms = parts.terms
+  let lease: Lease = newLease(terms.capNanos, terms.spentNanos)
+  let paused: PromiseWithResolvers<void> | null = null
+  let heldBytes = 0
+  let calls = 0
+  let lastRecord = 0
+  let journalFailed = false
+  let refusal: Settlement['refused'] = null
+  /** What was said already, so that it is said once. */
+  let noticed = new Set<string>()
+  const known = prefixes()
+  /** Calls that were dialled and are not in the books yet. */
+  const open = new Set<Promise<void>>()
+  const closing = new AbortController()
+
+  const write = async (event: NewEvent) => {
+    try {
+      lastRecord = Math.max(lastRecord, await journal(session, event))
+    } catch {
+      // What cannot be written down cannot be paid for: no further call until the window is opened again.
+      journalFailed = true
+    }
+  }
+  const notice = async (code: string, level: 'warning' | 'error', message: string) => {
+    if (noticed.has(code)) return
+    noticed.add(code)
+    await write({ type: 'notice', body: { level, code, message } })
+  }
+
+  const server = createServer(
+    { maxHeaderSize: headerBytesMax, keepAliveTimeout: keepAliveMs, requestTimeout: quietMs },
+    (request, response) => {
+      const startedAt = now()
+      const { socket } = request
+      const writtenBefore = socket.bytesWritten
+      const { pathname, beta } = target(request.url ?? '')
+      response.on('close', () => {
+        const bytes = socket.bytesWritten - writtenBefore
+        const line = { session, method: request.method ?? '', path: shownPath(pathname), status: response.statusCode, bytes }
+        parts.log({ ...line, ms: now() - startedAt })
+      })
+      if (request.method === 'HEAD') return void response.writeHead(200).end()
+      const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined
+      if (request.method === 'POST' && endpoint !== undefined) return void answerCall(request, response, endpoint, beta)
+      if (request.method === 'POST' && pathname === settlePath) return void answerSettle(request, response)
+      request.resume()
+      answer(response, unknownPath('This window serves POST /v1/messages and /v1/messages/count_tokens only'))
+    },
+  )
+  server.maxConnections = connectionsMax
+  server.timeout = quietMs
+
+  async function answerCall(
+    request: IncomingMessage,
+    response: ServerResponse,
+    endpoint: 'messages' | 'count_tokens',
+    beta: boolean,
+  ) {
+    let admitted = 0
+    calls += 1
+    try {
+      if (calls > callsMax) {
+        request.resume()
+        return answer(response, overloaded(`This session has ${callsMax} model calls under way: try again when one has ended`))
+      }
+      const raw = await readBody(request, (bytes) => {
+        if (heldBytes + bytes > heldBytesMax) return false
+        heldBytes += bytes
+        admitted += bytes
+        return true
+      })
+      if (raw === 'gone') return
+      if (raw === 'too_large') {
+        return answer(response, tooLarge(`The request is larger than ${bodyBytesMax / 1024 / 1024} MiB`))
+      }
+      if (raw === 'crowded')
+        return answer(response, overloaded('This session sends too much at once: try again when a call has ended'))
+      const result = screen(raw, terms.allow, endpoint)
+      if (!result.ok) {
+        if (result.answer.status === 403) refusal = 'rules'
+        return answer(response, result.answer)
+      }
+      await call(result.request, request, response, endpoint, beta)
+    } catch {
+      // A bug. Its words stay here.
+      if (response.headersSent) response.destroy()
+      else answer(response, { status: 500, type: 'api_error', message: 'The model window failed' })
+    } finally {
+      heldBytes -= admitted
+      calls -= 1
+    }
+  }
+
+  async function call(request: Screened, from: IncomingMessage, response: ServerResponse, endpoint: string, beta: boolean) {
+    while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
+    if (response.destroyed || closing.signal.aborted) return response.destroy()
+    const { upstream, allow } = terms
+    if (journalFailed) {
+      return answer(
+        response,
+        refused('Anchorhold cannot write down what calls cost, so it makes none: look at the disk of its state folder'),
+      )
+    }
+    let credential: Readonly<Record<string, string>>
+    try {
+      credential = await upstream.authorise()
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error
+      const sentence = error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
+      refusal = 'credential'
+      await notice('credential_missing', 'error', sentence)
+      return answer(response, refused(sentence))
+    }
+    if (response.destroyed) return
+
+    // From here to the dial nothing waits, so no other call can take what this one was promised.
+    const counted = endpoint === 'messages'
+    const books = counted
+      ? setAside(request, upstream)
+      : { maxTokens: null, reservedNanos: 0, promptNanos: 0, measured: () => {} }
+    if (books === null) {
+      const sentence = budgetSentence(session, lease)
+      refusal = 'budget'
+      await notice('budget_used_up', 'warning', sentence)
+      return answer(response, refused(sentence))
+    }
+    refusal = null
+    const startedAt = now()
+    const body = serialise(request, books.maxTokens)
+    const headers = { ...outgoing(from.headers, upstream, allow), 'content-length': Buffer.byteLength(body), ...credential }
+    const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
+    const booked = forward({ upstream, path: where, headers, body, response, signal: closing.signal }).then(async (outcome) => {
+      if (outcome.credentialRefused) {
+        refusal = 'credential'
+        await notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
+      }
+      if (!counted) return
+      await book(request, upstream, books, outcome, now() - startedAt)
+    })
+    const entry = booked.finally(() => open.delete(entry))
+    open.add(entry)
+    await entry
+  }
+
+  /** Reserves the worst case; null when the lease does not hold it. */
+  function setAside(request: Screened, upstream: Upstream) {
+    const free = !upstream.billed && !priceOf(request.model, 0).known
+    const capped = lease.capNanos !== null
+    const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
+    const bound = free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt)
+    const { maxTokens, thinkingTokens } = request
+    const affordable = afford(lease, { ...bound, maxTokens, thinkingTokens })
+    const reserved = affordable === null ? null : reserve(lease, affordable.nanos)
+    if (affordable === null || reserved === null) return null
+    lease = reserved
+    return { maxTokens: affordable.maxTokens, reservedNanos: affordable.nanos, promptNanos: bound.promptNanos, free, measured }
+  }
+
+  /** Settles a call: in its place goes what the answer said, or the most that it can have cost. */
+  async function book(
+    request: Screened,
+    upstream: Upstream,
+    books: { reservedNanos: Nanos; promptNanos: Nanos; free?: boolean; measured: (tokens: number) => void },
+    outcome: Outcome,
+    durationMs: number,
+  ) {
+    const { tokens, nanos, estimated } = outcome.cost(request, books)
+    if (!estimated && outcome.status === 200) books.measured(tokens.input + tokens.cache_read + tokens.cache_write)
+    const costNanos = books.free === true ? 0 : nanos
+    lease = settle(lease, books.reservedNanos, costNanos)
+    await write({
+      type: 'usage',
+      body: {
+        provider: upstream.name,
+        model: request.model,
+        tokens,
+        cost_nanos: costNanos,
+        simulated: upstream.simulated,
+        estimated: estimated || (outcome.status === 200 && books.free !== true && !priceOf(request.model, 0).known),
+        notional: upstream.notional,
+        status: outcome.status,
+        duration_ms: Math.max(0, Math.round(durationMs)),
+      },
+    })
+  }
+
+  async function answerSettle(request: IncomingMessage, response: ServerResponse) {
+    request.resume()
+    const late = AbortSignal.timeout(settleWaitMs)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    late.addEventListener('abort', () => resolve())
+    while (open.size > 0 && !late.aborted) await Promise.race([Promise.allSettled(open), promise])
+    const settlement: Settlement = { source: 'gate', n: lastRecord, refused: refusal }
+    respond(response, 200, JSON.stringify(settlement))
+  }
+
+  await rm(path, { force: true })
+  const { promise: listening, resolve, reject } = Promise.withResolvers<void>()
+  server.once('error', reject)
+  server.listen(path, resolve)
+  await listening
+  server.off('error', reject)
+  await chmod(path, 0o666)
+
+  return {
+    update(next) {
+      terms = next
+      const spentNanos = Math.max(lease.spentNanos, next.spentNanos)
+      lease = next.capNanos === lease.capNanos ? { ...lease, spentNanos } : recap({ ...lease, spentNanos }, next.capNanos)
+      journalFailed = false
+      noticed = new Set()
+    },
+    pause() {
+      paused ??= Promise.withResolvers<void>()
+    },
+    resume() {
+      paused?.resolve()
+      paused = null
+    },
+    budget(capNanos) {
+      lease = recap(lease, capNanos)
+      noticed.delete('budget_used_up')
+    },
+    async close() {
+      closing.abort()
+      paused?.resolve()
+      paused = null
+      const closed = new Promise<void>((done) => server.close(() => done()))
+      server.closeAllConnections()
+      await closed
+      await Promise.allSettled(open)
+      await rm(path, { force: true })
+    },
+  }
+}
+
+/** Only the exact paths are served, so nothing is decoded or resolved; of the query one word is kept. */
+function target(url: string): { readonly pathname: string; readonly beta: boolean } {
+  const mark = url.indexOf('?')
+  if (mark === -1) return { pathname: url, beta: false }
+  return {
+    pathname: url.slice(0, mark),
+    beta: url
+      .slice(mark + 1)
+      .split('&')
+      .includes('beta=true'),
+  }
+}
+
+/** Headers written anew: of what came from inside, only what says how to read the request. */
+function outgoing(from: IncomingHttpHeaders, upstream: Upstream, allow: ReadonlySet<string>): Record<string, string> {
+  const betas = screenBetas(single(from['anthropic-beta']), allow)
+  if (upstream.notional) betas.push(oauthBeta)
+  return {
+    'content-type': 'application/json',
+    'anthropic-version': plainWord(from['anthropic-version']) ?? '2023-06-01',
+    ...(betas.length === 0 ? {} : { 'anthropic-beta': betas.join(',') }),
+    accept: from.accept === 'text/event-stream' ? from.accept : 'application/json',
+    'accept-encoding': 'identity',
+    'user-agent': plainWord(from['user-agent']) ?? 'anchorhold',
+  }
+}
+const single = (header: string | string[] | undefined) => (Array.isArray(header) ? header.join(',') : header)
+function plainWord(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' && /^[\w ./:;,()+-]{1,200}$/.test(header) ? header : undefined
+}
+
+function roughly(request: Screened) {
+  let restBytes = Buffer.byteLength(request.head)
+  let imageTokens = 0
+  for (const message of request.messages) {
+    restBytes += message.json.length - message.imageChars
+    imageTokens += message.imageTokens
+  }
+  return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, caching: request.caching }
+}
+
+function budgetSentence(session: SessionId, lease: Lease): string {
+  const budget = formatUsd(microsUp(lease.capNanos ?? 0))
+  const remedy = `raise it with: anchorhold budget ${session} USD`
+  if (lease.closed)
+    return `This session's budget of ${budget} is closed, because a call cost more than was set aside for it: ${remedy}`
+  const left = leftNanos(lease) ?? 0
+  if (left === 0) return `This session's budget of ${budget} is used up: ${remedy}`
+  return `This session's budget of ${budget} is used up (the ${formatUsd(Math.floor(left / 1000))} that are left cannot pay for another call): ${remedy}`
+}
+
+function answer(response: ServerResponse, what: Answer): void {
+  respond(response, what.status, bodyOf(what))
+}
+function respond(response: ServerResponse, status: number, json: string): void {
+  if (response.destroyed || response.headersSent) return
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
+}
+
+/** Waits for either; a listener is not left behind. */
+function orGone(promise: Promise<void>, response: ServerResponse): Promise<void> {
+  const { promise: gone, resolve } = Promise.withResolvers<void>()
+  response.once('close', resolve)
+  return Promise.race([promise, gone]).finally(() => response.off('close', resolve))
+}
+
+const shownPath = (pathname: string) => pathname.replaceAll(/[^\w/.-]/g, '?').slice(0, 60)

@@ -1,0 +1,72 @@
+import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
+import type { PromptId } from '@anchorhold/protocol/ids'
+import type { Image } from '@anchorhold/protocol/sessions'
+import type { Cell } from '../cells/cell.ts'
+
+/** One kind of coding agent: how it is started in a cell and spoken to over its standard streams. */
+export interface AgentDriver {
+  readonly name: string
+  /** Read-only host files that the agent needs inside, as `CellSpec.mounts`. */
+  mounts(files: AgentFiles): readonly { readonly source: string; readonly target: string }[]
+  start(options: AgentStart): Promise<Agent>
+}
+
+/** Host files: the agent's own program, and what forwards its loopback to a window where that route is chosen. */
+export type AgentFiles = { readonly program: string; readonly node: string; readonly forwarder: string }
+
+/** A live agent. Disposing it ends its process, and may be done twice. */
+export interface Agent extends AsyncDisposable {
+  /** Begins a turn, or reaches the running one at its next step. */
+  send(prompt: AgentPrompt): void
+  /** Ends the running turn; the agent stays usable. */
+  interrupt(): Promise<void>
+  setModel(model: string): Promise<void>
+}
+
+export type AgentPrompt = { readonly id: PromptId; readonly text: string; readonly images: readonly Image[] }
+
+export type AgentStart = {
+  readonly cell: Cell
+  readonly files: AgentFiles
+  /** Host paths; the agent sees them where the cell places them. */
+  readonly workspace: string
+  readonly home: string
+  readonly windows: string
+  readonly model: string
+  readonly conversation: string
+  readonly resume: boolean
+  readonly tools: readonly string[] | null
+  readonly systemPrompt: string | null
+  readonly plan: boolean
+  readonly workspaceSettings: 'ignore' | 'load'
+  readonly modelRoute: 'socket' | 'forwarder'
+  /** Toolchain folders for PATH and further variables. */
+  readonly path: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly heard: AgentListener
+}
+
+/** What an agent tells its keeper. All of it comes out of the cell: bounded before it gets here, trusted by nobody. */
+export interface AgentListener {
+  /** To be stored. */
+  event(event: NewEvent): void
+  /** To be shown now. */
+  live(frame: LiveFrame): void
+  state(state: 'running' | 'idle'): void
+  /** How many background tasks of the agent live. */
+  tasks(count: number): void
+  /** A piece of work has ended. The prompts it took up are named. */
+  result(result: AgentResult): void
+  /** Something only a person can answer. Rejects when the agent no longer wants to know. */
+  ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer>
+  /** Whether a tool may run now; waits while the session is paused. */
+  mayRun(
+    tool: string,
+    input: unknown,
+    signal: AbortSignal,
+  ): Promise<{ readonly allow: true } | { readonly allow: false; readonly why: string }>
+  /** The agent's process has gone. */
+  gone(why: string): void
+}
+
+export type AgentResult = { readonly ok: boolean; readonly why: string | null; readonly prompts: readonly PromptId[] }

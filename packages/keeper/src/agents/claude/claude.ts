@@ -1,0 +1,230 @@
+import { uuidOfPrompt } from '@anchorhold/protocol/ids'
+import type { RequestAction } from '@anchorhold/protocol/events'
+import { type CanUseTool, query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
+import { randomBytes } from 'node:crypto'
+import { EventEmitter } from 'node:events'
+import type { CellProcess } from '../../cells/cell.ts'
+import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
+import { inbox } from './inbox.ts'
+import { workspaceInstructions } from './instructions.ts'
+import { claudeTranslator } from './translate.ts'
+
+const forwarderInside = '/opt/anchorhold/forwarder'
+
+/** What a coding agent needs in a cell without network. Those that reach outside, speak to other sessions of the
+ *  machine or keep timers of their own are left out. */
+const defaultTools = [
+  ...['Agent', 'AskUserQuestion', 'Bash', 'Edit', 'EnterPlanMode', 'ExitPlanMode', 'Glob', 'Grep', 'NotebookEdit', 'Read'],
+  ...['TaskCreate', 'TaskGet', 'TaskList', 'TaskStop', 'TaskUpdate', 'TodoWrite', 'Write'],
+]
+
+/** The Claude Agent SDK on this side of the wall, the unmodified CLI on the other, over standard streams. */
+export const claudeDriver: AgentDriver = {
+  name: 'claude',
+  mounts: ({ program, node, forwarder }) => [
+    { source: program, target: '/opt/anchorhold/claude' },
+    { source: node, target: `${forwarderInside}/node` },
+    { source: forwarder, target: `${forwarderInside}/forwarder.mjs` },
+  ],
+  start,
+}
+
+async function start(options: AgentStart): Promise<Agent> {
+  const { cell, heard } = options
+  const nonce = randomBytes(4).toString('hex')
+  let blocks = 0
+  const translate = claudeTranslator(heard, () => `${nonce}-${++blocks}`)
+  const cwd = cell.place(options.workspace)
+  const prompts = inbox<SDKUserMessage>()
+  const abort = new AbortController()
+  let process: CellProcess | null = null
+  let stderrTail = ''
+
+  const session: Query = query({
+    prompt: prompts.stream,
+    options: {
+      cwd,
+      env: environment(options),
+      pathToClaudeCodeExecutable: cell.place(options.files.program),
+      spawnClaudeCodeProcess: ({ command, args, env }) => {
+        const argv: readonly [string, ...string[]] =
+          options.modelRoute === 'forwarder'
+            ? [
+                cell.place(options.files.node),
+                cell.place(options.files.forwarder),
+                modelSocket(options),
+                String(forwarderPort),
+                command,
+                ...args,
+              ]
+            : [command, ...args]
+        process = cell.spawn(argv, { env: definedOnly(env), cwd })
+        process.stderr.setEncoding('utf8').on('data', (text: string) => {
+          stderrTail = (stderrTail + text).slice(-4000)
+        })
+        return spawned(process)
+      },
+      model: options.model,
+      ...(options.resume ? { resume: options.conversation } : { sessionId: options.conversation }),
+      // Never bypassed: under bypass a question never arrives here.
+      permissionMode: options.plan ? 'plan' : 'default',
+      canUseTool: canUseTool(heard),
+      tools: [...(options.tools ?? defaultTools)],
+      settingSources: options.workspaceSettings === 'load' ? ['project'] : [],
+      strictMcpConfig: options.workspaceSettings === 'ignore',
+      settings: { cleanupPeriodDays: 36_500 },
+      includePartialMessages: true,
+      forwardSubagentText: true,
+      systemPrompt: { type: 'preset', preset: 'claude_code', append: await appendix(options) },
+      abortController: abort,
+      stderr: () => {},
+    },
+  })
+
+  let closing = false
+  const reading = (async () => {
+    try {
+      for await (const message of session) translate(message)
+    } catch (error) {
+      // After an error result the iterator throws as well; the result has been heard by then.
+      if (!closing) return heard.gone(tellError(error, stderrTail))
+    }
+    if (!closing) heard.gone(stderrTail.trim().slice(-500) || 'The agent ended by itself')
+  })()
+
+  return {
+    send: (prompt) => prompts.push(userMessage(prompt)),
+    async interrupt() {
+      await session.interrupt()
+    },
+    async setModel(model) {
+      await session.setModel(model)
+    },
+    async [Symbol.asyncDispose]() {
+      closing = true
+      prompts.end()
+      process?.kill('SIGKILL')
+      abort.abort()
+      await reading
+    },
+  }
+}
+
+/** The SDK's messages can be megabytes of minified source: the first line is what a person can use. */
+function tellError(error: unknown, stderr: string): string {
+  const words = error instanceof Error ? error.message : String(error)
+  return [words.split('\n')[0]!.slice(0, 500), stderr.trim().slice(-500)].filter((part) => part !== '').join(': ')
+}
+
+function userMessage({ id, text, images }: AgentPrompt): SDKUserMessage {
+  const pictures = images.map((image) => ({
+    type: 'image' as const,
+    source: { type: 'base64' as const, media_type: image.media_type, data: image.data },
+  }))
+  return {
+    type: 'user',
+    uuid: uuidOfPrompt(id),
+    message: { role: 'user', content: pictures.length === 0 ? text : [...pictures, { type: 'text' as const, text }] },
+    parent_tool_use_id: null,
+    origin: { kind: 'human' },
+  }
+}
+
+/** Questions and plans are asked of people; every other tool is for the keeper to allow. */
+function canUseTool(heard: AgentStart['heard']): CanUseTool {
+  return async (tool, input, { signal, toolUseID }) => {
+    if (tool === 'AskUserQuestion') {
+      const answer = await heard.ask(questionOf(input), toolUseID, signal)
+      return answer.decision === 'allow'
+        ? { behavior: 'allow', updatedInput: { ...input, answers: answer.answers ?? {} } }
+        : { behavior: 'deny', message: answer.reason ?? 'The user does not want to answer' }
+    }
+    if (tool === 'ExitPlanMode') {
+      const plan = typeof input.plan === 'string' ? input.plan : JSON.stringify(input)
+      const answer = await heard.ask({ kind: 'plan', plan }, toolUseID, signal)
+      return answer.decision === 'allow'
+        ? { behavior: 'allow', updatedInput: input }
+        : { behavior: 'deny', message: answer.reason ?? 'The user does not approve the plan' }
+    }
+    const verdict = await heard.mayRun(tool, input, signal)
+    return verdict.allow ? { behavior: 'allow', updatedInput: input } : { behavior: 'deny', message: verdict.why }
+  }
+}
+
+function questionOf(input: Record<string, unknown>): RequestAction {
+  const list = Array.isArray(input.questions) ? (input.questions as Record<string, unknown>[]) : []
+  return {
+    kind: 'question',
+    questions: list.slice(0, 20).map((one) => ({
+      question: String(one.question ?? '').slice(0, 4000),
+      ...(typeof one.header === 'string' ? { header: one.header.slice(0, 200) } : {}),
+      multi: one.multiSelect === true,
+      options: (Array.isArray(one.options) ? (one.options as Record<string, unknown>[]) : []).slice(0, 20).map((option) => ({
+        label: String(option.label ?? '').slice(0, 500),
+        ...(typeof option.description === 'string' ? { description: option.description.slice(0, 2000) } : {}),
+      })),
+    })),
+  }
+}
+
+const forwarderPort = 8377
+const modelSocket = ({ cell, windows }: AgentStart) => `${cell.place(windows)}/model.sock`
+
+/** The whole environment of the agent. The token is a placeholder: the window drops it. */
+function environment(options: AgentStart): Record<string, string> {
+  const home = options.cell.place(options.home)
+  const route: Record<string, string> =
+    options.modelRoute === 'socket'
+      ? { ANTHROPIC_UNIX_SOCKET: modelSocket(options), ANTHROPIC_BASE_URL: 'http://anthropic.internal' }
+      : { ANTHROPIC_BASE_URL: `http://127.0.0.1:${forwarderPort}` }
+  return {
+    PATH: [...options.path, '/usr/local/bin', '/usr/bin', '/bin', '/usr/local/sbin', '/usr/sbin', '/sbin'].join(':'),
+    HOME: home,
+    USER: 'agent',
+    LANG: 'C.UTF-8',
+    TMPDIR: '/tmp',
+    SHELL: '/bin/bash',
+    CLAUDE_CONFIG_DIR: `${home}/.claude`,
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS: '1',
+    CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST: '1',
+    ENABLE_TOOL_SEARCH: 'false',
+    ANTHROPIC_AUTH_TOKEN: 'placeholder',
+    ...route,
+    ...options.env,
+  }
+}
+
+async function appendix(options: AgentStart): Promise<string> {
+  const place = options.cell.place(options.workspace)
+  const parts = [
+    `You work in an isolated cell of the Anchorhold. The workspace is ${place}. The cell has no network; only the model can be reached.`,
+    await workspaceInstructions(options.cell, place),
+    options.systemPrompt ?? '',
+  ]
+  return parts.filter((part) => part !== '').join('\n\n')
+}
+
+const definedOnly = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
+
+/** A cell's process as the SDK wants to see it. */
+function spawned(process: CellProcess): SpawnedProcess {
+  const events = new EventEmitter()
+  void process.exited.then((code) => events.emit('exit', code, null))
+  type Listener = (...values: unknown[]) => void
+  return {
+    stdin: process.stdin,
+    stdout: process.stdout,
+    get killed() {
+      return process.killed
+    },
+    get exitCode() {
+      return process.exitCode
+    },
+    kill: (signal: NodeJS.Signals) => process.kill(signal),
+    on: (event: string, listener: Listener) => void events.on(event, listener),
+    once: (event: string, listener: Listener) => void events.once(event, listener),
+    off: (event: string, listener: Listener) => void events.off(event, listener),
+  } as SpawnedProcess
+}

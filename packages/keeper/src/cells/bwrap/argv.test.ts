@@ -1,0 +1,80 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { testLimits } from '../contract.ts'
+import { bwrapArgv, isPlaceForMount } from './argv.ts'
+import { readHostRoot } from './host-root.ts'
+
+const host = {
+  trees: ['/usr'],
+  files: [],
+  links: [{ path: '/bin', target: 'usr/bin' }],
+  procReadOnly: ['/proc/sys'],
+  procHiddenFiles: ['/proc/kcore'],
+  procHiddenFolders: [],
+}
+const spec = { name: 's', workspace: '/w', home: '/h', windows: '/v', mounts: [], limits: testLimits, cgroups: [], runAs: null }
+const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
+const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds)
+
+test.each([
+  ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup', '--unshare-net'],
+  ...['--disable-userns', '--new-session', '--die-with-parent', '--clearenv'],
+])('bwrapArgv() has %s', (option) => {
+  expect(argv).toContain(option)
+})
+
+test('bwrapArgv() clears the environment before it sets any, and closes the root after the last mount', () => {
+  expect(argv.indexOf('--clearenv')).toBeLessThan(argv.indexOf('--setenv'))
+  const closing = argv.findIndex((word, index) => word === '--remount-ro' && argv[index + 1] === '/')
+  const lastMount = argv.findLastIndex((word) => ['--bind', '--ro-bind', '--tmpfs', '--file', '--proc', '--dev'].includes(word))
+  expect(closing).toBeGreaterThan(lastMount)
+})
+
+test('bwrapArgv() binds nothing writable but workspace and home', () => {
+  const writable = argv.flatMap((word, index) => (word === '--bind' ? [argv[index + 2]] : []))
+  expect(writable).toEqual(['/home/agent', '/workspace'])
+  expect(argv).not.toContain('--dev-bind')
+})
+
+test.each([
+  ['/a', '/opt/agent', true],
+  ['/home/ada/.nvm', '/home/ada/.nvm', true],
+  ['/nix/store', '/nix/store', true],
+  ['/a', '/run/tool', true],
+  ['/a', '/run/windows', false],
+  ['/a', '/run/windows/x', false],
+  ['/a', '/elsewhere', false],
+  ['/', '/', false],
+  ['/etc', '/etc', false],
+  ['/usr/lib', '/usr/lib', false],
+  ['/home', '/home', false],
+  ['/home/agent/x', '/home/agent/x', false],
+  ['/proc', '/proc', false],
+  ['/a', '/opt/../etc', false],
+  ['/a', 'opt', false],
+])('isPlaceForMount() of %s at %s is %s', (source, target, expected) => {
+  expect(isPlaceForMount({ source, target })).toBe(expected)
+})
+
+test('readHostRoot() takes bin as the host has it, and of /etc only what is harmless', () => {
+  const root = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+  mkdirSync(join(root, 'usr/bin'), { recursive: true })
+  mkdirSync(join(root, 'sbin'))
+  symlinkSync('usr/bin', join(root, 'bin'))
+  mkdirSync(join(root, 'etc/ssl/certs'), { recursive: true })
+  mkdirSync(join(root, 'etc/ssl/private'))
+  mkdirSync(join(root, 'etc/java-17-openjdk'))
+  for (const name of ['ld.so.cache', 'shadow', 'passwd', 'gitconfig', 'npmrc', 'environment'])
+    writeFileSync(join(root, 'etc', name), '')
+  expect(readHostRoot(root)).toEqual({
+    trees: ['/usr', '/sbin', '/etc/ssl/certs', '/etc/java-17-openjdk'],
+    files: ['/etc/ld.so.cache'],
+    links: [{ path: '/bin', target: 'usr/bin' }],
+    procReadOnly: [],
+    procHiddenFiles: [],
+    procHiddenFolders: [],
+  })
+  rmSync(root, { recursive: true })
+})

@@ -1,0 +1,4 @@
+import { cellContract } from '../contract.ts'
+import { bwrapDriver } from './bwrap.ts'
+
+cellContract(bwrapDriver())

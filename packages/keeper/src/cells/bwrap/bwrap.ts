@@ -1,0 +1,368 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { accessSync, closeSync, constants, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { Failure } from '@anchorhold/protocol/failures'
+import { z } from 'zod'
+import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
+import { cellProcess, type StdioChild } from '../cell-process.ts'
+import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
+import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import { withProbeSpec } from '../probe.ts'
+import { bwrapArgv, type BwrapFds, generatedFiles, inside, isPlaceForMount, isWithin } from './argv.ts'
+import { type HostRoot, readHostRoot } from './host-root.ts'
+import { explain, lacksBwrap, readText } from './lacks.ts'
+import { seccompArch, seccompFilter } from './seccomp.ts'
+
+/** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
+ *  Each process of a cell is a bwrap of its own, with the same folders and the same control group. */
+export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
+  const find = () => findBwrap(options)
+
+  const start: CellDriver['start'] = async (spec, signal) => {
+    const bwrapPath = find()
+    const arch = seccompArch(process.arch)
+    if (bwrapPath === null) throw unavailable([lacksBwrap(readText)])
+    if (arch === null)
+      throw unavailable([{ what: `there is no seccomp filter for "${process.arch}"`, remedy: 'Use x86-64 or arm64' }])
+    if (process.getuid?.() === 0 && spec.runAs === null) {
+      throw unavailable([{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }])
+    }
+    const misplaced = spec.mounts.find((mount) => !isPlaceForMount(mount))
+    if (misplaced !== undefined)
+      throw unavailable([{ what: `nothing may be mounted at "${misplaced.target}"`, remedy: 'Mount it under /opt' }])
+    signal.throwIfAborted()
+    return startCell({ bwrapPath, spec, host: readHostRoot(), filter: seccompFilter(arch), leaked: inheritedFds() }, signal)
+  }
+
+  return {
+    rung: 'bwrap',
+    start,
+    async missing() {
+      if (find() === null) return [lacksBwrap(readText)]
+      const signal = AbortSignal.timeout(probeTimeoutMs)
+      try {
+        await withProbeSpec(async (spec) => {
+          await using _ = await start(spec, signal)
+        })
+        return []
+      } catch (error) {
+        if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]
+        if (signal.aborted)
+          return [{ what: `a cell did not start within ${probeTimeoutMs} ms`, remedy: 'Try again when the machine is less busy' }]
+        throw error
+      }
+    },
+  }
+}
+
+export type BwrapOptions = {
+  /** Nothing else is looked for when this is given. */
+  readonly bwrapPath?: string
+  /** Folders to look in after /usr/bin. */
+  readonly path?: readonly string[]
+}
+
+const probeTimeoutMs = 10_000
+const endTimeoutMs = 10_000
+const stderrCharsMax = 2_000
+
+type Making = {
+  readonly bwrapPath: string
+  readonly spec: CellSpec
+  readonly host: HostRoot
+  readonly filter: Buffer
+  /** Descriptors of this process that every child would inherit. */
+  readonly leaked: readonly number[]
+}
+
+/** One bwrap: the process itself on the host, and the first process in its pid namespace once that is known. */
+type Bwrap = { readonly child: StdioChild; readonly outer: ProcessId | null; init: ProcessId | null; isDoomed: boolean }
+
+async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
+  const { spec } = making
+  const running = new Set<Bwrap>()
+  const over = new AbortController()
+  const ended = Promise.withResolvers<string>()
+  let limits = await limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
+
+  function launch(argv: readonly [string, ...string[]], options: SpawnOptions) {
+    const { child, status, block } = spawnBwrap(making, limits, argv, options)
+    const bwrap: Bwrap = { child, outer: child.pid === undefined ? null : identify(child.pid), init: null, isDoomed: false }
+    running.add(bwrap)
+    // Invariant: the command does not start before all of bwrap is under the cell's limits.
+    const admitted = readInit(status).then((pid) => {
+      bwrap.init = identify(pid)
+      try {
+        for (const each of [child.pid, pid]) if (each !== undefined) limits.admit(each)
+      } catch (error) {
+        throw bwrap.isDoomed || bwrap.init === null || isGone(bwrap.init) ? new NotStarted('bwrap was ended') : error
+      }
+      block.end('go')
+    })
+    child.once('exit', () => {
+      const left = bwrap.init === null ? [] : [bwrap.init]
+      // What does not end in time stays in the set, and the end of the cell tries again.
+      areGone(left).then(
+        () => running.delete(bwrap),
+        () => {},
+      )
+    })
+    return { process: cellProcess(child, (name) => deliver(bwrap, name)), admitted }
+  }
+
+  async function end(): Promise<void> {
+    over.abort()
+    await areGone([...running].flatMap(killBwrap))
+    running.clear()
+    await limits[Symbol.asyncDispose]()
+  }
+
+  async function endBecause(reason: string): Promise<void> {
+    if (over.signal.aborted) return
+    await end()
+    ended.resolve(reason)
+  }
+
+  /** Runs one command of the host's own, before anything of the agent's, and lets it report how it is held. */
+  async function prove(): Promise<SeenInside> {
+    const probe = launch(['cat', '/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'], {
+      env: { PATH: '/usr/bin:/bin' },
+      cwd: '/',
+    })
+    probe.process.stdin.end()
+    const abort = () => void probe.process.kill('SIGKILL')
+    signal.addEventListener('abort', abort)
+    const [report, said, code, admission] = await Promise.all([
+      text(probe.process.stdout),
+      text(probe.process.stderr),
+      probe.process.exited,
+      probe.admitted.then(
+        () => null,
+        (error: unknown) => {
+          abort()
+          return error
+        },
+      ),
+    ])
+    signal.removeEventListener('abort', abort)
+    signal.throwIfAborted()
+    if (admission !== null && !(admission instanceof NotStarted)) throw admission
+    if (code !== 0) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
+    return checkReport(report, spec.limits.tmpBytes)
+  }
+
+  try {
+    const seen = await prove().catch(async (error: unknown) => {
+      if (error instanceof Failure || signal.aborted || spec.cgroups.length === 0) throw error
+      limits = await limits.withoutGroups()
+      return prove()
+    })
+    void limits.watch(over.signal).then((reason) => (reason === null ? undefined : endBecause(`The cell was ended: ${reason}`)))
+    return {
+      limits: limits.inForce(seen),
+      ended: ended.promise,
+      place: (hostPath) => placeInside(spec, hostPath),
+      spawn(argv, options): CellProcess {
+        if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
+        const launched = launch(argv, options)
+        launched.admitted.catch((error: unknown) => {
+          if (!(error instanceof NotStarted)) return endBecause('The cell was ended: a process could not be put under its limits')
+        })
+        return launched.process
+      },
+      [Symbol.asyncDispose]: end,
+    }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+/** Not thrown at a caller: bwrap ended before it had made the cell, and its exit code and stderr say why. */
+class NotStarted extends Error {}
+
+function spawnBwrap(
+  { bwrapPath, spec, host, filter, leaked }: Making,
+  limits: Limits,
+  argv: readonly string[],
+  options: SpawnOptions,
+) {
+  const opened: number[] = []
+  const stdio: (number | 'pipe' | 'ignore')[] = ['pipe', 'pipe', 'pipe']
+  /** The number under which the child will see it. */
+  const give = (file: number | 'pipe') => {
+    if (file !== 'pipe') opened.push(file)
+    return stdio.push(file) - 1
+  }
+  try {
+    const fds: BwrapFds = {
+      status: give('pipe'),
+      block: give('pipe'),
+      seccomp: give(unlinkedFile(filter)),
+      files: Object.fromEntries([
+        ...host.files.map((path) => [path, give(openSync(path, 'r'))]),
+        ...Object.entries(generatedFiles).map(([path, content]) => [path, give(unlinkedFile(content))]),
+      ]),
+    }
+    const list = give(unlinkedFile(`${bwrapArgv(spec, options, host, fds).join('\0')}\0`))
+    // bwrap reads these as empty lists of arguments and closes them: what was inherited in their place stays outside.
+    const smothered = leaked.filter((fd) => fd > list)
+    for (const fd of smothered) {
+      while (stdio.length < fd) stdio.push('ignore')
+      give(unlinkedFile(''))
+    }
+    const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
+    const [file, ...args] = limits.wrap([bwrapPath, ...lists, '--', ...argv])
+    const child = spawn(file, args, {
+      // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
+      env: {},
+      cwd: '/',
+      stdio,
+      // A session of its own: a terminal's Ctrl-C is for the keeper to act on.
+      detached: true,
+      ...(spec.runAs === null ? {} : spec.runAs),
+    })
+    const status = child.stdio[fds.status] as Readable
+    const block = child.stdio[fds.block as 4] as Writable
+    block.on('error', () => {}) // bwrap has ended, which its exit tells
+    return { child: child as StdioChild, status, block }
+  } finally {
+    for (const fd of opened) closeSync(fd)
+  }
+}
+
+/** An open file without a name, for as long as someone holds it. */
+function unlinkedFile(content: string | Buffer): number {
+  const path = join(tmpdir(), `anchorhold-${randomUUID()}`)
+  writeFileSync(path, content, { flag: 'wx', mode: 0o600 })
+  try {
+    return openSync(path, 'r')
+  } finally {
+    unlinkSync(path)
+  }
+}
+
+/** Node closes what it opened itself when it starts a child, but hands on what it was started with. In ascending order. */
+function inheritedFds(): number[] {
+  const closeOnExec = 0o2000000
+  return readdirSync('/proc/self/fd')
+    .map(Number)
+    .sort((a, b) => a - b)
+    .filter((fd) => {
+      const flags = /^flags:\s+(\d+)$/m.exec(readText(`/proc/self/fdinfo/${fd}`) ?? '')?.[1]
+      return fd > 2 && flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0
+    })
+}
+
+/** https://github.com/containers/bubblewrap/blob/main/bwrap.xml, --json-status-fd */
+const BwrapStatus = z.looseObject({ 'child-pid': z.int() })
+
+/** The host's number for the first process of the cell. */
+async function readInit(status: Readable): Promise<number> {
+  let line = ''
+  status.setEncoding('utf8')
+  return new Promise((resolve, reject) => {
+    status.on('data', (chunk: string) => {
+      if (line.includes('\n')) return
+      line += chunk
+      if (line.includes('\n')) resolve(BwrapStatus.parse(JSON.parse(line.split('\n', 1).join('')))['child-pid'])
+    })
+    status.once('close', () => reject(new NotStarted('bwrap ended before it had made the cell')))
+    status.once('error', reject)
+  })
+}
+
+/** bwrap hands no signal on, so it goes to the command itself: the first child of the namespace's first process. */
+function deliver(bwrap: Bwrap, signal: NodeJS.Signals): boolean {
+  const command = signal === 'SIGKILL' ? null : commandOf(bwrap)
+  if (command !== null) return signalPid(command.pid, signal)
+  bwrap.isDoomed = true
+  return bwrap.child.pid !== undefined && signalPid(bwrap.child.pid, 'SIGKILL')
+}
+
+/** Null while it has not been started yet. */
+function commandOf({ init }: Bwrap): ProcessId | null {
+  const isSecond = ({ pid }: ProcessId) => /^NSpid:.*\t2$/m.test(readProc(pid, 'status') ?? '')
+  return init === null ? null : (treeOf([init.pid]).find(isSecond) ?? null)
+}
+
+/** Returns what must be gone before the end is the end. */
+function killBwrap({ outer, init }: Bwrap): ProcessId[] {
+  // Whoever has not told its first process yet may have started it already.
+  const processes = init === null && outer !== null ? treeOf([outer.pid]) : [outer, init].filter((each) => each !== null)
+  // With bwrap gone, --die-with-parent ends the namespace's first process, and the kernel then ends all the rest.
+  signalAll(processes, 'SIGKILL')
+  return processes
+}
+
+/** The kernel lets the first process of a pid namespace go only after every other one in it. */
+const areGone = (processes: readonly ProcessId[]) =>
+  until('the processes of a cell have ended', endTimeoutMs, () => processes.every(isGone))
+
+/** Throws unless the process that wrote the report was held as it should be. */
+function checkReport(report: string, tmpBytes: number): SeenInside {
+  const wrong = postureWanted.filter((line) => !line.test(report))
+  if (wrong.length > 0) {
+    throw unavailable([
+      {
+        what: `a process inside was not held as it should be (${wrong.map(String).join(', ')})`,
+        remedy: 'Update bubblewrap and the kernel',
+      },
+    ])
+  }
+  const sizes = ['/tmp', '/dev/shm', '/var/tmp'].map((path) => {
+    const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
+    return Number(/[ ,]size=(\d+)k/.exec(mount ?? '')?.[1] ?? Infinity) * 1024
+  })
+  const seen = Math.max(...sizes)
+  if (seen > tmpBytes)
+    throw unavailable([{ what: 'the size of /tmp could not be limited', remedy: 'Install bubblewrap 0.8.0 or newer' }])
+  return { limits: report, tmpBytes: seen }
+}
+
+/** Lines of /proc/self/status, proc(5). */
+const postureWanted = [
+  /^Uid:\t1000\t1000\t1000\t1000$/m,
+  /^CapPrm:\t0{16}$/m,
+  /^CapEff:\t0{16}$/m,
+  /^CapBnd:\t0{16}$/m,
+  /^NoNewPrivs:\t1$/m,
+  /^Seccomp:\t2$/m,
+]
+
+function placeInside(spec: CellSpec, hostPath: string): string {
+  const places = [
+    { source: spec.workspace, target: inside.workspace },
+    { source: spec.home, target: inside.home },
+    ...(spec.windows === null ? [] : [{ source: spec.windows, target: inside.windows }]),
+    ...spec.mounts,
+  ]
+  // One folder may lie in another: the innermost is where the path is seen.
+  const [place] = places.filter(({ source }) => isWithin(hostPath, source)).sort((a, b) => b.source.length - a.source.length)
+  if (place === undefined) throw new Error(`"${hostPath}" is not mounted in the cell "${spec.name}"`)
+  return place.target + hostPath.slice(place.source.length)
+}
+
+function findBwrap({ bwrapPath, path = [] }: BwrapOptions): string | null {
+  const candidates = bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap'))] : [bwrapPath]
+  return candidates.find(isExecutable) ?? null
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function unavailable(lacks: readonly Lack[]): Failure {
+  return new Failure('cell_unavailable', `Cannot start a bwrap cell: ${lacks.map(({ what }) => what).join('; ')}`, {
+    hint: lacks.map(({ remedy }) => remedy).join('; '),
+  })
+}

@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs'
+import type { Lack } from '../cell.ts'
+
+/** Reads a kernel or system file, null when it is not there. An argument, so that other machines can be made up. */
+export type ReadText = (path: string) => string | null
+
+export const readText: ReadText = (path) => {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return null
+  }
+}
+
+export function lacksBwrap(read: ReadText): Lack {
+  return { what: 'bubblewrap is not installed', remedy: installCommand(read) }
+}
+
+/** Why a cell did not start, from what bwrap said and how the kernel is set. */
+export function explain(said: string, bwrapPath: string, read: ReadText): Lack[] {
+  const unknown = /Unknown option (\S+)/.exec(said)?.[1]
+  if (unknown !== undefined) {
+    return [{ what: `bubblewrap is too old: it does not know ${unknown}`, remedy: 'Install bubblewrap 0.8.0 or newer' }]
+  }
+  if (read('/proc/sys/user/max_user_namespaces') === '0') {
+    return [
+      {
+        what: 'user namespaces are switched off (user.max_user_namespaces is 0)',
+        remedy: sysctl('user.max_user_namespaces=15000'),
+      },
+    ]
+  }
+  if (read('/proc/sys/kernel/unprivileged_userns_clone') === '0') {
+    return [
+      {
+        what: 'user namespaces are for root alone (kernel.unprivileged_userns_clone is 0)',
+        remedy: sysctl('kernel.unprivileged_userns_clone=1'),
+      },
+    ]
+  }
+  if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1' && /permission denied|not permitted/i.test(said)) {
+    return [{ what: 'AppArmor keeps bubblewrap from making user namespaces', remedy: appArmorProfile(bwrapPath) }]
+  }
+  if (/namespace/i.test(said)) {
+    return [
+      {
+        what: `the kernel refuses a namespace: ${said}`,
+        remedy: 'Run outside the container, or give it a seccomp profile that allows unshare, clone and mount',
+      },
+    ]
+  }
+  return [{ what: `a cell does not start: ${said}`, remedy: 'Mend what is named and run "anchorhold doctor" again' }]
+}
+
+function installCommand(read: ReadText): string {
+  const release = read('/etc/os-release') ?? ''
+  const ids = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, value = '']) => value.split(' '))
+  const command = ids.flatMap((id) => commands[id] ?? []).at(0)
+  return command ?? 'Install the package "bubblewrap" (0.8.0 or newer) with your package manager'
+}
+
+const commands: Readonly<Record<string, string>> = {
+  debian: 'sudo apt-get install -y bubblewrap',
+  ubuntu: 'sudo apt-get install -y bubblewrap',
+  fedora: 'sudo dnf install -y bubblewrap',
+  rhel: 'sudo dnf install -y bubblewrap',
+  arch: 'sudo pacman -S --noconfirm bubblewrap',
+  alpine: 'sudo apk add bubblewrap',
+  suse: 'sudo zypper --non-interactive install bubblewrap',
+  opensuse: 'sudo zypper --non-interactive install bubblewrap',
+}
+
+const sysctl = (setting: string) => `echo '${setting}' | sudo tee /etc/sysctl.d/60-anchorhold.conf && sudo sysctl --system`
+
+/** https://ubuntu.com/blog/ubuntu-23-10-restricted-unprivileged-user-namespaces */
+function appArmorProfile(bwrapPath: string): string {
+  const profile = `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile anchorhold-bwrap ${bwrapPath} flags=(unconfined) {\\n  userns,\\n}\\n`
+  return `printf '${profile}' | sudo tee /etc/apparmor.d/anchorhold-bwrap && sudo apparmor_parser -r /etc/apparmor.d/anchorhold-bwrap`
+}

@@ -1,0 +1,40 @@
+import type { ChildProcessByStdio } from 'node:child_process'
+import { constants } from 'node:os'
+import type { Readable, Writable } from 'node:stream'
+import type { CellProcess } from './cell.ts'
+
+export type StdioChild = ChildProcessByStdio<Writable, Readable, Readable>
+
+/** A child as the rest of the keeper sees it. `deliver` brings a signal to the command, wherever that runs. */
+export function cellProcess(child: StdioChild, deliver: (signal: NodeJS.Signals) => boolean): CellProcess {
+  let exitCode: number | null = null
+  let killed = false
+  const exited = new Promise<number>((resolve) => {
+    const settle = (code: number) => resolve((exitCode ??= code))
+    child.once('exit', (code, signal) => settle(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+    child.once('error', () => settle(couldNotStart))
+  })
+  // A process that has ended does not read what is still written to it; its exit says so.
+  child.stdin.on('error', () => {})
+  return {
+    stdin: child.stdin,
+    stdout: child.stdout,
+    stderr: child.stderr,
+    exited,
+    get exitCode() {
+      return exitCode
+    },
+    get killed() {
+      return killed
+    },
+    kill(signal) {
+      if (exitCode !== null) return false
+      const sent = deliver(signal)
+      killed ||= sent
+      return sent
+    },
+  }
+}
+
+/** As a shell has it. */
+const couldNotStart = 127

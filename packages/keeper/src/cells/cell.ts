@@ -1,0 +1,73 @@
+import type { LimitInForce, Rung } from '@anchorhold/protocol/rungs'
+import type { Readable, Writable } from 'node:stream'
+
+/** One way to isolate a tree of processes.
+ *  Invariant: `start` isolates exactly as `spec` says or throws `cell_unavailable`; no driver falls back on a weaker one. */
+export interface CellDriver {
+  readonly rung: Rung
+  /** What this host lacks for it; empty when a real cell has just been seen to start. */
+  missing(): Promise<readonly Lack[]>
+  start(spec: CellSpec, signal: AbortSignal): Promise<Cell>
+}
+
+/** Something the host lacks, and the command or step that mends it. */
+export type Lack = { readonly what: string; readonly remedy: string }
+
+/** A started cell. Disposing it ends every process inside, and may be done twice. */
+export interface Cell extends AsyncDisposable {
+  /** As they are really in force. */
+  readonly limits: readonly LimitInForce[]
+  /** Where a mounted host path is seen from inside. */
+  place(hostPath: string): string
+  spawn(argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess
+  /** Settles when a watcher had to end the cell, with the reason in words; never otherwise. */
+  readonly ended: Promise<string>
+}
+
+export type SpawnOptions = {
+  /** The whole environment inside; nothing is inherited. */
+  readonly env: Readonly<Record<string, string>>
+  /** A path inside the cell. */
+  readonly cwd: string
+}
+
+/** A process inside a cell, by its standard streams. */
+export interface CellProcess {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly stderr: Readable
+  /** Null until it has ended. */
+  readonly exitCode: number | null
+  readonly killed: boolean
+  kill(signal: NodeJS.Signals): boolean
+  /** The exit code, or 128 + the signal's number. */
+  readonly exited: Promise<number>
+}
+
+export type CellSpec = {
+  readonly name: string
+  /** Host folders, each seen inside at `target`. The drivers add what a rung itself needs. */
+  readonly workspace: string
+  readonly home: string
+  /** The folder with the window sockets, seen read-only; null for a cell without windows. */
+  readonly windows: string | null
+  /** Read-only extras: the agent's program, toolchains. Targets lie under /opt, /run, /nix or the source's own path. */
+  readonly mounts: readonly { readonly source: string; readonly target: string }[]
+  readonly limits: CellLimits
+  /** Control group folders that this process may make groups in; empty where there are none. */
+  readonly cgroups: readonly string[]
+  /** Become this user first. Required when the caller is root: a cell started by root is no boundary. */
+  readonly runAs: { readonly uid: number; readonly gid: number } | null
+}
+
+export type CellLimits = {
+  readonly memoryBytes: number
+  readonly processesMax: number
+  readonly cpus: number
+  /** How much the workspace and home may grow. */
+  readonly diskBytes: number
+  readonly fileBytes: number
+  readonly openFilesMax: number
+  /** Size of /tmp and of /dev/shm, each. */
+  readonly tmpBytes: number
+}

@@ -1,0 +1,255 @@
+import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { limitNames } from '@anchorhold/protocol/rungs'
+import { describe, expect, test } from 'vitest'
+import type { Cell, CellDriver, CellSpec } from './cell.ts'
+import { readProc } from './limits/processes.ts'
+
+/** What the interface promises, run by every driver's test file. `cannot` names what a rung does not do, with the reason. */
+export function cellContract(driver: CellDriver, cannot: Partial<Record<Promise_, string>> = {}): void {
+  const promise = (name: Promise_, run: (make: SpecMaker) => Promise<void>) =>
+    test.skipIf(cannot[name] !== undefined)(
+      cannot[name] === undefined ? name : `${name} (not here: ${cannot[name]})`,
+      async () => {
+        await using specs = specMaker()
+        await run(specs)
+      },
+    )
+
+  describe(`${driver.rung}: a cell`, () => {
+    promise('is not missing here', async () => {
+      expect(await driver.missing()).toEqual([])
+    })
+
+    promise('gives a process exactly the environment and folder that were asked for', async ({ make }) => {
+      const spec = await make()
+      await using cell = await driver.start(spec, soon())
+      const workspace = cell.place(spec.workspace)
+      const { output } = await run(cell, ['env'], { cwd: workspace, env: { PATH: '/usr/bin:/bin', GREETING: 'good day' } })
+      expect(
+        output
+          .trim()
+          .split('\n')
+          .filter((line) => !line.startsWith('PWD='))
+          .sort(),
+      ).toEqual(['GREETING=good day', 'PATH=/usr/bin:/bin'])
+      expect((await run(cell, ['pwd', '-P'], { cwd: workspace })).output).toBe(`${workspace}\n`)
+    })
+
+    promise('joins the standard streams and tells the exit code', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const process = cell.spawn(['sh', '-c', 'cat; echo aside >&2; exit 7'], { env: path, cwd: '/' })
+      process.stdin.end('through')
+      expect(await Promise.all([text(process.stdout), text(process.stderr), process.exited])).toEqual(['through', 'aside\n', 7])
+      expect(process.exitCode).toBe(7)
+    })
+
+    promise('tells 127 or the like for a program that is not there', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      expect((await run(cell, ['no-such-program'])).code).not.toBe(0)
+    })
+
+    promise('brings a signal to the command itself', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const process = cell.spawn(['sh', '-c', 'trap "echo caught; exit 5" TERM; echo ready; while :; do sleep 0.05; done'], {
+        env: path,
+        cwd: '/',
+      })
+      let seen = ''
+      for await (const chunk of process.stdout.setEncoding('utf8')) {
+        seen += chunk
+        if (seen === 'ready\n') expect(process.kill('SIGTERM')).toBe(true)
+      }
+      expect([seen, await process.exited, process.killed]).toEqual(['ready\ncaught\n', 5, true])
+    })
+
+    promise('tells 128 + the number for a process ended by a signal', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const process = cell.spawn(['sleep', '1000'], { env: path, cwd: '/' })
+      process.kill('SIGKILL')
+      expect(await process.exited).toBe(137)
+    })
+
+    promise('writes workspace and home as the user of the session', async ({ make }) => {
+      const spec = await make()
+      await using cell = await driver.start(spec, soon())
+      const files = [join(spec.workspace, 'written'), join(spec.home, 'written')]
+      expect(await run(cell, ['touch', ...files.map((file) => cell.place(file))])).toMatchObject({ code: 0 })
+      for (const file of files) expect((await stat(file)).uid).toBe(spec.runAs?.uid ?? process.getuid?.())
+    })
+
+    promise('sees the windows and can talk through them', async ({ make }) => {
+      const spec = await make()
+      const windows = spec.windows ?? ''
+      await using server = createServer((socket) => socket.end('from outside'))
+      await new Promise<void>((resolve) => server.listen(join(windows, 'model.sock'), resolve))
+      await chmod(join(windows, 'model.sock'), 0o666)
+      await using cell = await driver.start(spec, soon())
+      const client = `use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die "refused: $!"; print <$s>`
+      expect(await run(cell, ['perl', '-e', client, cell.place(join(windows, 'model.sock'))])).toMatchObject({
+        output: 'from outside',
+      })
+    })
+
+    promise('sees extra mounts at their target', async ({ make }) => {
+      const spec = await make()
+      const source = join(dirname(spec.workspace), 'program')
+      await writeFile(source, '#!/bin/sh\necho it runs\n', { mode: 0o755 })
+      await using cell = await driver.start({ ...spec, mounts: [{ source, target: '/opt/agent/program' }] }, soon())
+      expect((await run(cell, [cell.place(source)])).output).toBe('it runs\n')
+    })
+
+    promise('cannot write outside its folders', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      for (const path of [
+        '/owned',
+        '/etc/owned',
+        '/usr/owned',
+        '/run/owned',
+        '/run/windows/owned',
+        '/home/owned',
+        '/var/owned',
+        '/dev/owned',
+      ]) {
+        const { output } = await run(cell, ['sh', '-c', `touch ${path} 2>/dev/null && echo written || echo refused`])
+        expect([path, output]).toEqual([path, 'refused\n'])
+      }
+    })
+
+    promise('has no network but its own loopback', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const { output } = await run(cell, ['cut', '-d:', '-f1', '/proc/net/dev'])
+      expect(output.split('\n').slice(2).join('').trim()).toBe('lo')
+    })
+
+    promise('hands no descriptor but the standard streams on', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const { output } = await run(cell, [
+        'perl',
+        '-e',
+        'opendir my $d, "/proc/self/fd"; print join " ", sort grep { /\\d/ && $_ != fileno $d } readdir $d',
+      ])
+      expect(output).toBe('0 1 2')
+    })
+
+    promise('tells every limit once, and none that is not so', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      expect(cell.limits.map(({ name }) => name)).toEqual([...limitNames])
+      const { output } = await run(cell, ['sh', '-c', 'ulimit -Hn'])
+      expect(cell.limits.find(({ name }) => name === 'open_files')).toMatchObject({
+        enforcement: 'enforced',
+        value: output.trim(),
+      })
+    })
+
+    promise('runs several processes at a time', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const outputs = await Promise.all(['a', 'b', 'c', 'd'].map((each) => run(cell, ['echo', each])))
+      expect(outputs.map(({ output }) => output)).toEqual(['a\n', 'b\n', 'c\n', 'd\n'])
+    })
+
+    promise('leaves nothing running when it is disposed of, which may be done twice', async ({ make }) => {
+      const cell = await driver.start(await make(), soon())
+      const process = cell.spawn(['sh', '-c', 'sleep 1234 & (sleep 1235 &) ; echo started; sleep 1236'], { env: path, cwd: '/' })
+      process.stdout.setEncoding('utf8')
+      for await (const chunk of process.stdout) if (String(chunk).includes('started')) break
+      await cell[Symbol.asyncDispose]()
+      await cell[Symbol.asyncDispose]()
+      expect(await process.exited).toBe(137)
+      expect(await runningSleeps(['1234', '1235', '1236'])).toEqual([])
+      expect(() => cell.spawn(['true'], { env: path, cwd: '/' })).toThrow('the cell has ended')
+    })
+
+    promise('refuses to start where a folder is not there', async ({ make }) => {
+      const spec = await make()
+      await rm(spec.workspace, { recursive: true })
+      await expect(driver.start(spec, soon())).rejects.toMatchObject({ code: 'cell_unavailable' })
+    })
+
+    promise('refuses to be started by root without a user of its own', async ({ make }) => {
+      const spec = await make()
+      if (process.getuid?.() !== 0) return
+      await expect(driver.start({ ...spec, runAs: null }, soon())).rejects.toMatchObject({ code: 'cell_unavailable' })
+    })
+  })
+}
+
+type Promise_ =
+  | 'is not missing here'
+  | 'gives a process exactly the environment and folder that were asked for'
+  | 'joins the standard streams and tells the exit code'
+  | 'tells 127 or the like for a program that is not there'
+  | 'brings a signal to the command itself'
+  | 'tells 128 + the number for a process ended by a signal'
+  | 'writes workspace and home as the user of the session'
+  | 'sees the windows and can talk through them'
+  | 'sees extra mounts at their target'
+  | 'cannot write outside its folders'
+  | 'has no network but its own loopback'
+  | 'hands no descriptor but the standard streams on'
+  | 'tells every limit once, and none that is not so'
+  | 'runs several processes at a time'
+  | 'leaves nothing running when it is disposed of, which may be done twice'
+  | 'refuses to start where a folder is not there'
+  | 'refuses to be started by root without a user of its own'
+
+const path = { PATH: '/usr/bin:/bin' }
+const soon = () => AbortSignal.timeout(10_000)
+
+/** Runs a command to its end. */
+export async function run(
+  cell: Cell,
+  argv: readonly [string, ...string[]],
+  options: { readonly cwd?: string; readonly env?: Readonly<Record<string, string>> } = {},
+): Promise<{ output: string; said: string; code: number }> {
+  const process = cell.spawn(argv, { env: options.env ?? path, cwd: options.cwd ?? '/' })
+  process.stdin.end()
+  const [output, said, code] = await Promise.all([text(process.stdout), text(process.stderr), process.exited])
+  return { output, said, code }
+}
+
+export interface SpecMaker extends AsyncDisposable {
+  make(changes?: Partial<CellSpec>): Promise<CellSpec>
+}
+
+/** Makes folders of the session's user's. As root, that is a user whom nobody else is. */
+export function specMaker(): SpecMaker {
+  const made: string[] = []
+  const runAs = process.getuid?.() === 0 ? { uid: 1_900_000_001, gid: 1_900_000_001 } : null
+  return {
+    async make(changes = {}) {
+      const folder = await mkdtemp(join(tmpdir(), 'anchorhold-test-'))
+      made.push(folder)
+      await chmod(folder, 0o711)
+      const [workspace, home, windows] = [join(folder, 'workspace'), join(folder, 'home'), join(folder, 'windows')]
+      for (const each of [workspace, home, windows]) {
+        await mkdir(each)
+        if (runAs !== null) await chown(each, runAs.uid, runAs.gid)
+      }
+      return { name: 'test', workspace, home, windows, mounts: [], limits: testLimits, cgroups: [], runAs, ...changes }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const folder of made) await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export const testLimits = {
+  memoryBytes: 1024 * 2 ** 20,
+  processesMax: 64,
+  cpus: 1,
+  diskBytes: 256 * 2 ** 20,
+  fileBytes: 128 * 2 ** 20,
+  openFilesMax: 512,
+  tmpBytes: 16 * 2 ** 20,
+}
+
+async function runningSleeps(seconds: readonly string[]): Promise<string[]> {
+  return (await readdir('/proc'))
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => (readProc(Number(pid), 'cmdline') ?? '').replaceAll('\0', ' ').trim())
+    .filter((line) => seconds.some((each) => line === `sleep ${each}`))
+}

@@ -1,0 +1,126 @@
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CellLimits } from '../cell.ts'
+import { readProc, signalPid, until } from './processes.ts'
+
+/** The limits that a control group can hold. */
+export type GroupLimit = 'memory' | 'processes' | 'cpu'
+
+/** The groups of one cell, made inside folders that were handed over. */
+export interface Groups {
+  /** Only what was read back as it was set, each with the way it holds. */
+  readonly holds: ReadonlyMap<GroupLimit, string>
+  /** Moves a process in; it and all it starts are then held. Throws when it is not seen to be inside afterwards. */
+  admit(pid: number): void
+  killAll(): void
+  remove(): Promise<void>
+}
+
+/** Settings for version 1 and 2, as data: what to write where, and what must be read back.
+ *  The first of each is what counts; the rest is written where the file exists. */
+export function groupSettings(version: 1 | 2, limits: CellLimits): Record<GroupLimit, readonly Setting[]> {
+  const memory = String(limits.memoryBytes)
+  const quota = String(Math.round(limits.cpus * cpuPeriodUs))
+  const processes = [{ file: 'pids.max', value: String(limits.processesMax) }]
+  return version === 2
+    ? {
+        memory: [
+          { file: 'memory.max', value: memory },
+          { file: 'memory.swap.max', value: '0' },
+        ],
+        processes,
+        cpu: [{ file: 'cpu.max', value: `${quota} ${cpuPeriodUs}` }],
+      }
+    : {
+        memory: [
+          { file: 'memory.limit_in_bytes', value: memory },
+          { file: 'memory.memsw.limit_in_bytes', value: memory },
+        ],
+        processes,
+        cpu: [
+          { file: 'cpu.cfs_quota_us', value: quota },
+          { file: 'cpu.cfs_period_us', value: String(cpuPeriodUs) },
+        ],
+      }
+}
+
+type Setting = { readonly file: string; readonly value: string }
+const cpuPeriodUs = 100_000
+/** The kernel rounds memory down to whole pages, which are 64 KiB at most. */
+const pageBytesMax = 65_536
+const removeTimeoutMs = 5_000
+
+/** Makes a group `name` in each folder and sets what it can. Null when nothing could be set and read back. */
+export function makeGroups(folders: readonly string[], name: string, limits: CellLimits): Groups | null {
+  const holds = new Map<GroupLimit, string>()
+  const groups: string[] = []
+  for (const folder of folders) {
+    const version = existsSync(join(folder, 'cgroup.controllers')) ? 2 : 1
+    if (version === 2) shareControllers(folder)
+    const group = join(folder, name)
+    if (!attempt(() => mkdirSync(group))) continue
+    const held = Object.entries(groupSettings(version, limits)).filter(([, settings]) => set(group, settings))
+    for (const [limit] of held) holds.set(limit as GroupLimit, `control group, version ${version}`)
+    if (held.length === 0) attempt(() => rmdirSync(group))
+    else groups.push(group)
+  }
+  if (groups.length === 0) return null
+
+  return {
+    holds,
+    admit(pid) {
+      for (const group of groups) writeFileSync(join(group, 'cgroup.procs'), String(pid))
+      const seen = readProc(pid, 'cgroup')?.split('\n') ?? []
+      if (seen.filter((line) => line.endsWith(`/${name}`)).length < groups.length) {
+        throw new Error(`Process ${pid} is not in the control group "${name}" that it was moved to`)
+      }
+    },
+    killAll() {
+      for (const group of groups.filter((each) => existsSync(each))) {
+        const members = readFileSync(join(group, 'cgroup.procs'), 'latin1').split('\n')
+        for (const pid of members) if (pid !== '') signalPid(Number(pid), 'SIGKILL')
+      }
+    },
+    async remove() {
+      // A group is busy for as long as one of its processes is being ended.
+      for (const group of groups) {
+        await until(
+          `the control group "${group}" is empty`,
+          removeTimeoutMs,
+          () => !existsSync(group) || attempt(() => rmdirSync(group)),
+        )
+      }
+    },
+  }
+}
+
+/** Lets groups below `folder` use its controllers; those that it has not got stay away. */
+function shareControllers(folder: string): void {
+  for (const controller of ['memory', 'pids', 'cpu']) {
+    attempt(() => writeFileSync(join(folder, 'cgroup.subtree_control'), `+${controller}`))
+  }
+}
+
+function set(group: string, [first, ...rest]: readonly Setting[]): boolean {
+  if (first === undefined || !existsSync(join(group, first.file))) return false
+  for (const { file, value } of [first, ...rest]) {
+    if (existsSync(join(group, file))) attempt(() => writeFileSync(join(group, file), value))
+  }
+  return isSame(first.value, readFileSync(join(group, first.file), 'latin1').trim())
+}
+
+function isSame(set: string, read: string): boolean {
+  if (set === read) return true
+  const lost = Number(set) - Number(read)
+  return lost >= 0 && lost < pageBytesMax && Number(read) > pageBytesMax
+}
+
+/** False where the kernel refused: a limit that cannot be set is reported, not fatal. */
+function attempt(action: () => void): boolean {
+  try {
+    action()
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,73 @@
+import { chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Makes, as root, the control group folders in which `uid` may then make groups of its own; none where that cannot be.
+ *  The result is what a `CellSpec` takes as `cgroups`. */
+export function delegateCgroups(name: string, { uid, gid }: { readonly uid: number; readonly gid: number }): string[] {
+  return cgroupMounts(readFileSync('/proc/self/mountinfo', 'latin1')).flatMap((mount) => {
+    const folder = join(mount.path, parentGroup, name)
+    try {
+      if (mount.version === 2) shareControllers(mount.path)
+      mkdirSync(join(mount.path, parentGroup), { recursive: true })
+      if (mount.version === 2) shareControllers(join(mount.path, parentGroup))
+      mkdirSync(folder, { recursive: true })
+      if (mount.version === 2) mkdirSync(join(folder, ownGroup), { recursive: true })
+      // Not the limits of the folder itself: those stay root's.
+      for (const each of [folder, join(folder, ownGroup)]) {
+        for (const file of ['', ...handedFiles]) if (existsSync(join(each, file))) chownSync(join(each, file), uid, gid)
+      }
+      return [folder]
+    } catch {
+      return [] // read-only or held by someone else; the limits then say that they are not by control group
+    }
+  })
+}
+
+/** Moves a process of that user into the folders, as root. Version 2 lets a user move processes only from within. */
+export function enterCgroups(folders: readonly string[], pid: number): void {
+  for (const folder of folders) {
+    const own = join(folder, ownGroup, 'cgroup.procs')
+    if (existsSync(own)) writeFileSync(own, String(pid))
+  }
+}
+
+/** Takes the folders away again. Throws while a process is still inside. */
+export function withdrawCgroups(folders: readonly string[]): void {
+  for (const folder of folders) {
+    for (const each of [join(folder, ownGroup), folder]) if (existsSync(each)) rmdirSync(each)
+  }
+}
+
+/** Where the mounted controllers that cells use are, from the text of a /proc/self/mountinfo (proc(5)). */
+export function cgroupMounts(mountinfo: string): CgroupMount[] {
+  const mounts = mountinfo.split('\n').flatMap((line): CgroupMount[] => {
+    const [before = '', after = ''] = line.split(' - ')
+    const path = before.split(' ')[4] ?? ''
+    const [type, , options = ''] = after.split(' ')
+    if (type === 'cgroup2') return [{ path, version: 2 }]
+    const isWanted = options.split(',').some((option) => wantedControllers.includes(option))
+    return type === 'cgroup' && isWanted ? [{ path, version: 1 }] : []
+  })
+  // On a hybrid machine, what version 1 has taken is not to be had from version 2.
+  const first = mounts.filter(({ version }) => version === 1)
+  return first.length > 0 ? first : mounts
+}
+
+export type CgroupMount = { readonly path: string; readonly version: 1 | 2 }
+
+const parentGroup = 'anchorhold'
+/** The keeper's own place: in version 2 a group that shares its controllers may hold no process itself. */
+const ownGroup = 'keeper'
+const wantedControllers = ['memory', 'pids', 'cpu']
+/** https://docs.kernel.org/admin-guide/cgroup-v2.html#model-of-delegation */
+const handedFiles = ['cgroup.procs', 'cgroup.threads', 'cgroup.subtree_control']
+
+function shareControllers(folder: string): void {
+  for (const controller of wantedControllers) {
+    try {
+      writeFileSync(join(folder, 'cgroup.subtree_control'), `+${controller}`)
+    } catch {
+      // This controller is not there, or the folder holds processes; what can be limited shows when it is read back.
+    }
+  }
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { statSync } from 'node:fs'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
+import type { CellSpec } from '../cell.ts'
+import { type Groups, makeGroups } from './cgroups.ts'
+import { countTasksOf } from './processes.ts'
+import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
+import { diskWatcher, memoryWatcher, watch } from './watchdog.ts'
+import { inBytes } from './words.ts'
+
+/** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
+export interface Limits extends AsyncDisposable {
+  /** The command that takes the rlimits on and then becomes `argv`, in the same process and with the same descriptors. */
+  wrap(argv: readonly [string, ...string[]]): [string, ...string[]]
+  /** Puts a process under the groups, before it starts any other. Throws when it could not. */
+  admit(pid: number): void
+  /** Gives the groups up where `admit` is refused; the watchers then take their place. */
+  withoutGroups(): Promise<Limits>
+  /** As they are, judged by what a process inside reports of itself. */
+  inForce(seen: SeenInside): readonly LimitInForce[]
+  /** Settles with the reason when a watcher finds that the cell must end, with null when `signal` aborts. */
+  watch(signal: AbortSignal): Promise<string | null>
+  /** Ends whatever is left in the groups. */
+  killAll(): void
+}
+
+/** What a process inside reported: its /proc/self/limits, and the size of its /tmp if that is its own. */
+export type SeenInside = { readonly limits: string; readonly tmpBytes: number | null }
+
+/** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
+export async function limitsOf(spec: CellSpec, roots: () => readonly number[]): Promise<Limits> {
+  const absent = [spec.workspace, spec.home].find((folder) => !statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+  if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
+  const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, spec.limits)
+  const disk = await diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
+  return assemble(spec, roots, groups, disk)
+}
+
+function assemble(
+  spec: CellSpec,
+  roots: () => readonly number[],
+  groups: Groups | null,
+  disk: Awaited<ReturnType<typeof diskWatcher>>,
+): Limits {
+  const { limits } = spec
+  const prlimitPath = findPrlimit()
+  const rlimits = rlimitsFor(spec, groups)
+  const memoryByGroup = groups?.holds.get('memory')
+  const watchers = [...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []), disk.watcher]
+
+  return {
+    wrap: (argv) => (prlimitPath === null ? [...argv] : [...prlimitArgv(prlimitPath, rlimits), ...argv]),
+    admit: (pid) => groups?.admit(pid),
+    async withoutGroups() {
+      await groups?.remove()
+      return assemble(spec, roots, null, disk)
+    },
+    watch: (signal) => watch(watchers, signal),
+    killAll: () => groups?.killAll(),
+    inForce(seen) {
+      const byRlimit = (
+        name: LimitName,
+        rlimit: keyof Rlimits,
+        words: (value: number) => string,
+        wanted: number,
+      ): LimitInForce => {
+        const value = hardLimit(seen.limits, rlimit)
+        const isSet = value !== null && value <= Math.max(wanted, rlimits[rlimit] ?? 0)
+        return isSet
+          ? { name, value: words(value), enforcement: 'enforced', how: 'rlimit' }
+          : {
+              name,
+              value: words(wanted),
+              enforcement: 'not enforced',
+              how: prlimitPath === null ? needsPrlimit : 'the rlimit could not be set',
+            }
+      }
+      const byGroup = (name: 'memory' | 'processes' | 'cpu', value: string): LimitInForce | null => {
+        const how = groups?.holds.get(name)
+        return how === undefined ? null : { name, value, enforcement: 'enforced', how }
+      }
+      return [
+        byGroup('memory', inBytes(limits.memoryBytes)) ?? {
+          name: 'memory',
+          value: inBytes(limits.memoryBytes),
+          enforcement: 'watched',
+          how: 'the cell is ended when its processes hold more',
+        },
+        byGroup('processes', String(limits.processesMax)) ?? processesByRlimit(spec, rlimits, seen, prlimitPath),
+        byGroup('cpu', `${limits.cpus} CPUs`) ?? {
+          name: 'cpu',
+          value: `${limits.cpus} CPUs`,
+          enforcement: 'not enforced',
+          how: 'needs a control group that this user may write',
+        },
+        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: disk.how },
+        byRlimit('file_size', 'fsize', inBytes, limits.fileBytes),
+        byRlimit('open_files', 'nofile', String, limits.openFilesMax),
+        seen.tmpBytes === null
+          ? {
+              name: 'tmp',
+              value: inBytes(limits.tmpBytes),
+              enforcement: 'not enforced',
+              how: 'this rung shares the folder /tmp of the host',
+            }
+          : { name: 'tmp', value: inBytes(seen.tmpBytes), enforcement: 'enforced', how: 'size of the file system' },
+      ]
+    },
+    async [Symbol.asyncDispose]() {
+      groups?.killAll()
+      await groups?.remove()
+    },
+  }
+}
+
+const needsPrlimit = 'prlimit is not installed: install util-linux'
+
+function rlimitsFor(spec: CellSpec, groups: Groups | null): Rlimits {
+  const { limits } = spec
+  return affordable({
+    nofile: limits.openFilesMax,
+    fsize: limits.fileBytes,
+    // Not 0: a host whose core_pattern is a pipe would still run its crash handler on what the cell gives it, but for
+    // exactly 1 the kernel leaves it out (fs/coredump.c).
+    core: 1,
+    // Counts all that the user runs on the host as well, so what runs already comes on top.
+    nproc: groups?.holds.has('processes') ? null : limits.processesMax + countTasksOf(userOf(spec)),
+  })
+}
+
+function processesByRlimit(spec: CellSpec, rlimits: Rlimits, seen: SeenInside, prlimitPath: string | null): LimitInForce {
+  const name = 'processes'
+  const value = String(spec.limits.processesMax)
+  if (prlimitPath === null) return { name, value, enforcement: 'not enforced', how: needsPrlimit }
+  if (userOf(spec) === 0)
+    return { name, value, enforcement: 'not enforced', how: 'the kernel does not count the processes of root' }
+  const set = hardLimit(seen.limits, 'nproc')
+  if (set === null || rlimits.nproc === null || set > rlimits.nproc) {
+    return { name, value, enforcement: 'not enforced', how: 'the rlimit could not be set' }
+  }
+  return { name, value: String(set), enforcement: 'enforced', how: 'rlimit, over all tasks of the user on this machine' }
+}
+
+const userOf = (spec: CellSpec) => spec.runAs?.uid ?? process.getuid?.() ?? 0

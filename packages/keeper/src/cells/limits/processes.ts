@@ -1,0 +1,95 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** A process that cannot be mistaken for a later one under the same number. */
+export type ProcessId = { readonly pid: number; readonly startedAt: string }
+
+type Stat = ProcessId & { readonly state: string; readonly parent: number; readonly group: number; readonly session: number }
+
+/** Null when there is none under this number. */
+export function identify(pid: number): ProcessId | null {
+  const stat = readStat(pid)
+  return stat === null ? null : { pid, startedAt: stat.startedAt }
+}
+
+/** A zombie counts as gone: it runs nothing, and its parent may reap it late. */
+export function isGone({ pid, startedAt }: ProcessId): boolean {
+  const stat = readStat(pid)
+  return stat === null || stat.startedAt !== startedAt || stat.state === 'Z' || stat.state === 'X'
+}
+
+/** The processes themselves and all that descend from them, as far as they live. */
+export function treeOf(roots: readonly number[]): ProcessId[] {
+  const living = readAll()
+  const found = new Map(living.filter((each) => roots.includes(each.pid)).map((each) => [each.pid, each]))
+  // A parent may be listed after its child, so look until nothing new is found.
+  for (let before = -1; before !== found.size;) {
+    before = found.size
+    for (const each of living) if (found.has(each.parent)) found.set(each.pid, each)
+  }
+  return [...found.values()]
+}
+
+/** Those that lead, or still belong to, a process group or a session started by `leader`. */
+export function sessionOf(leader: number): ProcessId[] {
+  return readAll().filter((each) => each.group === leader || each.session === leader)
+}
+
+export function signalAll(processes: readonly ProcessId[], signal: NodeJS.Signals): void {
+  for (const each of processes) if (!isGone(each)) signalPid(each.pid, signal)
+}
+
+/** False when there was nothing to signal. */
+export function signalPid(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false
+    throw error
+  }
+}
+
+/** Looks again until `holds`, and throws with `what` when it does not within `timeoutMs`. */
+export async function until(what: string, timeoutMs: number, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  for (let pauseMs = 1; !holds(); pauseMs = Math.min(pauseMs * 2, 20)) {
+    if (performance.now() > deadline) throw new Error(`Gave up after ${timeoutMs} ms waiting until ${what}`)
+    await delay(pauseMs)
+  }
+}
+
+/** Threads count, as they do for RLIMIT_NPROC. */
+export function countTasksOf(uid: number): number {
+  return pids()
+    .filter((pid) => ownerOf(pid) === uid)
+    .reduce((sum, pid) => sum + Number(/^Threads:\s+(\d+)$/m.exec(readProc(pid, 'status') ?? '')?.[1] ?? 0), 0)
+}
+
+/** Null when the file is gone or may not be read. */
+export function readProc(pid: number, name: string): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
+  } catch {
+    return null
+  }
+}
+
+function ownerOf(pid: number): number | null {
+  return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? null
+}
+
+const pids = () =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+
+const readAll = (): Stat[] => pids().flatMap((pid) => readStat(pid) ?? [])
+
+function readStat(pid: number): Stat | null {
+  const text = readProc(pid, 'stat')
+  if (text === null) return null
+  // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const [state = '', parent, group, session] = fields
+  return { pid, state, parent: Number(parent), group: Number(group), session: Number(session), startedAt: fields[19] ?? '' }
+}

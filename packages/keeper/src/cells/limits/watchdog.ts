@@ -1,0 +1,147 @@
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { type ProcessId, readProc, treeOf } from './processes.ts'
+import { inBytes } from './words.ts'
+
+const run = promisify(execFile)
+
+/** How often the cheap look is taken: one read of /proc/meminfo, one statfs a folder. */
+const lookEveryMs = 200
+/** The dear measurement is taken when a cheap look has changed by this share of the limit, and at least every so often. */
+const shareThatMatters = 1 / 16
+const measureEveryMs = 2_000
+/** A folder that takes longer to measure is watched by the free space of its file system. */
+const measureTimeoutMs = 3_000
+
+/** Looks after a limit that the kernel does not hold. Returns why the cell must end, or null while it may go on. */
+export type Watcher = () => Promise<string | null>
+
+/** Asks every watcher over and over until one has a reason or `signal` aborts; null in that case. */
+export async function watch(watchers: readonly Watcher[], signal: AbortSignal): Promise<string | null> {
+  while (watchers.length > 0 && !signal.aborted) {
+    for (const watcher of watchers) {
+      const reason = await watcher()
+      if (reason !== null) return reason
+    }
+    await delay(lookEveryMs, null, { signal, ref: false }).catch(() => null)
+  }
+  return null
+}
+
+/** Sums up what the processes hold. Does not stop: a jump above the limit between two looks. */
+export function memoryWatcher(limitBytes: number, roots: () => readonly number[]): Watcher {
+  const measured = gate(limitBytes)
+  return async () => {
+    if (!measured.isDue(availableMemory())) return null
+    const processes = treeOf(roots())
+    // The share of each process is dear to learn, and never more than all it has resident.
+    if (sum(processes, residentBytes) <= limitBytes) return null
+    const bytes = sum(processes, proportionalBytes)
+    return bytes <= limitBytes ? null : `its processes held ${inBytes(bytes)} of memory, and the limit is ${inBytes(limitBytes)}`
+  }
+}
+
+/** How the growth of the folders can be seen on this machine. */
+export type DiskWatch = { readonly watcher: Watcher; readonly how: string }
+
+/** Takes the size of the folders as they are now for the baseline. */
+export async function diskWatcher(
+  limitBytes: number,
+  folders: readonly string[],
+  roots: () => readonly number[],
+): Promise<DiskWatch> {
+  const freeAtStart = freeBytes(folders)
+  const baseline = await folderBytes(folders)
+  const measured = gate(limitBytes)
+  const grown = (bytes: number, what: string) =>
+    bytes <= limitBytes ? null : `${what} by ${inBytes(bytes)}, and the limit is ${inBytes(limitBytes)}`
+  const watcher: Watcher = async () => {
+    const free = freeBytes(folders)
+    if (!measured.isDue(free)) return null
+    const bytes = baseline === null ? null : await folderBytes(folders)
+    if (bytes === null || baseline === null) {
+      return grown(freeAtStart - free, 'the free space of its workspace and home shrank')
+    }
+    return grown(bytes + unlinkedBytes(treeOf(roots()), folders) - baseline, 'its workspace and home grew')
+  }
+  const how = baseline === null ? 'free space on the disk of workspace and home' : 'growth of workspace and home'
+  return { watcher, how }
+}
+
+/** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. */
+function gate(limitBytes: number) {
+  let last = { figure: Infinity, atMs: -Infinity }
+  return {
+    isDue(figure: number): boolean {
+      const now = performance.now()
+      const due = last.figure - figure > limitBytes * shareThatMatters || now - last.atMs > measureEveryMs
+      if (due) last = { figure, atMs: now }
+      return due
+    },
+  }
+}
+
+/** Null when it takes too long or something cannot be read: a folder without permissions would hide its content.
+ *  du(1) rather than a walk of our own: it goes deeper than any path can be long, and follows no link. */
+async function folderBytes(folders: readonly string[]): Promise<number | null> {
+  try {
+    const { stdout } = await run('du', ['-skx', '--', ...folders], {
+      env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
+      timeout: measureTimeoutMs,
+    })
+    return stdout.split('\n').reduce((total, line) => total + Number(line.split('\t')[0]) * 1024, 0)
+  } catch {
+    return null
+  }
+}
+
+/** What is held open after its name was removed, where `du` cannot see it. */
+function unlinkedBytes(processes: readonly ProcessId[], folders: readonly string[]): number {
+  const devices = new Set(folders.map((folder) => statSync(folder).dev))
+  const files = new Map<number, number>()
+  for (const path of processes.flatMap(({ pid }) => openFiles(pid))) {
+    const file = statOf(path)
+    if (file?.isFile() && file.nlink === 0 && devices.has(file.dev)) files.set(file.ino, file.blocks * 512)
+  }
+  return [...files.values()].reduce((a, b) => a + b, 0)
+}
+
+function openFiles(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((fd) => `/proc/${pid}/fd/${fd}`)
+  } catch {
+    return [] // it has just ended
+  }
+}
+
+function statOf(path: string) {
+  try {
+    return statSync(path)
+  } catch {
+    return null // closed since it was listed
+  }
+}
+
+const sum = (processes: readonly ProcessId[], bytes: (pid: number) => number) =>
+  processes.reduce((total, { pid }) => total + bytes(pid), 0)
+
+/** proc(5): statm counts pages, and its second figure is what is resident. `status` gives the same in kB. */
+const residentBytes = (pid: number) => kilobytes(readProc(pid, 'status'), 'VmRSS') ?? 0
+const proportionalBytes = (pid: number) => kilobytes(readProc(pid, 'smaps_rollup'), 'Pss') ?? residentBytes(pid)
+const availableMemory = () => kilobytes(readFileSync('/proc/meminfo', 'latin1'), 'MemAvailable') ?? 0
+
+function kilobytes(text: string | null, name: string): number | null {
+  const found = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text ?? '')?.[1]
+  return found === undefined ? null : Number(found) * 1024
+}
+
+/** Each file system once. */
+function freeBytes(folders: readonly string[]): number {
+  const byDevice = new Map(folders.map((folder) => [statSync(folder).dev, folder]))
+  return [...byDevice.values()].reduce((total, folder) => {
+    const { bavail, bsize } = statfsSync(folder)
+    return total + bavail * bsize
+  }, 0)
+}

@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs'
+import { arch, release } from 'node:os'
+import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import type { LimitInForce } from '@anchorhold/protocol/rungs'
+import { bwrapDriver } from './cells/bwrap/bwrap.ts'
+import type { CellDriver } from './cells/cell.ts'
+import { noneDriver } from './cells/none/none.ts'
+import { withProbeSpec } from './cells/probe.ts'
+import { findToolchains } from './cells/toolchains.ts'
+
+export type Examination = {
+  /** Whose toolchains are looked for. */
+  readonly home: string
+  readonly drivers?: readonly CellDriver[]
+  /** Control group folders handed to `probeUser` (cells/probe.ts), where there are any. */
+  readonly cgroups?: readonly string[]
+}
+
+/** Measures what this machine can do by doing it. */
+export async function examine({
+  home,
+  drivers = [noneDriver(), bwrapDriver()],
+  cgroups = [],
+}: Examination): Promise<DoctorReport> {
+  const rungs: DoctorReport['rungs'] = []
+  for (const driver of drivers) rungs.push(await examineRung(driver, cgroups))
+  return {
+    kernel: readKernel(),
+    rungs,
+    toolchains: findToolchains(home).map(({ name, mounts }) => ({
+      name,
+      folders: mounts.map(({ source }) => source),
+    })),
+  }
+}
+
+const startsMeasured = 5
+const startTimeoutMs = 10_000
+
+async function examineRung(driver: CellDriver, cgroups: readonly string[]): Promise<DoctorReport['rungs'][number]> {
+  const missing = [...(await driver.missing())]
+  if (missing.length > 0) return { rung: driver.rung, available: false, start_ms: null, missing, limits: [] }
+  const { limits, timesMs } = await withProbeSpec(async (spec) => {
+    const timesMs: number[] = []
+    let limits: readonly LimitInForce[] = []
+    while (timesMs.length < startsMeasured) {
+      const before = performance.now()
+      await using cell = await driver.start({ ...spec, cgroups }, AbortSignal.timeout(startTimeoutMs))
+      const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      await first.exited
+      timesMs.push(performance.now() - before)
+      limits = cell.limits
+    }
+    return { limits, timesMs }
+  })
+  const [median = 0] = timesMs.toSorted((a, b) => a - b).slice(Math.floor(timesMs.length / 2))
+  return {
+    rung: driver.rung,
+    available: true,
+    start_ms: Math.round(median * 10) / 10,
+    missing: [],
+    limits: limits.map(({ name, enforcement, how }) => ({ name, enforcement, how })),
+  }
+}
+
+function readKernel(): DoctorReport['kernel'] {
+  const mounts = readOrEmpty('/proc/self/mountinfo')
+  const [v1, v2] = [/ - cgroup /.test(mounts), / - cgroup2 /.test(mounts)]
+  return {
+    release: release(),
+    arch: arch(),
+    user_namespaces:
+      !['', '0'].includes(readOrEmpty('/proc/sys/user/max_user_namespaces').trim()) &&
+      readOrEmpty('/proc/sys/kernel/unprivileged_userns_clone').trim() !== '0',
+    seccomp: readOrEmpty('/proc/sys/kernel/seccomp/actions_avail').includes('errno'),
+    cgroups: v1 && v2 ? 'hybrid' : v1 ? 'v1' : v2 ? 'v2' : 'none',
+  }
+}
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,341 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
+import { newRequestId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
+import { KeeperCommand, type KeeperStart, type OutboxRecord, type Settlement } from '@anchorhold/protocol/link'
+import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
+import type { Outbox } from '@anchorhold/link/outbox'
+import { randomBytes } from 'node:crypto'
+import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
+import type { Cell, CellDriver } from './cells/cell.ts'
+import type { Toolchain } from './cells/toolchains.ts'
+
+/** One live session: its cell, its agent, and what becomes of prompts and requests. */
+export interface Keeper {
+  handle(command: unknown): Promise<unknown>
+  /** Resolves when the keeper has left: agent and cell are gone, and the outbox says why. */
+  readonly left: Promise<void>
+  /** Ends everything and leaves, as the command `leave` does. */
+  leave(why: string): Promise<void>
+}
+
+export type KeeperOptions = {
+  readonly start: KeeperStart
+  readonly cells: CellDriver
+  readonly agents: AgentDriver
+  readonly toolchains: readonly Toolchain[]
+  readonly outbox: Outbox
+  readonly live: (frame: LiveFrame) => void
+  /** Has the gate settle the session's calls; null when the gate does not answer. */
+  readonly settle: () => Promise<Settlement | null>
+  readonly now: () => number
+}
+
+type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause }
+type Turn = { readonly startedAt: number; cut: string | null; timer: NodeJS.Timeout | null }
+type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
+
+/** How long an interrupted agent may take to say that it is idle before the turn is ended without it. */
+const interruptGraceMs = 5000
+
+export function keeper({ start, cells, agents, toolchains, outbox, live, settle, now }: KeeperOptions): Keeper {
+  const { session } = start
+  let agent: Agent | null = null
+  let cell: Cell | null = null
+  let turn: Turn | null = null
+  let result: AgentResult | null = null
+  let agentState: 'running' | 'idle' = 'idle'
+  let tasks = 0
+  let leaving = false
+  let paused: PromiseWithResolvers<void> | null = null
+  let idleTimer: NodeJS.Timeout | null = null
+  /** Prompts this keeper has taken, so that one is never handed on twice. */
+  const taken = new Set<PromptId>()
+  const queue: Waiting[] = []
+  /** Handed to the agent, and not yet part of a result. */
+  const unconfirmed = new Set<PromptId>()
+  const requests = new Map<RequestId, OpenRequest>()
+  const left = Promise.withResolvers<void>()
+  const starting = new AbortController()
+
+  const journal = (event: NewEvent, after?: OutboxRecord['after']) => {
+    outbox.append(session, event, after)
+    // A disk that cannot be written ends the keeper: what it does from here on could not be told.
+    return outbox.flush().catch((error: unknown) => {
+      console.error(`The outbox cannot be written: ${String(error)}`)
+      process.exit(70)
+    })
+  }
+
+  // Prompts, ends of turns and leaving are taken one after the other, in the order they came.
+  let last: Promise<unknown> = Promise.resolve()
+  function inOrder<T>(work: () => Promise<T>): Promise<T> {
+    const next = last.then(work)
+    last = next.catch(() => {})
+    return next
+  }
+
+  function restIfIdle(): void {
+    if (idleTimer !== null) clearTimeout(idleTimer)
+    idleTimer = null
+    if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
+    idleTimer = setTimeout(() => void leave('idle'), start.idle_ms)
+  }
+
+  async function beginTurn(cause: TurnCause, prompt: PromptId | null): Promise<void> {
+    result = null
+    turn = { startedAt: now(), cut: null, timer: null }
+    if (start.timeout_ms !== null)
+      turn.timer = setTimeout(() => void interrupt(`It took longer than ${start.timeout_ms} ms`), start.timeout_ms)
+    await journal({ type: 'turn.started', body: { cause, prompt } })
+  }
+
+  async function endTurn(crashed: string | null = null): Promise<void> {
+    const ending = turn
+    if (ending === null) return
+    if (ending.timer !== null) clearTimeout(ending.timer)
+    for (const id of [...requests.keys()]) await withdraw(id)
+    const settlement = await settle()
+    const { reason, why } = verdict(ending, crashed, result, settlement)
+    turn = null
+    await journal(
+      { type: 'turn.ended', body: { reason, why, duration_ms: Math.max(0, now() - ending.startedAt) } },
+      settlement === null ? undefined : { source: settlement.source, n: settlement.n },
+    )
+    if (!leaving) await handOn()
+  }
+
+  /** Gives the agent what waits for it, as far as the prompts' modes allow. */
+  async function handOn(): Promise<void> {
+    while (agent !== null && queue.length > 0 && !leaving) {
+      const next = queue[0]!
+      if (turn !== null && next.mode === 'queue') break
+      queue.shift()
+      await journal({ type: 'prompt', body: { id: next.id, text: next.text, images: next.images.length } })
+      if (turn === null) await beginTurn(next.cause, next.id)
+      unconfirmed.add(next.id)
+      agent.send(next)
+    }
+    restIfIdle()
+  }
+
+  async function interrupt(why: string): Promise<void> {
+    if (turn === null || agent === null) return
+    turn.cut ??= why
+    const cut = turn
+    for (const id of [...requests.keys()]) await withdraw(id)
+    // A paused tool would hold the turn open.
+    paused?.resolve()
+    setTimeout(() => void inOrder(async () => turn === cut && endTurn()), interruptGraceMs).unref()
+    await agent.interrupt().catch(() => {})
+  }
+
+  async function withdraw(id: RequestId): Promise<void> {
+    const open = requests.get(id)
+    if (!requests.delete(id)) return
+    open?.answered.resolve({ decision: 'withdrawn', reason: 'The turn ended before anybody answered' })
+    await journal({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'keeper', door: 'none' } })
+  }
+
+  async function ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer> {
+    const id = newRequestId(randomBytes)
+    const answered = Promise.withResolvers<RequestAnswer>()
+    requests.set(id, { answered })
+    signal.addEventListener('abort', () => void withdraw(id), { once: true })
+    await journal({ type: 'request.opened', body: { id, call, action } })
+    return answered.promise
+  }
+
+  const heard: AgentListener = {
+    event: (event) => void journal(event),
+    live,
+    ask,
+    state(state) {
+      agentState = state
+      if (state === 'running') {
+        restIfIdle()
+        // A turn that no prompt began: a background task came back, or a steering prompt arrived after the end.
+        void inOrder(async () => {
+          if (turn !== null || leaving || agentState !== 'running') return
+          const [prompt] = unconfirmed
+          await beginTurn(prompt === undefined ? 'task' : 'prompt', prompt ?? null)
+        })
+      } else {
+        void inOrder(async () => {
+          if (agentState === 'idle') await endTurn()
+          restIfIdle()
+        })
+      }
+    },
+    tasks(count) {
+      tasks = count
+      restIfIdle()
+    },
+    result(ended) {
+      result = ended
+      for (const id of ended.prompts) unconfirmed.delete(id)
+    },
+    async mayRun() {
+      await paused?.promise
+      return leaving ? { allow: false, why: 'The session is being stopped' } : { allow: true }
+    },
+    gone: (why) => void leave(why, { crashed: true }),
+  }
+
+  async function startUp(): Promise<void> {
+    const offers = toolchains.filter((offer) => start.toolchains.includes(offer.name))
+    cell = await cells.start(
+      {
+        name: session,
+        workspace: start.workspace,
+        home: `${start.folder}/home`,
+        windows: start.windows,
+        mounts: [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)],
+        limits: {
+          memoryBytes: start.limits.memory_bytes,
+          processesMax: start.limits.processes,
+          cpus: start.limits.cpus,
+          diskBytes: start.limits.disk_bytes,
+          fileBytes: start.limits.file_bytes,
+          openFilesMax: start.limits.open_files,
+          tmpBytes: start.limits.tmp_bytes,
+        },
+        cgroups: start.cgroups,
+        runAs: null,
+      },
+      starting.signal,
+    )
+    void cell.ended.then((why) => leave(why, { crashed: true }))
+    agent = await agents.start({
+      cell,
+      files: start.files,
+      workspace: start.workspace,
+      home: `${start.folder}/home`,
+      windows: start.windows,
+      model: start.model,
+      conversation: start.conversation,
+      resume: start.resume,
+      tools: start.tools,
+      systemPrompt: start.system_prompt,
+      plan: start.plan,
+      workspaceSettings: start.workspace_settings,
+      modelRoute: start.model_route,
+      path: offers.flatMap((offer) => offer.path),
+      env: Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>,
+      heard,
+    })
+    await journal({
+      type: 'keeper.started',
+      body: {
+        rung: start.rung,
+        agent: agents.name,
+        agent_version: start.agent_version,
+        limits: [...cell.limits],
+        resumed: start.resume,
+      },
+    })
+  }
+
+  async function leave(why: string, { crashed = false, failed = false } = {}): Promise<void> {
+    if (leaving) return left.promise
+    leaving = true
+    if (idleTimer !== null) clearTimeout(idleTimer)
+    starting.abort()
+    paused?.resolve()
+    if (turn !== null && !crashed) {
+      turn.cut ??= why
+      // The agent writes down how its turn ended, which the next keeper's resume reads.
+      await Promise.race([agent?.interrupt().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 1000).unref())])
+    }
+    await agent?.[Symbol.asyncDispose]()
+    await cell?.[Symbol.asyncDispose]()
+    await inOrder(async () => {
+      await endTurn(crashed ? why : null)
+      await journal({ type: 'keeper.left', body: { why, failed } })
+    })
+    left.resolve()
+  }
+
+  void inOrder(async () => {
+    try {
+      await startUp()
+      await handOn()
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
+      void leave(`${why}${hint}`, { failed: true })
+    }
+  })
+
+  async function handle(raw: unknown): Promise<unknown> {
+    const command = KeeperCommand.parse(raw)
+    if (leaving && command.do !== 'ping' && command.do !== 'leave') {
+      throw new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
+    }
+    switch (command.do) {
+      case 'ping':
+        return {
+          state: leaving
+            ? 'leaving'
+            : paused !== null
+              ? 'paused'
+              : requests.size > 0
+                ? 'waiting'
+                : turn !== null
+                  ? 'working'
+                  : 'idle',
+          limits: cell?.limits ?? [],
+          idle_ms: start.idle_ms,
+        }
+      case 'prompt': {
+        if (taken.has(command.id)) return { had: true }
+        taken.add(command.id)
+        queue.push(command)
+        await inOrder(handOn)
+        return { had: false }
+      }
+      case 'interrupt':
+        await interrupt('Asked to stop')
+        return null
+      case 'pause':
+        paused ??= Promise.withResolvers<void>()
+        return null
+      case 'resume':
+        paused?.resolve()
+        paused = null
+        return null
+      case 'answer': {
+        const open = requests.get(command.request)
+        if (open === undefined) throw new Failure('conflict', `Request "${command.request}" is no longer open`)
+        requests.delete(command.request)
+        await journal({
+          type: 'request.answered',
+          body: { id: command.request, answer: command.answer, actor: command.actor, door: command.door },
+        })
+        open.answered.resolve(command.answer)
+        return null
+      }
+      case 'model':
+        await agent?.setModel(command.model)
+        return null
+      case 'leave':
+        await leave(command.why)
+        return null
+    }
+  }
+  return { handle, left: left.promise, leave: (why) => leave(why) }
+}
+
+function verdict(
+  turn: Turn,
+  crashed: string | null,
+  result: AgentResult | null,
+  settlement: Settlement | null,
+): { readonly reason: TurnEnd; readonly why: string | null } {
+  if (crashed !== null) return { reason: 'crashed', why: crashed }
+  if (turn.cut !== null) return { reason: 'interrupted', why: turn.cut }
+  if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
+  if (result.ok) return { reason: 'done', why: null }
+  // The gate's word counts here, not what the agent makes of its answer.
+  if (settlement?.refused === 'budget') return { reason: 'budget', why: result.why }
+  return { reason: 'error', why: result.why }
+}

@@ -1,0 +1,83 @@
+// The keeper's process: told on standard input which session it tends, it lives until the session rests.
+import { KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import { folderDisk } from '@anchorhold/link/disk'
+import { takeLock } from '@anchorhold/link/lock'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { listenAsSource } from '@anchorhold/link/source'
+import { closeSync, writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { claudeDriver } from './agents/claude/claude.ts'
+import { bwrapDriver } from './cells/bwrap/bwrap.ts'
+import type { CellDriver } from './cells/cell.ts'
+import { noneDriver } from './cells/none/none.ts'
+import { findToolchains } from './cells/toolchains.ts'
+import { keeper } from './keeper.ts'
+
+const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
+
+const start = KeeperStart.parse(JSON.parse(await text(process.stdin)))
+// Another keeper still tends this session: the daemon waits for it to leave.
+const lock = takeLock(`${start.folder}/keeper.lock`)
+if (lock === null) process.exit(75)
+
+await prepareHome(start)
+const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
+const one = keeper({
+  start,
+  cells: cells[start.rung](),
+  agents: claudeDriver,
+  toolchains: start.toolchains.length === 0 ? [] : await findToolchains(start.owner_home),
+  outbox,
+  live: (frame) => source.live(start.session, frame),
+  settle: () => settle(`${start.windows}/model.sock`),
+  now: Date.now,
+})
+const source = await listenAsSource({
+  socketPath: `${start.folder}/keeper.sock`,
+  source: `keeper/${start.session}`,
+  outbox,
+  handle: one.handle,
+})
+writeFileSync(3, 'ready')
+closeSync(3)
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+  process.on(signal, () => void one.leave(`The keeper got ${signal}`))
+await one.left
+await source[Symbol.asyncDispose]()
+await outbox.close()
+lock.release()
+process.exit(0)
+
+/** The agent's home belongs to the agent: a file is only ever made where there is none, and no link is followed. */
+async function prepareHome({ folder, git_identity }: KeeperStart): Promise<void> {
+  const lines = ['[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n']
+  if (git_identity !== null) {
+    const quote = (value: string) => `"${value.replace(/[\\"]/g, '\\$&').replace(/[\n\r\0]/g, ' ')}"`
+    lines.push(`[user]\n\tname = ${quote(git_identity.name)}\n\temail = ${quote(git_identity.email)}\n`)
+  }
+  await writeFile(`${folder}/home/.gitconfig`, lines.join(''), { flag: 'wx', mode: 0o644 }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    },
+  )
+}
+
+const settleMs = 5000
+
+/** Asks the gate, on the session's own window, to settle what is open. */
+function settle(socketPath: string): Promise<Settlement | null> {
+  return new Promise((resolve) => {
+    const call = request({ socketPath, path: settlePath, method: 'POST', timeout: settleMs, agent: false }, (response) => {
+      text(response).then(
+        (body) => resolve(Settlement.parse(JSON.parse(body))),
+        () => resolve(null),
+      )
+    })
+    call.on('timeout', () => call.destroy())
+    call.on('error', () => resolve(null))
+    call.end()
+  })
+}

@@ -1,0 +1,104 @@
+import { Failure, type FailureCode, failureCodes } from '@anchorhold/protocol/failures'
+import type { LiveFrame } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { type FromDaemon, linkVersion, type OutboxRecord, type SourceName, ToDaemon } from '@anchorhold/protocol/link'
+import { createConnection, type Socket } from 'node:net'
+import { readFrames, writeFrame } from './frames.ts'
+
+/** The daemon's end of a link. */
+export interface Attachment {
+  readonly source: SourceName
+  readonly pid: number
+  /** Whether the other end still lives. */
+  readonly open: boolean
+  /** Sends a command and gives its result, or throws the `Failure` it met. */
+  do(command: unknown): Promise<unknown>
+  /** Everything up to `n` is stored here. */
+  ack(n: number): void
+  close(): void
+}
+
+export type AttachOptions = {
+  readonly socketPath: string
+  /** The last record that is stored already. */
+  readonly after: number
+  readonly onRecord: (record: OutboxRecord) => void
+  readonly onLive: (session: SessionId, frame: LiveFrame) => void
+  readonly onClose: () => void
+}
+
+/** Attaches to a keeper or the gate. Throws when nobody listens there. */
+export async function attachTo({ socketPath, after, onRecord, onLive, onClose }: AttachOptions): Promise<Attachment> {
+  const socket = await connect(socketPath)
+  const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
+  const hello = Promise.withResolvers<{ source: SourceName; pid: number }>()
+  let lastId = 0
+  const send = (frame: FromDaemon) => writeFrame(socket, frame)
+
+  socket.on('error', () => socket.destroy())
+  socket.once('close', () => {
+    const gone = new Failure('keeper_unavailable', `The process behind "${socketPath}" has gone`)
+    hello.reject(gone)
+    for (const { reject } of waiting.values()) reject(gone)
+    waiting.clear()
+    onClose()
+  })
+  readFrames(socket, (raw) => {
+    const frame = ToDaemon.parse(raw)
+    switch (frame.t) {
+      case 'hello':
+        if (frame.version > linkVersion)
+          hello.reject(new Failure('keeper_unavailable', `"${frame.source}" speaks a newer protocol`))
+        else hello.resolve(frame)
+        return
+      case 'record':
+        return onRecord(frame.record)
+      case 'live':
+        return onLive(frame.session, frame.frame)
+      case 'done': {
+        const one = waiting.get(frame.id)
+        waiting.delete(frame.id)
+        if (frame.ok) one?.resolve(frame.result)
+        else one?.reject(failureFrom(frame))
+      }
+    }
+  })
+  send({ t: 'hello', version: linkVersion, after })
+  const { source, pid } = await hello.promise
+
+  return {
+    source,
+    pid,
+    get open() {
+      return !socket.destroyed && socket.writable
+    },
+    do(command) {
+      const id = ++lastId
+      const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+      if (socket.destroyed) reject(new Failure('keeper_unavailable', `"${source}" has gone`))
+      else {
+        waiting.set(id, { resolve, reject })
+        send({ t: 'do', id, command })
+      }
+      return promise
+    },
+    ack: (n) => void send({ t: 'ack', n }),
+    close: () => void socket.destroy(),
+  }
+}
+
+function connect(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = createConnection(path)
+    socket.once('error', reject)
+    socket.once('connect', () => {
+      socket.off('error', reject)
+      resolve(socket)
+    })
+  })
+}
+
+function failureFrom(frame: { code: string; message: string; hint?: string | undefined }): Error {
+  if (!Object.hasOwn(failureCodes, frame.code) || frame.code === 'internal') return new Error(frame.message)
+  return new Failure(frame.code as FailureCode, frame.message, frame.hint === undefined ? {} : { hint: frame.hint })
+}

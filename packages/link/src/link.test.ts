@@ -1,0 +1,94 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { newSessionId } from '@anchorhold/protocol/ids'
+import type { LiveFrame } from '@anchorhold/protocol/events'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { attachTo } from './attach.ts'
+import { takeLock } from './lock.ts'
+import { memoryDisk } from './memory-disk.ts'
+import { openOutbox } from './outbox.ts'
+import { listenAsSource } from './source.ts'
+
+const session = newSessionId(randomBytes)
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'anchorhold-link-'))
+})
+afterEach(() => rm(folder, { recursive: true, force: true }))
+
+async function source(handle: (command: unknown) => Promise<unknown> = async (command) => command) {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 1 })
+  const socketPath = join(folder, 'k.sock')
+  const end = await listenAsSource({ socketPath, source: 'gate', outbox, handle })
+  const say = (message: string) => outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message } })
+  return { outbox, socketPath, end, say, [Symbol.asyncDispose]: () => end[Symbol.asyncDispose]() }
+}
+function attach(socketPath: string, after = 0) {
+  const seen: number[] = []
+  const frames: LiveFrame[] = []
+  const closed = vi.fn()
+  const end = attachTo({
+    socketPath,
+    after,
+    onRecord: (record) => seen.push(record.n),
+    onLive: (_, frame) => frames.push(frame),
+    onClose: closed,
+  })
+  return end.then((attachment) => ({ attachment, seen, frames, closed }))
+}
+
+test('attachTo() gets every record once, from where it left off, while new ones come', async () => {
+  await using far = await source()
+  far.say('one')
+  far.say('two')
+  await far.outbox.flush()
+  const first = await attach(far.socketPath)
+  far.say('three')
+  await far.outbox.flush()
+  await vi.waitFor(() => expect(first.seen).toEqual([1, 2, 3]))
+  first.attachment.close()
+  far.say('four')
+  await far.outbox.flush()
+  const second = await attach(far.socketPath, 3)
+  await vi.waitFor(() => expect(second.seen).toEqual([4]))
+})
+
+test('do() gives the result of a command, or the failure that it met', async () => {
+  await using far = await source(async (command) => {
+    if (command === 'bad') throw new Failure('wrong_state', 'Cannot', { hint: 'Do otherwise' })
+    return { heard: command }
+  })
+  const { attachment } = await attach(far.socketPath)
+  expect(await attachment.do('good')).toEqual({ heard: 'good' })
+  await expect(attachment.do('bad')).rejects.toMatchObject({ code: 'wrong_state', hint: 'Do otherwise' })
+})
+
+test('a command in flight fails when the process behind it goes', async () => {
+  const far = await source(() => new Promise(() => {}))
+  const { attachment, closed } = await attach(far.socketPath)
+  const answer = attachment.do('wait')
+  answer.catch(() => {})
+  await far.end[Symbol.asyncDispose]()
+  await expect(answer).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  expect(closed).toHaveBeenCalledOnce()
+})
+
+test('live() reaches who is attached', async () => {
+  await using far = await source()
+  const { frames } = await attach(far.socketPath)
+  far.end.live(session, { type: 'text.delta', block: 'b', offset: 0, text: 'hi' })
+  await vi.waitFor(() => expect(frames).toHaveLength(1))
+})
+
+test('takeLock() is held by one only, and is free again after release', () => {
+  const path = join(folder, 'lock')
+  const lock = takeLock(path)
+  expect(lock).not.toBeNull()
+  lock?.release()
+  const again = takeLock(path)
+  expect(again).not.toBeNull()
+  again?.release()
+})

@@ -1,0 +1,425 @@
+import { z } from 'zod'
+import { DoctorReport } from './doctor.ts'
+import { Event, RequestAction, RequestAnswer } from './events.ts'
+import { failureCodes } from './failures.ts'
+import { RequestId, SessionId, TokenId } from './ids.ts'
+import { ProviderKind } from './link.ts'
+import { Micros } from './money.ts'
+import { Rung } from './rungs.ts'
+import { NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
+
+/** Where the API lives on every door that speaks HTTP. */
+export const apiRoot = '/api/v1'
+
+/** One call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
+export type Route = {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly summary: string
+  readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
+  readonly body?: z.ZodType
+  readonly status: 200 | 201 | 202
+  readonly response: z.ZodType
+  /** The same URL streams as server-sent events when the client accepts them. */
+  readonly streams?: boolean
+  /** Open to those who are not logged in: only what logs them in. */
+  readonly open?: boolean
+}
+
+/** The body of every answer that is not a success. */
+export const Problem = z.object({
+  error: z.object({
+    code: z.enum(Object.keys(failureCodes) as [keyof typeof failureCodes]),
+    message: z.string(),
+    hint: z.string().optional(),
+    /** For `internal`: where the log has the rest. */
+    id: z.string().optional(),
+  }),
+})
+export type Problem = z.infer<typeof Problem>
+
+const Done = z.object({ ok: z.literal(true) })
+const session = { params: z.strictObject({ id: SessionId }) }
+
+const Cursor = z.coerce.number().int().min(0)
+const EventPage = z.object({
+  events: z.array(Event),
+  /** Whether there is more in the direction that was asked for. */
+  more: z.boolean(),
+})
+export const eventsPerPageMax = 1000
+const EventRange = z.strictObject({
+  after: Cursor.optional().describe('Only events with a greater number, oldest first'),
+  before: Cursor.optional().describe('Only events with a smaller number, the newest of them, oldest first'),
+  limit: z.coerce.number().int().min(1).max(eventsPerPageMax).optional(),
+})
+
+export const CreateSession = SessionOptions.extend({
+  prompt: NewPrompt.omit({ idempotency_key: true, mode: true }).optional(),
+  idempotency_key: z.string().min(1).max(200).optional(),
+})
+export type CreateSession = z.infer<typeof CreateSession>
+
+export const ChangeSession = SessionOptions.pick({ name: true, model: true })
+  .extend({ budget_micros: Micros.nullable() })
+  .partial()
+export type ChangeSession = z.infer<typeof ChangeSession>
+
+export const ForkSession = z.strictObject({ name: SessionOptions.shape.name })
+export type ForkSession = z.infer<typeof ForkSession>
+
+export const Request = z.object({
+  id: RequestId,
+  session: SessionId,
+  session_name: z.string(),
+  action: RequestAction,
+  opened_at: z.int(),
+  answer: RequestAnswer.nullable(),
+  answered_at: z.int().nullable(),
+  answered_by: z.string().nullable(),
+})
+export type Request = z.infer<typeof Request>
+
+export const AnswerRequest = RequestAnswer.extend({ decision: z.enum(['allow', 'deny']) }).strict()
+export type AnswerRequest = z.infer<typeof AnswerRequest>
+
+export const Token = z.object({
+  id: TokenId,
+  name: z.string(),
+  kind: z.enum(['token', 'login']),
+  created_at: z.int(),
+  used_at: z.int().nullable(),
+  expires_at: z.int().nullable(),
+})
+export type Token = z.infer<typeof Token>
+
+export const CredentialSource = z.discriminatedUnion('from', [
+  z.strictObject({ from: z.literal('none') }),
+  z.strictObject({ from: z.literal('key'), key: z.string().min(1).max(10_000) }),
+  z.strictObject({ from: z.literal('env'), name: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/) }),
+  z.strictObject({ from: z.literal('file'), path: z.string().startsWith('/').max(4096) }),
+])
+export const PutProvider = z.strictObject({
+  kind: ProviderKind.exclude(['rehearsal']),
+  base_url: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('Required for `local`'),
+  auth: z.enum(['api_key', 'oauth', 'bearer', 'none']).optional(),
+  credential: CredentialSource,
+  model: z.string().min(1).max(200).optional().describe('The model of sessions that name none'),
+  use: z.boolean().optional().describe('Make it the provider of sessions that name none'),
+  test: z.boolean().optional().describe('Make a test call before anything is stored; on by default'),
+})
+export type PutProvider = z.infer<typeof PutProvider>
+
+export const ProviderView = z.object({
+  name: z.string(),
+  kind: ProviderKind,
+  base_url: z.string().nullable(),
+  model: z.string(),
+  credential: z.string().describe('In words, never the credential itself'),
+  in_use: z.boolean(),
+})
+export type ProviderView = z.infer<typeof ProviderView>
+
+export const ProviderVerdict = z.object({
+  verdict: z.enum(['ok', 'refused', 'unreachable', 'incompatible']),
+  message: z.string(),
+})
+export type ProviderVerdict = z.infer<typeof ProviderVerdict>
+
+export const Usage = z.object({
+  total: z.object({ cost_micros: Micros, calls: z.int() }),
+  simulated: z.object({ cost_micros: Micros, calls: z.int() }).describe('Play money of the rehearsal provider'),
+  days: z.array(z.object({ day: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
+  sessions: z.array(z.object({ id: SessionId, name: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
+})
+export type Usage = z.infer<typeof Usage>
+
+export const SearchHit = z.object({
+  session: SessionId,
+  session_name: z.string(),
+  seq: z.int(),
+  at: z.int(),
+  type: z.string(),
+  /** The place of the hit, with the words found between « and ». */
+  snippet: z.string(),
+})
+export type SearchHit = z.infer<typeof SearchHit>
+
+export const Status = z.object({
+  version: z.string(),
+  pid: z.int(),
+  url: z.string(),
+  started_at: z.int(),
+  state_folder: z.string(),
+  rung: Rung,
+  rung_available: z.boolean(),
+  rung_missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
+  provider: z.string(),
+  simulated: z.boolean(),
+  gate: z.enum(['up', 'down']),
+  sessions: z.record(SessionState, z.int()),
+  keepers: z.int(),
+})
+export type Status = z.infer<typeof Status>
+
+const verb = (path: string, summary: string) =>
+  ({ method: 'POST', path: `/sessions/:id/${path}`, summary, ...session, status: 200, response: Session }) as const
+
+export const api = {
+  createSession: {
+    method: 'POST',
+    path: '/sessions',
+    summary: 'Create a session; returns at once',
+    body: CreateSession,
+    status: 201,
+    response: Session,
+  },
+  listSessions: {
+    method: 'GET',
+    path: '/sessions',
+    summary: 'Sessions, the most recently active first',
+    query: z.strictObject({
+      archived: z.enum(['true', 'false']).optional(),
+      state: SessionState.optional(),
+      before: Cursor.optional().describe('Only sessions last active before this time, for the next page'),
+      limit: z.coerce.number().int().min(1).max(500).optional(),
+    }),
+    status: 200,
+    response: z.object({ sessions: z.array(Session), more: z.boolean() }),
+  },
+  getSession: { method: 'GET', path: '/sessions/:id', summary: 'One session', ...session, status: 200, response: Session },
+  changeSession: {
+    method: 'PATCH',
+    path: '/sessions/:id',
+    summary: 'Change name, model or budget',
+    ...session,
+    body: ChangeSession,
+    status: 200,
+    response: Session,
+  },
+  deleteSession: {
+    method: 'DELETE',
+    path: '/sessions/:id',
+    summary: 'Archive a session: its log stays',
+    ...session,
+    status: 200,
+    response: Session,
+  },
+  purgeSession: {
+    method: 'POST',
+    path: '/sessions/:id/purge',
+    summary: 'Remove an archived session for good, with its log and workspace',
+    ...session,
+    body: z.strictObject({ confirm: SessionId }),
+    status: 200,
+    response: Done,
+  },
+  prompt: {
+    method: 'POST',
+    path: '/sessions/:id/prompts',
+    summary: 'Send a prompt',
+    ...session,
+    body: NewPrompt,
+    status: 202,
+    response: PromptReceipt,
+  },
+  interrupt: {
+    ...verb('interrupt', 'End the running turn'),
+    body: z.strictObject({ drop_queued: z.boolean().optional() }).optional(),
+  },
+  pause: verb('pause', 'No new model call or tool starts; running ones finish'),
+  resume: verb('resume', 'Go on after a pause'),
+  stop: verb('stop', 'End the cell; the workspace stays'),
+  start: verb('start', 'Make a stopped session ready again'),
+  archive: verb('archive', 'End the session for good; it becomes read-only'),
+  fork: {
+    method: 'POST',
+    path: '/sessions/:id/fork',
+    summary: 'A new session with a copy of the conversation and the workspace',
+    ...session,
+    body: ForkSession.optional(),
+    status: 201,
+    response: Session,
+  },
+  sessionEvents: {
+    method: 'GET',
+    path: '/sessions/:id/events',
+    summary: 'Events of a session by number; as a stream, also what is being said right now',
+    ...session,
+    query: EventRange,
+    status: 200,
+    response: EventPage,
+    streams: true,
+  },
+  events: {
+    method: 'GET',
+    path: '/events',
+    summary: 'Events of all sessions by position',
+    query: EventRange,
+    status: 200,
+    response: EventPage,
+    streams: true,
+  },
+  listRequests: {
+    method: 'GET',
+    path: '/requests',
+    summary: 'What waits for an answer',
+    query: z.strictObject({ all: z.enum(['true', 'false']).optional(), session: SessionId.optional() }),
+    status: 200,
+    response: z.object({ requests: z.array(Request) }),
+  },
+  getRequest: {
+    method: 'GET',
+    path: '/requests/:id',
+    summary: 'One request',
+    params: z.strictObject({ id: RequestId }),
+    status: 200,
+    response: Request,
+  },
+  answerRequest: {
+    method: 'POST',
+    path: '/requests/:id/answer',
+    summary: 'Answer a request; exactly one answer wins',
+    params: z.strictObject({ id: RequestId }),
+    body: AnswerRequest,
+    status: 200,
+    response: Request,
+  },
+  search: {
+    method: 'GET',
+    path: '/search',
+    summary: 'Full-text search over prompts, text, tool inputs and outputs',
+    query: z.strictObject({
+      q: z.string().min(1).max(500),
+      session: SessionId.optional(),
+      limit: z.coerce.number().int().min(1).max(200).optional(),
+    }),
+    status: 200,
+    response: z.object({ hits: z.array(SearchHit) }),
+  },
+  usage: {
+    method: 'GET',
+    path: '/usage',
+    summary: 'What was spent, by day and by session',
+    query: z.strictObject({ session: SessionId.optional() }),
+    status: 200,
+    response: Usage,
+  },
+  listProviders: {
+    method: 'GET',
+    path: '/providers',
+    summary: 'Where model calls can go',
+    status: 200,
+    response: z.object({ providers: z.array(ProviderView) }),
+  },
+  putProvider: {
+    method: 'PUT',
+    path: '/providers/:name',
+    summary: 'Add or replace a provider; a key is stored encrypted',
+    params: z.strictObject({ name: z.string().regex(/^[a-z][a-z0-9-]{0,39}$/) }),
+    body: PutProvider,
+    status: 200,
+    response: z.object({ provider: ProviderView, verdict: ProviderVerdict.nullable() }),
+  },
+  useProvider: {
+    method: 'POST',
+    path: '/providers/:name/use',
+    summary: 'Make it the provider of sessions that name none',
+    params: z.strictObject({ name: z.string().max(40) }),
+    status: 200,
+    response: ProviderView,
+  },
+  testProvider: {
+    method: 'POST',
+    path: '/providers/:name/test',
+    summary: 'Make one small call',
+    params: z.strictObject({ name: z.string().max(40) }),
+    status: 200,
+    response: ProviderVerdict,
+  },
+  deleteProvider: {
+    method: 'DELETE',
+    path: '/providers/:name',
+    summary: 'Forget a provider and its credential',
+    params: z.strictObject({ name: z.string().max(40) }),
+    status: 200,
+    response: Done,
+  },
+  listTokens: {
+    method: 'GET',
+    path: '/tokens',
+    summary: 'Tokens and logins',
+    status: 200,
+    response: z.object({ tokens: z.array(Token) }),
+  },
+  createToken: {
+    method: 'POST',
+    path: '/tokens',
+    summary: 'A token for a program; its secret is shown once',
+    body: z.strictObject({ name: z.string().trim().min(1).max(100), days: z.int().min(1).max(3650).optional() }),
+    status: 201,
+    response: z.object({ token: Token, secret: z.string() }),
+  },
+  revokeToken: {
+    method: 'DELETE',
+    path: '/tokens/:id',
+    summary: 'Revoke a token or a login; its open streams end',
+    params: z.strictObject({ id: TokenId }),
+    status: 200,
+    response: Done,
+  },
+  createLoginLink: {
+    method: 'POST',
+    path: '/login-links',
+    summary: 'A link that logs one browser in, once',
+    status: 201,
+    response: z.object({ url: z.string(), expires_at: z.int() }),
+  },
+  login: {
+    method: 'POST',
+    path: '/login',
+    summary: 'Exchange the secret of a login link for a cookie',
+    body: z.strictObject({ secret: z.string().min(1).max(200) }),
+    status: 200,
+    response: Done,
+    open: true,
+  },
+  logout: { method: 'POST', path: '/logout', summary: 'End this login', status: 200, response: Done },
+  status: { method: 'GET', path: '/status', summary: 'The daemon, its rung and provider', status: 200, response: Status },
+  health: {
+    method: 'GET',
+    path: '/health',
+    summary: 'Whether the daemon answers',
+    status: 200,
+    response: z.object({ ok: z.boolean(), gate: z.boolean(), store: z.boolean() }),
+  },
+  doctor: {
+    method: 'GET',
+    path: '/doctor',
+    summary: 'What isolation this machine can give',
+    status: 200,
+    response: DoctorReport,
+  },
+  panic: {
+    method: 'POST',
+    path: '/panic',
+    summary: 'Stop every agent, revoke every lease, close every window',
+    status: 200,
+    response: z.object({ sessions: z.int() }),
+  },
+  shutdown: {
+    method: 'POST',
+    path: '/shutdown',
+    summary: 'End the daemon; with `all`, keepers and gate as well',
+    body: z.strictObject({ all: z.boolean().optional() }).optional(),
+    status: 200,
+    response: z.object({ left_running: z.int() }),
+  },
+} as const satisfies Record<string, Route>
+
+export type Api = typeof api
+export type ApiName = keyof Api

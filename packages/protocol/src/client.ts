@@ -1,0 +1,79 @@
+import type { z } from 'zod'
+import { api, type Api, type ApiName, apiRoot, Problem, type Route } from './api.ts'
+import { Failure } from './failures.ts'
+
+type Input<R extends Route> = (R extends { params: infer P extends z.ZodType } ? { readonly params: z.input<P> } : object) &
+  (R extends { query: infer Q extends z.ZodType } ? { readonly query?: z.input<Q> } : object) &
+  (R extends { body: infer B extends z.ZodType }
+    ? undefined extends z.input<B>
+      ? { readonly body?: z.input<B> }
+      : { readonly body: z.input<B> }
+    : object)
+
+/** The arguments may be left out when nothing in them is required. */
+type Arguments<I> = object extends I ? [input?: I, signal?: AbortSignal] : [input: I, signal?: AbortSignal]
+
+export type Client = {
+  readonly [N in ApiName]: (...args: Arguments<Input<Api[N]>>) => Promise<z.output<Api[N]['response']>>
+}
+
+export type ClientOptions = {
+  /** `http://127.0.0.1:7777`, or empty for the page's own origin. */
+  readonly url: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly fetch?: typeof fetch
+}
+
+/** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure`. */
+export function client(options: ClientOptions): Client {
+  const call = async (route: Route, input: CallInput = {}, signal?: AbortSignal) => {
+    const response = await send(options, route, input, signal)
+    const body: unknown = await response.json().catch(() => null)
+    if (!response.ok) throw problem(response.status, body)
+    return route.response.parse(body)
+  }
+  return Object.fromEntries(
+    Object.entries(api).map(([name, route]) => [name, (input?: CallInput, signal?: AbortSignal) => call(route, input, signal)]),
+  ) as unknown as Client
+}
+
+/** Opens one of the streaming routes as server-sent events; the caller reads the body. */
+export async function openStream(
+  options: ClientOptions,
+  name: 'sessionEvents' | 'events',
+  input: CallInput,
+  signal: AbortSignal,
+): Promise<ReadableStream<Uint8Array>> {
+  const withAccept = { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }
+  const response = await send(withAccept, api[name], input, signal)
+  if (!response.ok || response.body === null) throw problem(response.status, await response.json().catch(() => null))
+  return response.body
+}
+
+type CallInput = {
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly query?: Readonly<Record<string, unknown>>
+  readonly body?: unknown
+}
+
+function send(options: ClientOptions, route: Route, input: CallInput, signal?: AbortSignal): Promise<Response> {
+  const path = route.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(input.params?.[name])))
+  const query = Object.entries(input.query ?? {}).filter(([, value]) => value !== undefined)
+  const search =
+    query.length === 0
+      ? ''
+      : `?${new URLSearchParams(query.map(([name, value]): [string, string] => [name, String(value)])).toString()}`
+  return (options.fetch ?? fetch)(`${options.url}${apiRoot}${path}${search}`, {
+    method: route.method,
+    headers: { ...options.headers, ...(input.body === undefined ? {} : { 'content-type': 'application/json' }) },
+    ...(input.body === undefined ? {} : { body: JSON.stringify(input.body) }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+}
+
+function problem(status: number, body: unknown): Failure {
+  const parsed = Problem.safeParse(body)
+  if (!parsed.success) return new Failure('internal', `The daemon answered ${status} without saying why`)
+  const { code, message, hint } = parsed.data.error
+  return new Failure(code, message, hint === undefined ? {} : { hint })
+}

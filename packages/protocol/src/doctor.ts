@@ -1,0 +1,25 @@
+import { z } from 'zod'
+import { Enforcement, LimitName, Rung } from './rungs.ts'
+
+/** What this machine can do, each finding from a real run. */
+export const DoctorReport = z.object({
+  rungs: z.array(
+    z.object({
+      rung: Rung,
+      available: z.boolean(),
+      /** Median of a few real starts. */
+      start_ms: z.number().nullable(),
+      missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
+      limits: z.array(z.object({ name: LimitName, enforcement: Enforcement, how: z.string() })),
+    }),
+  ),
+  kernel: z.object({
+    release: z.string(),
+    arch: z.string(),
+    user_namespaces: z.boolean(),
+    seccomp: z.boolean(),
+    cgroups: z.enum(['v1', 'v2', 'hybrid', 'none']),
+  }),
+  toolchains: z.array(z.object({ name: z.string(), folders: z.array(z.string()) })),
+})
+export type DoctorReport = z.infer<typeof DoctorReport>

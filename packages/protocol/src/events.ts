@@ -1,0 +1,181 @@
+import { z } from 'zod'
+import { PromptId, RequestId, SessionId } from './ids.ts'
+import { Nanos } from './money.ts'
+import { LimitInForce, Rung } from './rungs.ts'
+import { PromptMode, SessionState, TurnCause, TurnEnd } from './sessions.ts'
+
+export const bounds = {
+  toolOutputChars: 64 * 1024,
+  toolInputChars: 256 * 1024,
+  rawChars: 8 * 1024,
+  textChars: 4 * 1024 * 1024,
+} as const
+
+/** Names one run of streamed text within a session; the finished block is stored under the same name. */
+export const BlockId = z.string().min(1).max(64)
+export type BlockId = z.infer<typeof BlockId>
+
+/** Set where a sub-agent speaks: the tool call that started it. */
+const parent = z.string().max(200).nullable().optional()
+
+/** What may be asked of a person. */
+export const RequestAction = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('question'),
+    questions: z.array(
+      z.object({
+        question: z.string(),
+        header: z.string().optional(),
+        multi: z.boolean(),
+        options: z.array(z.object({ label: z.string(), description: z.string().optional() })),
+      }),
+    ),
+  }),
+  z.object({ kind: z.literal('plan'), plan: z.string() }),
+])
+export type RequestAction = z.infer<typeof RequestAction>
+
+/** How a request was settled. `answers` gives a question's answer by its text. */
+export const RequestAnswer = z.object({
+  decision: z.enum(['allow', 'deny', 'withdrawn']),
+  reason: z.string().max(10_000).optional(),
+  answers: z.record(z.string(), z.string()).optional(),
+})
+export type RequestAnswer = z.infer<typeof RequestAnswer>
+
+export const Tokens = z.object({
+  input: z.int().min(0),
+  output: z.int().min(0),
+  cache_read: z.int().min(0),
+  cache_write: z.int().min(0),
+})
+export type Tokens = z.infer<typeof Tokens>
+
+/** Every stored event, by type. A type that is not here cannot be written to a log. */
+export const eventBodies = {
+  'session.created': z.object({
+    name: z.string(),
+    rung: Rung,
+    provider: z.string(),
+    model: z.string(),
+    simulated: z.boolean(),
+    workspace: z.string(),
+    budget_nanos: Nanos.nullable(),
+    forked_from: SessionId.nullable(),
+    actor: z.string(),
+  }),
+  'session.changed': z.object({
+    name: z.string().optional(),
+    model: z.string().optional(),
+    budget_nanos: Nanos.nullable().optional(),
+    actor: z.string(),
+  }),
+  'session.state': z.object({ from: SessionState.nullable(), to: SessionState, why: z.string().nullable() }),
+  /** Accepted and stored; the agent has not got it yet. */
+  'prompt.queued': z.object({
+    id: PromptId,
+    text: z.string(),
+    images: z.int().min(0),
+    mode: PromptMode,
+    actor: z.string(),
+  }),
+  /** Handed to the agent. */
+  prompt: z.object({ id: PromptId, text: z.string(), images: z.int().min(0) }),
+  /** Taken back before the agent got it. */
+  'prompt.dropped': z.object({ id: PromptId, why: z.string() }),
+  text: z.object({
+    block: BlockId,
+    text: z.string(),
+    parent,
+    partial: z.boolean().optional(),
+    superseded: z.boolean().optional(),
+  }),
+  thinking: z.object({
+    block: BlockId,
+    text: z.string(),
+    parent,
+    partial: z.boolean().optional(),
+    superseded: z.boolean().optional(),
+  }),
+  'tool.started': z.object({ call: z.string(), tool: z.string(), input: z.unknown(), truncated: z.boolean(), parent }),
+  'tool.finished': z.object({
+    call: z.string(),
+    tool: z.string(),
+    output: z.string(),
+    truncated: z.boolean(),
+    failed: z.boolean(),
+    parent,
+  }),
+  'request.opened': z.object({ id: RequestId, call: z.string().nullable(), action: RequestAction }),
+  'request.answered': z.object({ id: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
+  usage: z.object({
+    provider: z.string(),
+    model: z.string(),
+    tokens: Tokens,
+    cost_nanos: Nanos,
+    simulated: z.boolean(),
+    /** The upstream did not say what it cost, so the worst case or what was seen is booked. */
+    estimated: z.boolean(),
+    /** Paid by a subscription: the sum is what it would have cost. */
+    notional: z.boolean(),
+    status: z.int(),
+    duration_ms: z.int(),
+  }),
+  'turn.started': z.object({ cause: TurnCause, prompt: PromptId.nullable() }),
+  'turn.ended': z.object({ reason: TurnEnd, why: z.string().nullable(), duration_ms: z.int() }),
+  'keeper.started': z.object({
+    rung: Rung,
+    agent: z.string(),
+    agent_version: z.string(),
+    limits: z.array(LimitInForce),
+    resumed: z.boolean(),
+  }),
+  /** The keeper left on purpose: idle, stopped; or because it could not start its cell or agent. */
+  'keeper.left': z.object({ why: z.string(), failed: z.boolean() }),
+  /** The keeper died, and its cell with it. */
+  'keeper.lost': z.object({ why: z.string() }),
+  notice: z.object({ level: z.enum(['info', 'warning', 'error']), code: z.string(), message: z.string() }),
+  /** Something the agent said that has no event of its own: kept, bounded, never acted upon. */
+  'agent.raw': z.object({ kind: z.string(), json: z.string(), truncated: z.boolean() }),
+} as const
+
+export type EventType = keyof typeof eventBodies
+export const eventTypes = Object.keys(eventBodies) as [EventType, ...EventType[]]
+export type EventBody<T extends EventType> = z.infer<(typeof eventBodies)[T]>
+/** An event before it has its number. */
+export type NewEvent = { [T in EventType]: { readonly type: T; readonly body: EventBody<T> } }[EventType]
+
+/** A stored event: `seq` counts within its session, without a gap; `pos` over everything. */
+export type Event = NewEvent & {
+  readonly pos: number
+  readonly seq: number
+  readonly session: SessionId
+  readonly at: number
+}
+
+const [first, ...rest] = eventTypes.map((type) =>
+  z.object({
+    pos: z.int(),
+    seq: z.int(),
+    session: SessionId,
+    at: z.int(),
+    type: z.literal(type),
+    body: eventBodies[type] as z.ZodType,
+  }),
+)
+export const Event = z.discriminatedUnion('type', [first!, ...rest]) as unknown as z.ZodType<Event>
+
+/** Parses what another process claims to be an event. */
+export function parseNewEvent(type: string, body: unknown): NewEvent {
+  if (!Object.hasOwn(eventBodies, type)) throw new Error(`Unknown event type ${JSON.stringify(type.slice(0, 80))}`)
+  const known = type as EventType
+  return { type: known, body: eventBodies[known].parse(body) } as NewEvent
+}
+
+/** Seen by those who watch now, stored nowhere. A delta says where in its block it belongs. */
+export const LiveFrame = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
+  z.object({ type: z.literal('thinking.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
+  z.object({ type: z.literal('tool.progress'), call: z.string(), tool: z.string(), elapsed_ms: z.int() }),
+])
+export type LiveFrame = z.infer<typeof LiveFrame>

@@ -1,0 +1,188 @@
+import { z } from 'zod'
+import { LiveFrame, RequestAnswer } from './events.ts'
+import { PromptId, RequestId, SessionId } from './ids.ts'
+import { Nanos } from './money.ts'
+import { LimitInForce, Rung } from './rungs.ts'
+import { Image, PromptMode, TurnCause } from './sessions.ts'
+
+/** Raised when a peer of the previous release could no longer be understood. */
+export const linkVersion = 1
+/** A frame is one line of JSON; a longer one ends the connection. */
+export const frameBytesMax = 64 * 1024 * 1024
+
+/** Who wrote a record: `gate`, or `keeper/ses_…`. */
+export const SourceName = z.string().regex(/^(gate|keeper\/ses_[0-9a-z]{16})$/)
+export type SourceName = z.infer<typeof SourceName>
+
+/** One entry of an outbox. `n` counts per source, without a gap, across restarts of its process. */
+export const OutboxRecord = z.object({
+  n: z.int().min(1),
+  at: z.int(),
+  session: SessionId,
+  type: z.string().max(60),
+  body: z.unknown(),
+  /** Stored only once that record of another source is stored. */
+  after: z.object({ source: SourceName, n: z.int() }).optional(),
+})
+export type OutboxRecord = z.infer<typeof OutboxRecord>
+
+/** What the daemon sends to a keeper or to the gate. */
+export const FromDaemon = z.discriminatedUnion('t', [
+  z.object({ t: z.literal('hello'), version: z.int(), after: z.int().min(0) }),
+  z.object({ t: z.literal('ack'), n: z.int().min(0) }),
+  z.object({ t: z.literal('do'), id: z.int(), command: z.unknown() }),
+])
+export type FromDaemon = z.infer<typeof FromDaemon>
+
+/** What a keeper or the gate sends to the daemon. */
+export const ToDaemon = z.discriminatedUnion('t', [
+  z.object({ t: z.literal('hello'), version: z.int(), source: SourceName, pid: z.int(), last: z.int().min(0) }),
+  z.object({ t: z.literal('record'), record: OutboxRecord }),
+  z.object({ t: z.literal('live'), session: SessionId, frame: LiveFrame }),
+  z.discriminatedUnion('ok', [
+    z.object({ t: z.literal('done'), id: z.int(), ok: z.literal(true), result: z.unknown() }),
+    z.object({
+      t: z.literal('done'),
+      id: z.int(),
+      ok: z.literal(false),
+      code: z.string(),
+      message: z.string(),
+      hint: z.string().optional(),
+    }),
+  ]),
+])
+export type ToDaemon = z.infer<typeof ToDaemon>
+
+/** What a keeper is started with, on its standard input. It holds no secret. */
+export const KeeperStart = z.strictObject({
+  session: SessionId,
+  /** The session's own folder: outbox, socket, lock, agent home. */
+  folder: z.string(),
+  workspace: z.string(),
+  /** The folder with the session's windows. */
+  windows: z.string(),
+  rung: Rung,
+  provider: z.string(),
+  model: z.string(),
+  /** Host files that the agent needs inside: its own program; Node and the forwarder for the second model route. */
+  files: z.strictObject({ program: z.string(), node: z.string(), forwarder: z.string() }),
+  agent_version: z.string(),
+  /** The agent's own id of the conversation; `resume` says whether it exists already. */
+  conversation: z.uuid(),
+  resume: z.boolean(),
+  tools: z.array(z.string()).nullable(),
+  system_prompt: z.string().nullable(),
+  timeout_ms: z.int().nullable(),
+  idle_ms: z.int(),
+  plan: z.boolean(),
+  workspace_settings: z.enum(['ignore', 'load']),
+  toolchains: z.array(z.string()),
+  /** Whose home the toolchains are looked for in. */
+  owner_home: z.string(),
+  git_identity: z.object({ name: z.string(), email: z.string() }).nullable(),
+  /** How the agent reaches its model window: by socket, or through a forwarder on the cell's own loopback. */
+  model_route: z.enum(['socket', 'forwarder']),
+  limits: z.object({
+    memory_bytes: z.int(),
+    processes: z.int(),
+    cpus: z.number(),
+    disk_bytes: z.int(),
+    file_bytes: z.int(),
+    open_files: z.int(),
+    tmp_bytes: z.int(),
+  }),
+  /** Control group folders that were handed to the session's uid; empty where none could be. */
+  cgroups: z.array(z.string()),
+})
+export type KeeperStart = z.infer<typeof KeeperStart>
+
+export const KeeperCommand = z.discriminatedUnion('do', [
+  z.object({ do: z.literal('ping') }),
+  z.object({
+    do: z.literal('prompt'),
+    id: PromptId,
+    text: z.string(),
+    images: z.array(Image),
+    mode: PromptMode,
+    cause: TurnCause,
+  }),
+  z.object({ do: z.literal('interrupt') }),
+  z.object({ do: z.literal('pause') }),
+  z.object({ do: z.literal('resume') }),
+  z.object({ do: z.literal('answer'), request: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
+  z.object({ do: z.literal('model'), model: z.string() }),
+  /** End the turn, the agent and the cell, journal why, and leave. */
+  z.object({ do: z.literal('leave'), why: z.string() }),
+])
+export type KeeperCommand = z.infer<typeof KeeperCommand>
+
+/** Where a credential comes from. `sealed` is ciphertext that only the gate can open. */
+export const Credential = z.discriminatedUnion('from', [
+  z.object({ from: z.literal('none') }),
+  z.object({ from: z.literal('env'), name: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/) }),
+  z.object({ from: z.literal('file'), path: z.string() }),
+  z.object({ from: z.literal('sealed'), box: z.string() }),
+])
+export type Credential = z.infer<typeof Credential>
+
+export const ProviderKind = z.enum(['anthropic', 'openrouter', 'local', 'rehearsal'])
+export type ProviderKind = z.infer<typeof ProviderKind>
+
+/** A provider as the gate knows it. Its destination comes from the owner's configuration alone. */
+export const Provider = z.object({
+  name: z.string(),
+  kind: ProviderKind,
+  base_url: z.url().nullable(),
+  credential: Credential,
+  /** `api_key` is sent as x-api-key, `oauth` as a bearer token of the owner's own login. */
+  auth: z.enum(['api_key', 'oauth', 'bearer', 'none']),
+})
+export type Provider = z.infer<typeof Provider>
+
+/** What a cell's model window may do. */
+export const ModelRules = z.object({
+  /** Body fields, endpoints and server tools beyond what agents need, each named by the owner. */
+  allow: z.array(z.string()),
+})
+
+export const GateCommand = z.discriminatedUnion('do', [
+  z.object({ do: z.literal('ping') }),
+  /** Opens the session's windows in `folder`, or updates them when they are open. */
+  z.object({
+    do: z.literal('open'),
+    session: SessionId,
+    folder: z.string(),
+    provider: Provider,
+    budget_nanos: Nanos.nullable(),
+    spent_nanos: Nanos,
+    rules: ModelRules,
+  }),
+  z.object({ do: z.literal('close'), session: SessionId }),
+  z.object({ do: z.literal('pause'), session: SessionId }),
+  z.object({ do: z.literal('resume'), session: SessionId }),
+  z.object({ do: z.literal('budget'), session: SessionId, budget_nanos: Nanos.nullable() }),
+  /** Closes every window and revokes every lease at once. */
+  z.object({ do: z.literal('panic') }),
+  z.object({ do: z.literal('seal'), plaintext: z.string() }),
+  /** One small call with the credential, to say whether it works. */
+  z.object({ do: z.literal('test'), provider: Provider, model: z.string() }),
+  z.object({ do: z.literal('leave') }),
+])
+export type GateCommand = z.infer<typeof GateCommand>
+
+/** What the gate answers on its own path of the model window: the last record that this session's calls have made. */
+export const Settlement = z.object({
+  source: SourceName,
+  n: z.int().min(0),
+  /** Why the last call was refused here, if it was. */
+  refused: z.enum(['budget', 'credential', 'rules']).nullable(),
+})
+export type Settlement = z.infer<typeof Settlement>
+export const settlePath = '/anchorhold/settle'
+
+/** The result of a keeper's ping. */
+export const KeeperHealth = z.object({
+  state: z.enum(['idle', 'working', 'waiting', 'paused', 'leaving']),
+  limits: z.array(LimitInForce),
+  idle_ms: z.int(),
+})

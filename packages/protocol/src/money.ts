@@ -1,0 +1,27 @@
+import { z } from 'zod'
+
+/** Whole nano-USD: the unit of every sum inside. $9 million fit into a safe integer. */
+export const Nanos = z.int().min(0)
+export type Nanos = z.infer<typeof Nanos>
+/** Whole micro-USD: the unit of every sum on the wire, rounded up. */
+export const Micros = z.int().min(0)
+export type Micros = z.infer<typeof Micros>
+
+const nanosPerUsd = 1_000_000_000
+
+export const microsUp = (nanos: Nanos): Micros => Math.ceil(nanos / 1000)
+export const nanosOfMicros = (micros: Micros): Nanos => micros * 1000
+
+/** `0.05`, `$5` or `5.00` as nano-USD. Null when it is not an amount of money with at most six decimals. */
+export function parseUsd(text: string): Nanos | null {
+  const match = /^\$?(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text.trim())
+  if (match === null) return null
+  const [, whole = '0', fraction = ''] = match
+  return Number(whole) * nanosPerUsd + Number(fraction.padEnd(9, '0'))
+}
+
+/** `$0.0123`: four decimals below a dollar, where they matter; two above. */
+export function formatUsd(micros: Micros): string {
+  const usd = micros / 1_000_000
+  return `$${usd.toFixed(usd < 1 && micros !== 0 ? 4 : 2)}`
+}

@@ -1,0 +1,24 @@
+import { z } from 'zod'
+
+/** How strong a cell is. A name enters this list with its driver. */
+export const Rung = z.enum(['none', 'bwrap'])
+export type Rung = z.infer<typeof Rung>
+
+/** Whether a limit really holds: by the kernel, by a watcher that ends the cell, or not at all. */
+export const Enforcement = z.enum(['enforced', 'watched', 'not enforced'])
+export type Enforcement = z.infer<typeof Enforcement>
+
+export const limitNames = ['memory', 'processes', 'cpu', 'disk', 'file_size', 'open_files', 'tmp'] as const
+export const LimitName = z.enum(limitNames)
+export type LimitName = z.infer<typeof LimitName>
+
+/** One limit as it is in force in a live cell. */
+export const LimitInForce = z.object({
+  name: LimitName,
+  /** In words: `2 GiB`, `512`. */
+  value: z.string(),
+  enforcement: Enforcement,
+  /** By what means, or why not. */
+  how: z.string(),
+})
+export type LimitInForce = z.infer<typeof LimitInForce>

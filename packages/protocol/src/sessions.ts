@@ -1,0 +1,120 @@
+import { z } from 'zod'
+import { PromptId, SessionId } from './ids.ts'
+import { Micros } from './money.ts'
+import { LimitInForce, Rung } from './rungs.ts'
+
+export const sessionStates = [
+  'creating',
+  'ready',
+  'working',
+  'waiting',
+  'paused',
+  'stopped',
+  'interrupted',
+  'failed',
+  'archived',
+] as const
+export const SessionState = z.enum(sessionStates)
+export type SessionState = z.infer<typeof SessionState>
+
+export const TurnCause = z.enum(['prompt', 'task', 'schedule', 'resume'])
+export type TurnCause = z.infer<typeof TurnCause>
+
+export const TurnEnd = z.enum(['done', 'interrupted', 'waiting', 'budget', 'breaker', 'error', 'crashed'])
+export type TurnEnd = z.infer<typeof TurnEnd>
+
+/** How a cell may reach a host folder that it is given as workspace, when the daemon runs as root. */
+export const WorkspaceAccess = z
+  .enum(['owner', 'copy', 'chown', 'acl'])
+  .describe(
+    'How a host folder is entered: as its owner; as a copy; after giving it to the session; or by an access list entry that is undone when the session is archived',
+  )
+export type WorkspaceAccess = z.infer<typeof WorkspaceAccess>
+
+export const limits = {
+  nameLength: 200,
+  promptLength: 1_000_000,
+  systemPromptLength: 200_000,
+  imageBytes: 5 * 1024 * 1024,
+  imagesPerPrompt: 20,
+  toolsPerSession: 200,
+  idempotencyKeyLength: 200,
+  timeoutMsMax: 24 * 60 * 60 * 1000,
+} as const
+
+const Name = z.string().trim().min(1).max(limits.nameLength)
+const ModelName = z.string().regex(/^[\w.:@/[\]-]{1,200}$/, 'a model id')
+const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
+const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
+
+/** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
+export const SessionOptions = z.strictObject({
+  name: Name.optional().describe('A name for people; the first prompt gives one otherwise'),
+  workspace: z.string().min(1).max(4096).optional().describe('A folder of this host; an empty one is made otherwise'),
+  workspace_access: WorkspaceAccess.optional(),
+  rung: Rung.optional().describe('How strong the cell must be'),
+  provider: ProviderName.optional().describe('Where model calls go'),
+  model: ModelName.optional(),
+  tools: z.array(ToolName).max(limits.toolsPerSession).optional().describe('The agent has these tools and no others'),
+  system_prompt: z.string().max(limits.systemPromptLength).optional().describe("Appended to the agent's own"),
+  timeout_ms: z.int().min(1000).max(limits.timeoutMsMax).optional().describe('A turn longer than this is interrupted'),
+  budget_micros: Micros.optional().describe('What the session may spend, in micro-USD'),
+  plan: z.boolean().optional().describe('Start in plan mode: the agent asks for approval of its plan before it acts'),
+  workspace_settings: z
+    .enum(['ignore', 'load'])
+    .optional()
+    .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell"),
+  toolchains: z
+    .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
+    .max(40)
+    .optional()
+    .describe('Toolchains of the host that are mounted read-only, by the names that doctor prints'),
+})
+export type SessionOptions = z.infer<typeof SessionOptions>
+
+export const Image = z.strictObject({
+  media_type: z.enum(['image/png', 'image/jpeg', 'image/gif', 'image/webp']),
+  data: z.base64().max(Math.ceil((limits.imageBytes * 4) / 3) + 4),
+})
+export type Image = z.infer<typeof Image>
+
+/** `steer` reaches a running turn at its next step; `queue` waits for its end. */
+export const PromptMode = z.enum(['steer', 'queue'])
+export type PromptMode = z.infer<typeof PromptMode>
+
+export const NewPrompt = z.strictObject({
+  text: z.string().min(1).max(limits.promptLength),
+  images: z.array(Image).max(limits.imagesPerPrompt).optional(),
+  mode: PromptMode.optional(),
+  idempotency_key: z.string().min(1).max(limits.idempotencyKeyLength).optional(),
+})
+export type NewPrompt = z.infer<typeof NewPrompt>
+
+/** A session as every door shows it: what its events add up to. */
+export const Session = z.object({
+  id: SessionId,
+  name: z.string(),
+  state: SessionState,
+  /** Why it is in that state, when there is something to say. */
+  why: z.string().nullable(),
+  rung: Rung,
+  provider: z.string(),
+  model: z.string(),
+  simulated: z.boolean(),
+  workspace: z.string(),
+  created_at: z.int(),
+  active_at: z.int(),
+  archived_at: z.int().nullable(),
+  last_seq: z.int(),
+  turns: z.int(),
+  cost_micros: Micros,
+  budget_micros: Micros.nullable(),
+  limits: z.array(LimitInForce),
+  open_requests: z.int(),
+  queued_prompts: z.int(),
+  forked_from: SessionId.nullable(),
+})
+export type Session = z.infer<typeof Session>
+
+export const PromptReceipt = z.object({ id: PromptId, session: SessionId, queued_at: z.int() })
+export type PromptReceipt = z.infer<typeof PromptReceipt>
