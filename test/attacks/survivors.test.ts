@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { attack, cellUnderAttack } from './cell-under-attack.ts'
 
@@ -26,6 +27,19 @@ attack('outliving the cell', (driver) => {
     await expect.poll(() => sleepers(mark)).toEqual([])
   })
 
+  test('is refused to a process that is killed while it is being started', async () => {
+    await using under = await cellUnderAttack(driver)
+    const mark = uniqueSeconds()
+    for (let i = 0; i < 40; i++) {
+      const inside = under.cell.spawn(['sleep', mark], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      await delay(i / 4)
+      inside.kill('SIGKILL')
+      expect(await inside.exited).toBe(137)
+    }
+    await expect.poll(() => mentioning(mark)).toEqual([])
+    expect((await under.sh('echo lives')).lines).toEqual(['lives'])
+  })
+
   test('is refused when the keeper is killed', async () => {
     const mark = uniqueSeconds()
     const launcher = spawn(
@@ -44,13 +58,16 @@ attack('outliving the cell', (driver) => {
 const uniqueSeconds = () => `${100_000 + Math.floor(Math.random() * 1e9)}`
 
 /** Host pids of living processes that sleep for so long. A zombie has no command line. */
-function sleepers(seconds: string): number[] {
+const sleepers = (seconds: string) => pidsWhere((line) => line === `sleep\0${seconds}\0`)
+const mentioning = (word: string) => pidsWhere((line) => line.includes(word))
+
+function pidsWhere(matches: (commandLine: string) => boolean): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'latin1') === `sleep\0${seconds}\0`
+        return matches(readFileSync(`/proc/${pid}/cmdline`, 'latin1'))
       } catch {
         return false
       }

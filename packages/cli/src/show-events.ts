@@ -150,7 +150,7 @@ function requestWords({ style, foreign }: Terminal, event: Event & { type: 'requ
 
 /** The part of a tool's input that a person wants to see. */
 function toolWords(input: unknown): string {
-  if (typeof input !== 'object' || input === null) return String(input ?? '')
+  if (typeof input !== 'object' || input === null) return JSON.stringify(input) ?? ''
   const fields = input as Record<string, unknown>
   for (const name of ['command', 'file_path', 'pattern', 'path', 'description', 'prompt', 'query', 'url']) {
     if (typeof fields[name] === 'string') return fields[name]

@@ -29,8 +29,8 @@ export async function* watchSession(
         { params: { id: session }, query: { after: cursor } },
         signal,
       )
-      const events = body.pipeThrough(new TextDecoderStream() as never).pipeThrough(new EventSourceParserStream() as never)
-      for await (const message of events as unknown as AsyncIterable<{ event?: string; data: string }>) {
+      const decoder = new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>
+      for await (const message of body.pipeThrough(decoder).pipeThrough(new EventSourceParserStream())) {
         failures = 0
         const data = JSON.parse(message.data) as unknown
         if (live.has(message.event ?? '')) yield { live: data as LiveFrame }

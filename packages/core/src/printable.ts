@@ -11,7 +11,6 @@ export const printableLine = (text: string): string => printable(text).replaceAl
 // line and paragraph separators; direction overrides and isolates; word joiner and the invisible operators; BOM;
 // interlinear marks; lone surrogates; tag characters; variation selectors beyond those that emoji use.
 const unprintable =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufe00-\ufe0e]|[\u{e0000}-\u{e0fff}]|[\u{1d173}-\u{1d17a}]|[\ud800-\udfff]/gu
 
 function visible(character: string): string {

@@ -48,6 +48,6 @@ test('the real Claude CLI works through the model window against the rehearsal p
   const settled = JSON.parse((await it.call(settlePath, '')).body) as { n: number }
   expect(settled).toEqual({ source: 'gate', n: 3, refused: null })
   expect(it.usage().map(({ status, estimated, simulated }) => ({ status, estimated, simulated }))).toEqual(
-    Array(3).fill({ status: 200, estimated: false, simulated: true }),
+    Array.from({ length: 3 }, () => ({ status: 200, estimated: false, simulated: true })),
   )
 })

@@ -37,6 +37,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const agents = { http: new Agent(kept), https: new TlsAgent(kept) }
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, agents }
   const windows = new Map<SessionId, Promise<ModelWindow>>()
+  const closing = new Map<SessionId, Promise<void>>()
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
     const terms = {
@@ -45,6 +46,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
       spentNanos: command.spent_nanos,
       allow: new Set(command.rules.allow),
     }
+    // A window that is on its way out would take the new one's socket along.
+    await closing.get(command.session)
     const found = windows.get(command.session)
     if (found !== undefined) return (await found).update(terms)
     const { session, folder } = command
@@ -55,14 +58,21 @@ export async function gate(parts: GateParts): Promise<Gate> {
       await opening
     } catch (cause) {
       windows.delete(session)
+      if (cause instanceof Failure) throw cause
       throw new Failure('gate_unavailable', `Cannot open the windows of session "${session}" in "${folder}"`, { cause })
     }
   }
 
-  async function close(session: SessionId) {
+  async function close(session: SessionId): Promise<void> {
     const window = windows.get(session)
+    if (window === undefined) return closing.get(session)
     windows.delete(session)
-    await (await window)?.close()
+    const closed = window.then(
+      (opened) => opened.close(),
+      () => {},
+    )
+    closing.set(session, closed)
+    await closed.finally(() => closing.delete(session))
   }
   const closeAll = () => Promise.all([...windows.keys()].map(close))
 

@@ -60,10 +60,12 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
   const journal = (event: NewEvent, after?: OutboxRecord['after']) => {
     outbox.append(session, event, after)
     // A disk that cannot be written ends the keeper: what it does from here on could not be told.
-    return outbox.flush().catch((error: unknown) => {
-      console.error(`The outbox cannot be written: ${String(error)}`)
-      process.exit(70)
-    })
+    return outbox.flush().catch(die)
+  }
+  /** What happens behind a command's back has nobody to fail to: a keeper that met a bug must not go on as if it had not. */
+  function die(error: unknown): never {
+    console.error(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    process.exit(70)
   }
 
   // Prompts, ends of turns and leaving are taken one after the other, in the order they came.
@@ -73,6 +75,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     last = next.catch(() => {})
     return next
   }
+  const behind = (work: () => Promise<unknown>): void => void inOrder(work).catch(die)
 
   function restIfIdle(): void {
     if (idleTimer !== null) clearTimeout(idleTimer)
@@ -125,7 +128,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     for (const id of [...requests.keys()]) await withdraw(id)
     // A paused tool would hold the turn open.
     paused?.resolve()
-    setTimeout(() => void inOrder(async () => turn === cut && endTurn()), interruptGraceMs).unref()
+    setTimeout(() => behind(async () => turn === cut && endTurn()), interruptGraceMs).unref()
     await agent.interrupt().catch(() => {})
   }
 
@@ -154,13 +157,13 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
       if (state === 'running') {
         restIfIdle()
         // A turn that no prompt began: a background task came back, or a steering prompt arrived after the end.
-        void inOrder(async () => {
+        behind(async () => {
           if (turn !== null || leaving || agentState !== 'running') return
           const [prompt] = unconfirmed
           await beginTurn(prompt === undefined ? 'task' : 'prompt', prompt ?? null)
         })
       } else {
-        void inOrder(async () => {
+        behind(async () => {
           if (agentState === 'idle') await endTurn()
           restIfIdle()
         })
@@ -255,7 +258,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     left.resolve()
   }
 
-  void inOrder(async () => {
+  behind(async () => {
     try {
       await startUp()
       await handOn()

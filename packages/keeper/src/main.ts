@@ -18,7 +18,11 @@ import { keeper } from './keeper.ts'
 
 const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
+const settleMs = 5000
+
 const start = KeeperStart.parse(JSON.parse(await text(process.stdin)))
+// What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
+process.umask(0o022)
 // Another keeper still tends this session: the daemon waits for it to leave.
 const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
@@ -29,7 +33,7 @@ const one = keeper({
   start,
   cells: cells[start.rung](),
   agents: claudeDriver,
-  toolchains: start.toolchains.length === 0 ? [] : await findToolchains(start.owner_home),
+  toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   outbox,
   live: (frame) => source.live(start.session, frame),
   settle: () => settle(`${start.windows}/model.sock`),
@@ -65,16 +69,13 @@ async function prepareHome({ folder, git_identity }: KeeperStart): Promise<void>
   )
 }
 
-const settleMs = 5000
-
 /** Asks the gate, on the session's own window, to settle what is open. */
 function settle(socketPath: string): Promise<Settlement | null> {
   return new Promise((resolve) => {
     const call = request({ socketPath, path: settlePath, method: 'POST', timeout: settleMs, agent: false }, (response) => {
-      text(response).then(
-        (body) => resolve(Settlement.parse(JSON.parse(body))),
-        () => resolve(null),
-      )
+      text(response)
+        .then((body) => Settlement.parse(JSON.parse(body)))
+        .then(resolve, () => resolve(null))
     })
     call.on('timeout', () => call.destroy())
     call.on('error', () => resolve(null))

@@ -1,16 +1,16 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { CreateSession } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { firstSessionUid, makeFolder } from '../folders.ts'
 import { prepareWorkspace } from '../workspace/workspace.ts'
-import { deliver } from './deliver.ts'
+import { warmUp } from './deliver.ts'
+import { enqueue, nameFrom } from './enqueue.ts'
 import { type Parts, record, require, shown } from './parts.ts'
-import { enqueue } from './prompt.ts'
 import { providerFor } from './providers.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
@@ -80,18 +80,6 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 
 class Lost extends Error {}
 
-/** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
-export function warmUp(parts: Parts, id: SessionId): void {
-  void deliver(parts, id).catch((error: unknown) => {
-    const why = error instanceof Error ? error.message : String(error)
-    const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
-    parts.log(`session ${id}: ${why}`)
-    const state = parts.store.sessions.get(id)?.state
-    if (state === undefined || state === 'stopped' || state === 'archived') return
-    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
-  })
-}
-
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
   const find = async (fresh: boolean) => (await parts.doctor({ fresh })).rungs.find((one) => one.rung === rung)
@@ -121,13 +109,4 @@ export function freshUser(parts: Parts): { readonly uid: number; readonly gid: n
   const last = parts.store.sessions.lastUid()
   const uid = Math.max(firstSessionUid, (last === null ? 0 : last) + 1)
   return { uid, gid: uid }
-}
-
-export function nameFrom(text: string | undefined): string | null {
-  const line = text
-    ?.split('\n')
-    .find((one) => one.trim() !== '')
-    ?.trim()
-  if (line === undefined) return null
-  return line.length > 60 ? `${line.slice(0, 59)}…` : line
 }

@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Parts } from './parts.ts'
+import { type Parts, record } from './parts.ts'
 
 /** Sees to it that the session has a keeper and that the keeper has every prompt that is queued. A prompt leaves the queue
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */
@@ -22,4 +22,16 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
       if (parts.store.prompts.queued(id).length === 0) return
     }
   }
+}
+
+/** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
+export function warmUp(parts: Parts, id: SessionId): void {
+  void deliver(parts, id).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error)
+    const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
+    parts.log(`session ${id}: ${why}`)
+    const state = parts.store.sessions.get(id)?.state
+    if (state === undefined || state === 'stopped' || state === 'archived') return
+    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
+  })
 }

@@ -6,7 +6,7 @@ import type { ChangeSession } from '@anchorhold/protocol/api'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
 import { revokeGrants } from '../workspace/workspace.ts'
-import { warmUp } from './create-session.ts'
+import { warmUp } from './deliver.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))

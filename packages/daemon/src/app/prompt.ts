@@ -1,7 +1,8 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { newPromptId, type SessionId } from '@anchorhold/protocol/ids'
-import type { NewPrompt, PromptReceipt, TurnCause } from '@anchorhold/protocol/sessions'
-import { nameFrom, warmUp } from './create-session.ts'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
+import { warmUp } from './deliver.ts'
+import { enqueue, nameFrom } from './enqueue.ts'
 import { type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
@@ -17,13 +18,4 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
   })
   warmUp(parts, id)
   return receipt
-}
-
-export function enqueue(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt, cause: TurnCause): PromptReceipt {
-  const prompt = newPromptId(parts.random)
-  const queuedAt = parts.now()
-  const { text, images = [], mode = 'steer' } = input
-  parts.store.prompts.insert({ id: prompt, session: id, text, images, mode, cause, queuedAt }, input.idempotency_key ?? null)
-  record(parts, id, { type: 'prompt.queued', body: { id: prompt, text, images: images.length, mode, actor: actor.name } })
-  return { id: prompt, session: id, queued_at: queuedAt }
 }

@@ -82,7 +82,8 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
         node: runtime.node,
         script: runtime.keeper,
         args: [],
-        env: {},
+        // The SDK looks for settings in the home of its process: it finds an empty one.
+        env: { HOME: folders.session(session) },
         runAs,
         cwd: '/',
         log: folders.keeperLog(session),

@@ -7,6 +7,7 @@ export interface CellDriver {
   readonly rung: Rung
   /** What this host lacks for it; empty when a real cell has just been seen to start. */
   missing(): Promise<readonly Lack[]>
+  /** `signal` cancels the starting; a started cell lives until it is disposed of. */
   start(spec: CellSpec, signal: AbortSignal): Promise<Cell>
 }
 

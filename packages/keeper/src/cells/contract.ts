@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process'
 import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 import { limitNames } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
 import type { Cell, CellDriver, CellSpec } from './cell.ts'
@@ -232,7 +234,11 @@ export function specMaker(): SpecMaker {
       return { name: 'test', workspace, home, windows, mounts: [], limits: testLimits, cgroups: [], runAs, ...changes }
     },
     async [Symbol.asyncDispose]() {
-      for (const folder of made) await rm(folder, { recursive: true, force: true })
+      for (const folder of made) {
+        // What a test has made unreadable could not be removed.
+        await promisify(execFile)('chmod', ['-R', 'u+rwX', folder])
+        await rm(folder, { recursive: true, force: true })
+      }
     },
   }
 }

@@ -9,7 +9,7 @@ export function projection(db: Database): (event: Event) => NewEvent | null {
   const standingOf = db.prepare<[string], { standing: string }>(`select standing from session where id = ?`)
   const stand = db.prepare(`update session set standing = ?, active_at = max(active_at, ?) where id = ?`)
   const enter = db.prepare(
-    `update session set state = ?, why = ?, archived_at = case when ?1 = 'archived' then coalesce(archived_at, ?3) else null end where id = ?4`,
+    `update session set state = ?, why = ?, archived_at = case when ? = 'archived' then coalesce(archived_at, ?) else null end where id = ?`,
   )
   const created = db.prepare(`
     update session set name = ?, rung = ?, provider = ?, model = ?, simulated = ?, workspace = ?, budget_nanos = ?, forked_from = ?,
@@ -46,7 +46,7 @@ export function projection(db: Database): (event: Event) => NewEvent | null {
         break
       }
       case 'session.state':
-        enter.run(event.body.to, event.body.why, at, session)
+        enter.run(event.body.to, event.body.why, event.body.to, at, session)
         break
       case 'keeper.started':
         tended.run(JSON.stringify(event.body.limits), session)

@@ -6,7 +6,7 @@ import type { Store } from '../store.ts'
 type Sum = { simulated: number; calls: number; cost_nanos: number }
 
 export function sqliteUsage(db: Database): Store['usage'] {
-  const sums = `sum(calls) as calls, sum(cost_nanos) as cost_nanos from usage`
+  const sums = `sum(usage.calls) as calls, sum(usage.cost_nanos) as cost_nanos from usage`
   const mine = `where ?1 is null or usage.session_id = ?1`
   const totals = db.prepare<[string | null], Sum>(`select simulated, ${sums} ${mine} group by simulated`)
   const days = db.prepare<[string | null], Sum & { day: string }>(
@@ -14,7 +14,7 @@ export function sqliteUsage(db: Database): Store['usage'] {
   )
   const sessions = db.prepare<[string | null], Sum & { id: string; name: string }>(
     `select session.id, session.name, usage.simulated, ${sums} join session on session.id = usage.session_id ${mine}
-     group by session.id, usage.simulated order by cost_nanos desc limit 500`,
+     group by session.id, usage.simulated order by sum(usage.cost_nanos) desc limit 500`,
   )
   const shown = ({ simulated, calls, cost_nanos }: Sum) => ({
     simulated: simulated === 1,

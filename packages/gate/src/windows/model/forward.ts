@@ -37,6 +37,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
   let request: ClientRequest
   let reading: Meter | null = null
   let ended = false
+  /** What is booked if the call breaks off now. */
+  let broken = (status: number): Outcome => answered(status, reading, 'broken')
 
   const end = (outcome: Outcome) => {
     if (ended) return
@@ -48,17 +50,18 @@ export function forward(call: Forwarded): Promise<Outcome> {
   /** The agent is gone: the upstream must not go on working for nobody. */
   const leave = () => {
     if (ended || response.writableFinished) return
-    end(unfinished(clientGone, reading))
+    end(broken(clientGone))
     request.destroy()
   }
   /** The window closes: both sides at once. */
   const cut = () => {
-    end(unfinished(clientGone, reading))
+    end(broken(clientGone))
     request.destroy()
     response.destroy()
   }
-  const fail = (status: number, answer: Answer) => {
-    end(costless(status))
+  /** The agent gets an answer of the window's own in place of the upstream's. */
+  const replace = (outcome: Outcome, answer: Answer) => {
+    end(outcome)
     request.destroy()
     const json = bodyOf(answer)
     response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
@@ -67,30 +70,21 @@ export function forward(call: Forwarded): Promise<Outcome> {
   const passOn = (from: IncomingMessage) => {
     const status = from.statusCode ?? 0
     if (status >= 300 && status < 400) {
-      return fail(
-        status,
-        unreachable(`Provider "${upstream.name}" answered with a redirect (${status}), which Anchorhold never follows`),
-      )
+      const sentence = `Provider "${upstream.name}" answered with a redirect (${status}), which Anchorhold never follows`
+      return replace(costless(status), unreachable(sentence))
     }
     if (status === 401) {
-      end({ ...costless(status), credentialRefused: true })
-      request.destroy()
-      const answer = refused(
-        `Provider "${upstream.name}" refused the credential that Anchorhold sent. Enter another with: anchorhold provider add ${upstream.name}`,
-      )
-      const json = bodyOf(answer)
-      return response
-        .writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
-        .end(json)
+      const remedy = `Enter another with: anchorhold provider add ${upstream.name}`
+      const answer = refused(`Provider "${upstream.name}" refused the credential that Anchorhold sent. ${remedy}`)
+      return replace({ ...costless(status), credentialRefused: true }, answer)
     }
     if ((from.headers['content-encoding'] ?? 'identity') !== 'identity') {
-      end(unfinished(status, null))
-      request.destroy()
-      const json = bodyOf(unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`))
-      return response.writeHead(502, { 'content-type': 'application/json' }).end(json)
+      const answer = unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`)
+      return replace(answered(status, null, 'broken'), answer)
     }
     const good = status >= 200 && status < 300
-    reading = good ? meter(isStream(from.headers) ? 'stream' : 'json') : null
+    if (good) reading = meter(isStream(from.headers) ? 'stream' : 'json')
+    else broken = () => costless(status)
     response.writeHead(status, passed(from.headers))
     from.on('data', (chunk: Buffer) => {
       // First to the agent, then to the meter.
@@ -105,12 +99,12 @@ export function forward(call: Forwarded): Promise<Outcome> {
       whole = true
       response.end()
       // The books come after the agent has the end of its answer.
-      setImmediate(() => end(reading === null ? costless(status) : finished(status, reading)))
+      setImmediate(() => end(reading === null ? costless(status) : answered(status, reading, 'ended')))
     })
     // An answer that breaks off must look broken to the agent, or it would take half for the whole.
     from.on('close', () => {
       if (ended || whole) return
-      end(good ? unfinished(status, reading) : costless(status))
+      end(broken(status))
       response.destroy()
     })
     from.on('error', () => {})
@@ -124,10 +118,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
       if (ended || response.headersSent) return
       // A kept connection that the other side had just given up was never read from, so the request may be sent again.
       if (request.reusedSocket && error.code === 'ECONNRESET' && connection === 'kept') return dial('fresh')
-      fail(
-        0,
-        unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${error.code ?? 'the connection failed'}`),
-      )
+      const why = error.code ?? 'the connection failed'
+      replace(costless(0), unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${why}`))
     })
     request.end(call.body)
   }
@@ -144,30 +136,21 @@ function costless(status: number): Outcome {
   return { status, credentialRefused: false, cost: () => ({ tokens: nothing, nanos: 0, estimated: false }) }
 }
 
-/** The answer came to its end. Where it did not say what it used, all that was set aside is booked. */
-function finished(status: number, reading: Meter): Outcome {
-  const { used, whole } = reading.read()
-  return {
-    status,
-    credentialRefused: false,
-    cost: ({ model }, { reservedNanos }) =>
-      whole
-        ? { tokens: stored(used), nanos: costOf(model, used), estimated: false }
-        : { tokens: stored(used), nanos: reservedNanos, estimated: true },
-  }
-}
-
-/** The answer broke off: booked is what was seen of it, or all that it may have cost when nothing can be seen. */
-function unfinished(status: number, reading: Meter | null): Outcome {
-  const seen = reading?.read()
+/** What an answer cost: what it says itself, or else what can be told from what was seen of it, never above what was set aside. */
+function answered(status: number, reading: Meter | null, how: 'ended' | 'broken'): Outcome {
+  const seen = reading?.read() ?? { used: { ...nothing }, whole: false, started: false }
   return {
     status,
     credentialRefused: false,
     cost({ model, stream }, { reservedNanos, promptNanos }) {
-      if (seen?.whole) return { tokens: stored(seen.used), nanos: costOf(model, seen.used), estimated: false }
-      if (seen?.started)
-        return { tokens: stored(seen.used), nanos: Math.min(costOf(model, seen.used), reservedNanos), estimated: true }
-      return { tokens: nothing, nanos: stream ? promptNanos : reservedNanos, estimated: true }
+      const tokens = stored(seen.used)
+      if (seen.whole) return { tokens, nanos: costOf(model, seen.used), estimated: false }
+      // An answer that comes in one piece may have been finished although nothing of it was seen.
+      if (how === 'broken' && !stream) return { tokens, nanos: reservedNanos, estimated: true }
+      const nanos = seen.started
+        ? costOf(model, seen.used)
+        : promptNanos + costOf(model, { ...nothing, output: seen.used.output })
+      return { tokens, nanos: Math.min(nanos, reservedNanos), estimated: true }
     },
   }
 }

@@ -79,7 +79,8 @@ export function meter(kind: 'stream' | 'json'): Meter {
   const catchUp = () => {
     const chunks = unread
     unread = []
-    for (const chunk of chunks) kind === 'json' ? keep(chunk) : lines(chunk)
+    const read = kind === 'json' ? keep : lines
+    for (const chunk of chunks) read(chunk)
   }
 
   return {
@@ -89,6 +90,7 @@ export function meter(kind: 'stream' | 'json'): Meter {
     read() {
       catchUp()
       if (kind === 'json' && pending.length > 0) {
+        seen.answerBytes = pendingBytes
         seen.end = usageOf(parsed(take())?.usage)
         seen.start = seen.end
       }
@@ -102,7 +104,7 @@ export function meter(kind: 'stream' | 'json'): Meter {
 
 /** The last word counts for each number; a final count that is missing leaves what the beginning said. */
 function total(start: Usage | null, end: Usage | null): Required<Used> {
-  const parts = end?.iterations?.length ? end.iterations : [{ ...withoutNulls(start), ...withoutNulls(end) } as Usage]
+  const parts = end?.iterations?.length ? end.iterations : [{ ...withoutNulls(start), ...withoutNulls(end) }]
   const sum = { input: 0, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0, web_searches: 0 }
   for (const part of parts) {
     sum.input += part.input_tokens ?? 0

@@ -5,7 +5,7 @@ import type { Screened } from './screen.ts'
 /** Remembers what the beginnings of a session's prompts were measured to weigh, so that the next bound is close. */
 export type Prefixes = {
   /** The bound's inputs for a request, and how to remember what it really took. */
-  weigh(request: Screened): { readonly prompt: Prompt; measured(promptTokens: number): void }
+  weigh(request: Screened): { readonly prompt: Prompt; readonly measured: (promptTokens: number) => void }
 }
 
 const prefixesMax = 128

@@ -77,7 +77,13 @@ test('screen() lets out what agents send', () => {
   ]
   const body = {
     ...base,
-    ...{ tools, temperature: 1, top_p: 1, top_k: 1, stop_sequences: ['x'], tool_choice: { type: 'auto' }, stream: true },
+    tools,
+    temperature: 1,
+    top_p: 1,
+    top_k: 1,
+    stop_sequences: ['x'],
+    tool_choice: { type: 'auto' },
+    stream: true,
     thinking: { type: 'adaptive', display: 'updates' },
     context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
     output_config: { effort: 'high' },

@@ -234,6 +234,19 @@ test('modelWindow() books the prompt of a call that the agent left before it was
   expect(it.usage()[0]!.cost_nanos).toBeGreaterThan(0)
 })
 
+test('modelWindow() books nothing for an error that the agent did not wait for', async () => {
+  await using upstream = await fakeUpstream(
+    (response) => void response.writeHead(529, { 'content-type': 'application/json' }).write('{'),
+  )
+  await using it = await testGate({ provider: local(upstream.url) })
+  const started = it.start(messages, JSON.stringify(small()))
+  started.on('error', () => {})
+  await once(started, 'response')
+  started.destroy()
+  await vi.waitUntil(() => it.usage().length === 1)
+  expect(it.usage()[0]).toMatchObject({ cost_nanos: 0, status: 529 })
+})
+
 test("modelWindow() breaks the agent's connection when the upstream breaks off", async () => {
   const cut = Promise.withResolvers<void>()
   await using upstream = await fakeUpstream((response) => {
@@ -248,7 +261,7 @@ test("modelWindow() breaks the agent's connection when the upstream breaks off",
   cut.resolve()
   await expect(text).rejects.toThrow(/aborted/)
   await vi.waitUntil(() => it.usage().length === 1)
-  expect(it.usage()[0]).toMatchObject({ tokens: { input: 1000, output: 1 }, estimated: true })
+  expect(it.usage()[0]).toMatchObject({ tokens: { input: 1000, output: 1 }, estimated: true, status: 200 })
 })
 
 test('modelWindow() says that the provider cannot be reached', async () => {
@@ -386,9 +399,10 @@ test('modelWindow() closes a lease when a call cost more than was set aside', as
 })
 
 test('modelWindow() forgets nothing that was spent when it is opened again', async () => {
-  await using upstream = await fakeUpstream(answering(streamed('ok', 1000, 1000)))
+  await using upstream = await fakeUpstream(answering(streamed('ok', 500, 1000)))
   await using it = await testGate({ provider: local(upstream.url), budget_nanos: usd / 50 })
   expect((await it.call(messages, small())).status).toBe(200)
+  await it.call(settlePath, '')
   await it.gate.handle(it.opened)
   expect((await it.call(messages, small())).status).toBe(403)
 })
@@ -489,6 +503,41 @@ test('modelWindow() ends every call and its socket when it is closed, and books 
   expect(it.usage()).toHaveLength(1)
   await expect(stat(it.socketPath)).rejects.toThrow('ENOENT')
   expect(await it.gate.handle({ do: 'ping' })).toEqual({ sessions: 0 })
+})
+
+test('modelWindow() books what was seen of an answer that ends without saying what it used', async () => {
+  const error = sse('error', { error: { type: 'overloaded_error' } })
+  const start = sse('message_start', { message: { usage: { input_tokens: 7, output_tokens: 1 } } })
+  const text = sse('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'x'.repeat(20) } })
+  const answers = [start + text + error, text]
+  await using upstream = await fakeUpstream((response) => void response.writeHead(200, streamHead).end(answers.shift()))
+  await using it = await testGate({ provider: local(upstream.url) })
+  await it.call(messages, small())
+  await it.call(messages, small())
+  await it.call(settlePath, '')
+  const [broken, silent] = it.usage()
+  expect(broken).toMatchObject({ estimated: true, cost_nanos: 7 * 2000 + 10 * 10_000 })
+  expect(silent).toMatchObject({ estimated: true, tokens: { input: 0, output: 10 } })
+  expect(silent!.cost_nanos).toBeGreaterThan(10 * 10_000 + 600 * 2000)
+})
+
+test('gate() opens a window anew while the old one is still closing', async () => {
+  await using it = await testGate({ provider: rehearsal })
+  for (let time = 0; time < 10; time += 1) {
+    const closed = it.gate.handle({ do: 'close', session })
+    await it.gate.handle(it.opened)
+    await closed
+    expect((await it.call('/', '', {}, 'HEAD')).status).toBe(200)
+  }
+})
+
+test('gate() says when the path of a window is too long for a socket', async () => {
+  await using it = await testGate({ provider: rehearsal })
+  await it.gate.handle({ do: 'close', session })
+  await expect(it.gate.handle({ ...it.opened, folder: join(it.root, 'x'.repeat(100)) })).rejects.toMatchObject({
+    code: 'gate_unavailable',
+    hint: expect.stringContaining('shorter'),
+  })
 })
 
 test('modelWindow() replaces an old socket file, and lets whoever reaches the folder in', async () => {

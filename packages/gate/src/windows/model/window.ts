@@ -59,6 +59,8 @@ export type WindowParts = {
   readonly log: (line: CallLine) => void
 }
 
+/** What the kernel takes (unix(7)), on Linux and on macOS. */
+const socketPathBytesMax = process.platform === 'darwin' ? 103 : 107
 const connectionsMax = 256
 const callsMax = 64
 /** Bodies of one session that are in memory at the same time. */
@@ -77,6 +79,15 @@ const endpoints: Readonly<Record<string, 'messages' | 'count_tokens'>> = {
 export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   const { session, journal, now } = parts
   const path = join(parts.folder, 'model.sock')
+  if (Buffer.byteLength(path) > socketPathBytesMax) {
+    throw new Failure(
+      'gate_unavailable',
+      `Cannot open a window at "${path}": the path of a socket may be ${socketPathBytesMax} bytes long`,
+      {
+        hint: 'Choose a shorter state folder',
+      },
+    )
+  }
   let terms = parts.terms
   let lease: Lease = newLease(terms.capNanos, terms.spentNanos)
   let paused: PromiseWithResolvers<void> | null = null

@@ -151,16 +151,18 @@ function canUseTool(heard: AgentStart['heard']): CanUseTool {
   }
 }
 
+const words = (value: unknown, max: number) => (typeof value === 'string' ? value.slice(0, max) : '')
+
 function questionOf(input: Record<string, unknown>): RequestAction {
   const list = Array.isArray(input.questions) ? (input.questions as Record<string, unknown>[]) : []
   return {
     kind: 'question',
     questions: list.slice(0, 20).map((one) => ({
-      question: String(one.question ?? '').slice(0, 4000),
+      question: words(one.question, 4000),
       ...(typeof one.header === 'string' ? { header: one.header.slice(0, 200) } : {}),
       multi: one.multiSelect === true,
       options: (Array.isArray(one.options) ? (one.options as Record<string, unknown>[]) : []).slice(0, 20).map((option) => ({
-        label: String(option.label ?? '').slice(0, 500),
+        label: words(option.label, 500),
         ...(typeof option.description === 'string' ? { description: option.description.slice(0, 2000) } : {}),
       })),
     })),

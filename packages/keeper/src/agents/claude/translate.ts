@@ -61,6 +61,7 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
         block.text += text
         return
       }
+      default:
     }
   }
 
@@ -113,7 +114,7 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
     // The types are a promise of the SDK's; what comes is whatever code in the cell wrote.
     const raw = message as unknown as Raw
     const parent = typeof raw.parent_tool_use_id === 'string' ? clip(raw.parent_tool_use_id, 200) : null
-    const kind = raw.subtype === undefined ? String(raw.type) : `${String(raw.type)}/${String(raw.subtype)}`
+    const kind = typeof raw.subtype === 'string' ? `${word(raw.type)}/${raw.subtype}` : word(raw.type)
     switch (raw.type) {
       case 'stream_event':
         return stream(parent, raw.event as StreamEvent)
@@ -146,7 +147,7 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
         if (raw.subtype === 'background_tasks_changed') return heard.tasks(Array.isArray(raw.tasks) ? raw.tasks.length : 0)
         if (raw.subtype === 'api_retry') {
           supersede(null)
-          const status = raw.error_status === null ? 'no answer' : `status ${String(raw.error_status)}`
+          const status = raw.error_status === null ? 'no answer' : `status ${Number(raw.error_status)}`
           return say({
             type: 'notice',
             body: {
@@ -188,6 +189,7 @@ type StreamEvent =
     }
   | { readonly type: 'content_block_stop' | 'message_delta' | 'message_stop' | 'ping' }
 
+const word = (value: unknown) => (typeof value === 'string' ? value : 'unknown')
 const clip = (text: string, max: number) => (text.length > max ? text.slice(0, max) : text)
 
 function boundedInput(input: unknown): { readonly input: unknown; readonly truncated: boolean } {
@@ -200,5 +202,5 @@ function boundedInput(input: unknown): { readonly input: unknown; readonly trunc
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map((part: ContentBlock) => (part.type === 'text' ? (part.text ?? '') : `[${String(part.type)}]`)).join('\n')
+  return content.map((part: ContentBlock) => (part.type === 'text' ? (part.text ?? '') : `[${part.type}]`)).join('\n')
 }

@@ -1,4 +1,73 @@
-import { cellContract } from '../contract.ts'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { cellContract, run, specMaker, testLimits } from '../contract.ts'
 import { bwrapDriver } from './bwrap.ts'
 
-cellContract(bwrapDriver())
+const driver = bwrapDriver()
+cellContract(driver)
+
+const soon = () => AbortSignal.timeout(10_000)
+
+describe('bwrapDriver()', () => {
+  test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {
+    await using specs = specMaker()
+    const mounts = [{ source: process.execPath, target: '/opt/node/bin/node' }]
+    await using cell = await driver.start(await specs.make({ mounts, limits: { ...testLimits, processesMax: 256 } }), soon())
+    const env = { PATH: '/opt/node/bin:/usr/bin:/bin', HOME: '/home/agent' }
+    const output = async (...argv: [string, ...string[]]) => (await run(cell, argv, { env, cwd: '/workspace' })).output
+    const sh = (script: string) => output('sh', '-c', script)
+    const inThread = `console.log(require('child_process').execFileSync('echo', ['node'], { encoding: 'utf8' }).trim())`
+    expect(
+      await output('node', '-e', `new (require('worker_threads').Worker)(${JSON.stringify(inThread)}, { eval: true })`),
+    ).toBe('node\n')
+    expect(await output('node', '-e', `require('dns').lookup('localhost', (e, a) => console.log(e ?? a))`)).toMatch(
+      /^(127\.0\.0\.1|::1)\n$/,
+    )
+    expect(
+      await sh('git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first && git log --format=%s'),
+    ).toBe('first\n')
+    expect(await sh('script -qc "echo terminal" /dev/null')).toContain('terminal')
+    expect(await sh('cat /dev/null && head -c 4 /dev/urandom | wc -c && getent hosts localhost | head -1 | wc -l')).toBe('4\n1\n')
+  })
+
+  test('place() gives the innermost mount and knows no path outside', async () => {
+    await using specs = specMaker()
+    const spec = await specs.make()
+    const source = dirname(process.execPath)
+    await using cell = await driver.start({ ...spec, mounts: [{ source, target: '/opt/node' }] }, soon())
+    expect(cell.place(join(spec.workspace, 'a/b'))).toBe('/workspace/a/b')
+    expect(cell.place(spec.home)).toBe('/home/agent')
+    expect(cell.place(join(spec.windows ?? '', 'model.sock'))).toBe('/run/windows/model.sock')
+    expect(cell.place(process.execPath)).toBe('/opt/node/node')
+    expect(() => cell.place(`${spec.workspace}-other`)).toThrow('is not mounted')
+  })
+
+  test('a process that is killed before it has started takes no other along', async () => {
+    await using specs = specMaker()
+    await using cell = await driver.start(await specs.make(), soon())
+    const other = cell.spawn(['sh', '-c', 'read line; echo $line'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+    for (let i = 0; i < 5; i++) {
+      const early = cell.spawn(['sleep', '1000'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      expect(early.kill('SIGTERM')).toBe(true)
+      expect(await early.exited).toBe(137)
+    }
+    other.stdin.end('still here\n')
+    expect(await other.exited).toBe(0)
+  })
+
+  test('start() is cancelled by its signal', async () => {
+    await using specs = specMaker()
+    await expect(driver.start(await specs.make(), AbortSignal.abort())).rejects.toThrow('aborted')
+  })
+
+  test('start() refuses a mount that would hide a part of the root', async () => {
+    await using specs = specMaker()
+    const spec = await specs.make({ mounts: [{ source: '/etc', target: '/etc' }] })
+    await expect(driver.start(spec, soon())).rejects.toMatchObject({ code: 'cell_unavailable', hint: 'Mount it under /opt' })
+  })
+
+  test('missing() tells what bwrap said when no cell starts', async () => {
+    expect(await bwrapDriver({ bwrapPath: '/nonexistent' }).missing()).toMatchObject([{ what: 'bubblewrap is not installed' }])
+    expect(await bwrapDriver({ bwrapPath: '/bin/false' }).missing()).toHaveLength(1)
+  })
+})

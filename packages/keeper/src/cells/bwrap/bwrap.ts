@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
@@ -68,6 +69,7 @@ export type BwrapOptions = {
 
 const probeTimeoutMs = 10_000
 const endTimeoutMs = 10_000
+const tellTimeoutMs = 2_000
 const stderrCharsMax = 2_000
 
 type Making = {
@@ -80,26 +82,46 @@ type Making = {
 }
 
 /** One bwrap: the process itself on the host, and the first process in its pid namespace once that is known. */
-type Bwrap = { readonly child: StdioChild; readonly outer: ProcessId | null; init: ProcessId | null; isDoomed: boolean }
+type Bwrap = {
+  readonly child: StdioChild
+  readonly outer: ProcessId | null
+  init: ProcessId | null
+  /** To be killed once it has told its first process. Not before: that one learns only after it was made whom it must
+   *  die with, and would be left behind. */
+  isDoomed: boolean
+  /** Settles when `init` is known, or never will be. */
+  readonly told: Promise<unknown>
+}
 
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const { spec } = making
   const running = new Set<Bwrap>()
   const over = new AbortController()
   const ended = Promise.withResolvers<string>()
-  let limits = await limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
+  let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function launch(argv: readonly [string, ...string[]], options: SpawnOptions) {
     const { child, status, block } = spawnBwrap(making, limits, argv, options)
-    const bwrap: Bwrap = { child, outer: child.pid === undefined ? null : identify(child.pid), init: null, isDoomed: false }
+    const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
+    const bwrap: Bwrap = {
+      child,
+      outer: child.pid === undefined ? null : identify(child.pid),
+      init: null,
+      isDoomed: false,
+      told: told.catch(() => null),
+    }
     running.add(bwrap)
     // Invariant: the command does not start before all of bwrap is under the cell's limits.
-    const admitted = readInit(status).then((pid) => {
-      bwrap.init = identify(pid)
+    const admitted = told.then((init) => {
       try {
-        for (const each of [child.pid, pid]) if (each !== undefined) limits.admit(each)
+        for (const each of [child.pid, init?.pid]) if (each !== undefined) limits.admit(each)
       } catch (error) {
-        throw bwrap.isDoomed || bwrap.init === null || isGone(bwrap.init) ? new NotStarted('bwrap was ended') : error
+        if (!bwrap.isDoomed && init !== null && !isGone(init)) throw error
+        bwrap.isDoomed = true
+      }
+      if (bwrap.isDoomed) {
+        killBwrap(bwrap)
+        throw new NotStarted('bwrap was ended')
       }
       block.end('go')
     })
@@ -116,6 +138,9 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
 
   async function end(): Promise<void> {
     over.abort()
+    for (const bwrap of running) bwrap.isDoomed = true
+    const allTold = Promise.all([...running].map(({ told }) => told))
+    await Promise.race([allTold, delay(tellTimeoutMs, null, { ref: false })])
     await areGone([...running].flatMap(killBwrap))
     running.clear()
     await limits[Symbol.asyncDispose]()
@@ -163,7 +188,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     })
     void limits.watch(over.signal).then((reason) => (reason === null ? undefined : endBecause(`The cell was ended: ${reason}`)))
     return {
-      limits: limits.inForce(seen),
+      limits: await limits.inForce(seen),
       ended: ended.promise,
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options): CellProcess {
@@ -278,10 +303,13 @@ async function readInit(status: Readable): Promise<number> {
 
 /** bwrap hands no signal on, so it goes to the command itself: the first child of the namespace's first process. */
 function deliver(bwrap: Bwrap, signal: NodeJS.Signals): boolean {
+  const { child, init } = bwrap
+  if (child.pid === undefined) return false
   const command = signal === 'SIGKILL' ? null : commandOf(bwrap)
   if (command !== null) return signalPid(command.pid, signal)
   bwrap.isDoomed = true
-  return bwrap.child.pid !== undefined && signalPid(bwrap.child.pid, 'SIGKILL')
+  if (init !== null) killBwrap(bwrap)
+  return true
 }
 
 /** Null while it has not been started yet. */
@@ -292,7 +320,7 @@ function commandOf({ init }: Bwrap): ProcessId | null {
 
 /** Returns what must be gone before the end is the end. */
 function killBwrap({ outer, init }: Bwrap): ProcessId[] {
-  // Whoever has not told its first process yet may have started it already.
+  // One that has not told in time may have made it nevertheless.
   const processes = init === null && outer !== null ? treeOf([outer.pid]) : [outer, init].filter((each) => each !== null)
   // With bwrap gone, --die-with-parent ends the namespace's first process, and the kernel then ends all the rest.
   signalAll(processes, 'SIGKILL')

@@ -80,7 +80,7 @@ describe('seccompFilter()', () => {
       ['a mount namespace', 0x00020011n, EPERM],
       ['a network namespace among thread flags', 0x403d0f00n, EPERM],
       ['a user namespace with high bits set', 0xdead_0000_1000_0011n, EPERM],
-    ])('lets clone make %s: %#', (_, flags, expected) => {
+    ])('answers a clone that makes %s', (_, flags, expected) => {
       expect(answer(arch, { number: numbers.clone, args: [flags] })).toBe(expected)
     })
 

@@ -6,7 +6,7 @@ import type { CellSpec } from '../cell.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
 import { countTasksOf } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
-import { diskWatcher, memoryWatcher, watch } from './watchdog.ts'
+import { type DiskWatch, diskWatcher, memoryWatcher, watch } from './watchdog.ts'
 import { inBytes } from './words.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
@@ -18,7 +18,7 @@ export interface Limits extends AsyncDisposable {
   /** Gives the groups up where `admit` is refused; the watchers then take their place. */
   withoutGroups(): Promise<Limits>
   /** As they are, judged by what a process inside reports of itself. */
-  inForce(seen: SeenInside): readonly LimitInForce[]
+  inForce(seen: SeenInside): Promise<readonly LimitInForce[]>
   /** Settles with the reason when a watcher finds that the cell must end, with null when `signal` aborts. */
   watch(signal: AbortSignal): Promise<string | null>
   /** Ends whatever is left in the groups. */
@@ -29,25 +29,24 @@ export interface Limits extends AsyncDisposable {
 export type SeenInside = { readonly limits: string; readonly tmpBytes: number | null }
 
 /** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
-export async function limitsOf(spec: CellSpec, roots: () => readonly number[]): Promise<Limits> {
+export function limitsOf(spec: CellSpec, roots: () => readonly number[]): Limits {
   const absent = [spec.workspace, spec.home].find((folder) => !statSync(folder, { throwIfNoEntry: false })?.isDirectory())
   if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
   const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, spec.limits)
-  const disk = await diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
+  const disk = diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
+  disk.catch(() => {}) // who awaits it first may not come to that
   return assemble(spec, roots, groups, disk)
 }
 
-function assemble(
-  spec: CellSpec,
-  roots: () => readonly number[],
-  groups: Groups | null,
-  disk: Awaited<ReturnType<typeof diskWatcher>>,
-): Limits {
+function assemble(spec: CellSpec, roots: () => readonly number[], groups: Groups | null, disk: Promise<DiskWatch>): Limits {
   const { limits } = spec
   const prlimitPath = findPrlimit()
   const rlimits = rlimitsFor(spec, groups)
   const memoryByGroup = groups?.holds.get('memory')
-  const watchers = [...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []), disk.watcher]
+  const watchers = [
+    ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
+    async () => (await disk).watcher(),
+  ]
 
   return {
     wrap: (argv) => (prlimitPath === null ? [...argv] : [...prlimitArgv(prlimitPath, rlimits), ...argv]),
@@ -58,7 +57,7 @@ function assemble(
     },
     watch: (signal) => watch(watchers, signal),
     killAll: () => groups?.killAll(),
-    inForce(seen) {
+    async inForce(seen) {
       const byRlimit = (
         name: LimitName,
         rlimit: keyof Rlimits,
@@ -94,7 +93,7 @@ function assemble(
           enforcement: 'not enforced',
           how: 'needs a control group that this user may write',
         },
-        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: disk.how },
+        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: (await disk).how },
         byRlimit('file_size', 'fsize', inBytes, limits.fileBytes),
         byRlimit('open_files', 'nofile', String, limits.openFilesMax),
         seen.tmpBytes === null

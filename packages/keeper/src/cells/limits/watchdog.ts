@@ -22,7 +22,7 @@ export type Watcher = () => Promise<string | null>
 export async function watch(watchers: readonly Watcher[], signal: AbortSignal): Promise<string | null> {
   while (watchers.length > 0 && !signal.aborted) {
     for (const watcher of watchers) {
-      const reason = await watcher()
+      const reason = await watcher().catch((error: Error) => `its limits can no longer be watched (${error.message})`)
       if (reason !== null) return reason
     }
     await delay(lookEveryMs, null, { signal, ref: false }).catch(() => null)

@@ -4,7 +4,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, type StdioChild } from '../cell-process.ts'
 import { limitsOf } from '../limits/limits.ts'
-import { isGone, type ProcessId, sessionOf, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import { identify, isGone, type ProcessId, sessionOf, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 
 /** No cell at all: plain processes, for those who ask for it by name. Limits and a clean environment are all it gives.
  *  Does not stop: anything that the user it runs as can do, and a process that leaves its session before the end. */
@@ -14,10 +14,11 @@ export function noneDriver(): CellDriver {
     missing: async () => [],
     async start(spec, signal) {
       signal.throwIfAborted()
-      const running = new Map<number, StdioChild>()
+      const leaders = new Set<Leader>()
+      const processes = () => [...leaders].flatMap(processesOf)
       const over = new AbortController()
       const ended = Promise.withResolvers<string>()
-      let limits = await limitsOf(spec, () => [...running.keys()])
+      let limits = limitsOf(spec, () => processes().map(({ pid }) => pid))
 
       function launch(argv: readonly [string, ...string[]], { env, cwd }: SpawnOptions): CellProcess {
         const [file, ...args] = limits.wrap(argv)
@@ -28,15 +29,28 @@ export function noneDriver(): CellDriver {
           detached: true, // leads a session, by which its children can be found again
           ...(spec.runAs === null ? {} : spec.runAs),
         })
-        const { pid } = child
-        if (pid !== undefined) {
-          running.set(pid, child)
-          limits.admit(pid)
+        const id = child.pid === undefined ? null : identify(child.pid)
+        if (id !== null) {
+          const leader: Leader = { id, left: null }
+          leaders.add(leader)
+          child.once('exit', () => {
+            leader.left = sessionOf(id.pid)
+            if (leader.left.length === 0) leaders.delete(leader)
+          })
+          admit(id)
         }
-        return cellProcess(child, (name) => pid !== undefined && signalPid(pid, name))
+        return cellProcess(child, (name) => id !== null && signalPid(id.pid, name))
       }
 
-      const processes = (): ProcessId[] => [...treeOf([...running.keys()]), ...[...running.keys()].flatMap(sessionOf)]
+      function admit(id: ProcessId): void {
+        try {
+          limits.admit(id.pid)
+        } catch (error) {
+          if (isGone(id)) return
+          signalPid(id.pid, 'SIGKILL')
+          throw error
+        }
+      }
 
       async function end(): Promise<void> {
         over.abort()
@@ -68,7 +82,7 @@ export function noneDriver(): CellDriver {
           ended.resolve(`The cell was ended: ${reason}`)
         })
         return {
-          limits: limits.inForce({ limits: report, tmpBytes: null }),
+          limits: await limits.inForce({ limits: report, tmpBytes: null }),
           ended: ended.promise,
           place: (hostPath) => hostPath,
           spawn(argv, options) {
@@ -83,6 +97,15 @@ export function noneDriver(): CellDriver {
       }
     },
   }
+}
+
+/** A process that leads a session, and those of it that were still there when it ended. */
+type Leader = { readonly id: ProcessId; left: readonly ProcessId[] | null }
+
+/** Invariant: nobody else's. A leader's number is not given away for as long as one of its session lives, but then it is. */
+function processesOf({ id, left }: Leader): ProcessId[] {
+  if (left === null) return [...treeOf([id.pid]), ...sessionOf(id.pid)]
+  return left.every(isGone) ? [] : sessionOf(id.pid)
 }
 
 const endTimeoutMs = 10_000

@@ -65,7 +65,7 @@ async function stream(response: ServerResponse, pieces: Iterable<Piece>): Promis
   for (const piece of pieces) {
     if (response.destroyed) return
     // What was written before goes out first.
-    if (piece.at === 'cut') return void response.socket?.destroySoon()
+    if (piece.at === 'cut') return response.socket?.destroySoon()
     if (piece.at === 'wait') {
       if (!(await passed(piece.ms, response))) return
     } else if (!response.write(`event: ${piece.event.type}\ndata: ${JSON.stringify(piece.event)}\n\n`)) {

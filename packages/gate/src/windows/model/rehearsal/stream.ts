@@ -111,7 +111,7 @@ const event = (type: string, rest: Record<string, unknown>): Piece => ({ at: 'ev
 const words = (text: string, each: number): string[] =>
   text.match(new RegExp(String.raw`(?:\s*\S+){1,${each}}\s*|\s+`, 'g')) ?? []
 function slices(text: string, length: number): string[] {
-  const characters = [...text]
+  const characters = Array.from(text)
   return Array.from({ length: Math.ceil(characters.length / length) }, (_, index) =>
     characters.slice(index * length, (index + 1) * length).join(''),
   )

@@ -1,0 +1,107 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = join(import.meta.dirname, '../..')
+const packages = join(root, 'packages')
+
+/** Which packages of the house each may import. Daemon, keeper and gate share only these, and never import each other. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  protocol: [],
+  core: ['protocol'],
+  link: ['protocol'],
+  gate: ['protocol', 'core', 'link'],
+  keeper: ['protocol', 'core', 'link'],
+  daemon: ['protocol', 'core', 'link'],
+  cli: ['protocol', 'core'],
+}
+/** What a package may import from outside the house, where that is held. */
+const mayImportFromOutside: Readonly<Record<string, readonly string[]>> = {
+  protocol: ['zod'],
+  core: [],
+  link: ['node:'],
+  // zod, and later one X.509 library; the process that holds keys imports next to nothing.
+  gate: ['zod', 'node:'],
+}
+/** Inside the daemon: doors call verbs, verbs call the rest, and nobody calls back. */
+const daemonLevels: Readonly<Record<string, readonly string[]>> = {
+  store: ['store'],
+  workspace: ['workspace', ''],
+  processes: ['processes', 'store', ''],
+  app: ['app', 'processes', 'store', 'workspace', ''],
+  doors: ['doors', 'app', ''],
+}
+
+type Import = { readonly from: string; readonly to: string }
+
+const files = readdirSync(packages, { recursive: true, encoding: 'utf8' }).filter(
+  (path) => /^\w+\/src\/.*\.tsx?$/.test(path) && !path.endsWith('.test.ts'),
+)
+const imports: Import[] = files.flatMap((from) => {
+  const text = readFileSync(join(packages, from), 'utf8')
+  const found = [
+    ...text.matchAll(
+      /^(?:import|export)\b[^'"]*?from\s+['"]([^'"]+)['"]|^import\s+['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
+    ),
+  ]
+  return found.map((match) => ({ from, to: (match[1] ?? match[2] ?? match[3])! }))
+})
+const packageOf = (path: string) => path.split('/')[0]!
+const testOnly = (path: string) => /(^|\/)(test-|fake-|memory-|contract)/.test(path.split('/').slice(2).join('/'))
+
+test('every package imports only those below it', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const target = /^@anchorhold\/(\w+)/.exec(to)?.[1]
+    return target !== undefined && target !== packageOf(from) && !mayImport[packageOf(from)]?.includes(target)
+  })
+  expect(wrong).toEqual([])
+  expect(imports.length).toBeGreaterThan(300)
+})
+
+test('no file reaches into another package by path', () => {
+  const wrong = imports.filter(
+    ({ from, to }) => to.startsWith('.') && packageOf(relative(packages, join(packages, dirname(from), to))) !== packageOf(from),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('protocol, core, link and gate import next to nothing from outside', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const allowed = mayImportFromOutside[packageOf(from)]
+    if (allowed === undefined || to.startsWith('.') || to.startsWith('@anchorhold/') || testOnly(from)) return false
+    return !allowed.some((one) => to === one || (one.endsWith(':') && to.startsWith(one)))
+  })
+  expect(wrong).toEqual([])
+})
+
+test('inside the daemon: doors, then app, then processes, workspace and store', () => {
+  const level = (path: string) => {
+    const rest = path.split('/').slice(2)
+    return rest.length === 1 ? '' : rest[0]!
+  }
+  const wrong = imports.filter(({ from, to }) => {
+    if (packageOf(from) !== 'daemon' || !to.startsWith('.') || level(from) === '') return false
+    return !daemonLevels[level(from)]?.includes(level(relative(packages, join(packages, dirname(from), to))))
+  })
+  expect(wrong).toEqual([])
+})
+
+test('a cell is known by cell.ts and an agent by agent.ts: their folders do not import each other', () => {
+  const wrong = imports.filter(({ from, to }) => {
+    const inside = /^keeper\/src\/(cells|agents)\/(\w+)\//.exec(from)
+    if (inside === null || !to.startsWith('.')) return false
+    const target = /^keeper\/src\/(cells|agents)\/(\w+)\//.exec(relative(packages, join(packages, dirname(from), to)))
+    return target !== null && target[1] === inside[1] && target[2] !== inside[2] && target[2] !== 'limits'
+  })
+  expect(wrong).toEqual([])
+})
+
+test('the gate as built contains zod and our own code, and asks Node for the rest', () => {
+  const bundle = readFileSync(join(root, 'dist/gate.mjs'), 'utf8')
+  const outside = [...bundle.matchAll(/^import[^'"]*['"]([^'"]+)['"]/gm)]
+    .map((match) => match[1]!)
+    .filter((name) => !name.startsWith('node:'))
+  expect(outside).toEqual([])
+  const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
+  expect(contents.gate).toEqual(['zod'])
+})
