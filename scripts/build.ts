@@ -10,7 +10,7 @@ const programs = {
   daemon: 'packages/daemon/src/main.ts',
   keeper: 'packages/keeper/src/main.ts',
   gate: 'packages/gate/src/main.ts',
-  doctor: 'packages/keeper/src/doctor-main.ts',
+  doctor: 'packages/cli/src/doctor-main.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',
   cli: 'packages/cli/src/main.ts',
 } as const

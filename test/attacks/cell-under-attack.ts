@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
 import type { Cell, CellDriver, CellSpec } from '@anchorhold/keeper/cells/cell'
 import { run, specMaker, testLimits } from '@anchorhold/keeper/cells/contract'
-import { delegateCgroups, withdrawCgroups } from '@anchorhold/keeper/cells/limits/delegate'
+import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { describe } from 'vitest'
 
 /** Every rung that claims to be a wall. */

@@ -39,6 +39,6 @@ attack("the launcher's environment", (driver) => {
         $found++ if index(scalar reverse($part), $ARGV[0]) >= 0;
       }
       print $bytes > 100000 ? "searched" : "NOT SEARCHED", "\\n", $found > 0 ? "FOUND" : "refused", "\\n"`
-    expect((await under.perl(search, [...canary].toReversed().join(''))).lines).toEqual(['searched', 'refused'])
+    expect((await under.perl(search, Array.from(canary).toReversed().join(''))).lines).toEqual(['searched', 'refused'])
   })
 })

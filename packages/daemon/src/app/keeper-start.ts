@@ -1,6 +1,7 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { gateUser, makeFolder } from '../folders.ts'
+import { delegateCgroups } from '../processes/cgroups.ts'
 import type { Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { type Parts, sessionFor } from './parts.ts'
@@ -49,7 +50,7 @@ export async function keeperStart(
       git_identity: gitIdentity,
       model_route: config.modelRoute,
       limits: config.limits,
-      cgroups: [],
+      cgroups: session.runAs === null ? [] : delegateCgroups(id, session.runAs),
     },
   }
 }

@@ -7,6 +7,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Folders } from '../folders.ts'
+import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { launch } from './launch.ts'
 import type { Runtime } from './runtime.ts'
 import type { Sources } from './sources.ts'
@@ -68,6 +69,7 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
       }
       await wait(10)
     }
+    withdrawCgroups(cgroupsOf(session))
     await sources.settled()
     const source = `keeper/${session}` as const
     sources.take(source, await readDeadOutbox(folderDisk(folders.outbox(session)), 0))
@@ -88,6 +90,7 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
         cwd: '/',
         log: folders.keeperLog(session),
         input: JSON.stringify(start),
+        onSpawned: (pid) => enterCgroups(start.cgroups, pid),
       })
       if (launched.ready) return attach(session)
       // The one before still holds the lock: it is leaving.

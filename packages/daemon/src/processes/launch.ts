@@ -12,6 +12,8 @@ export type LaunchOptions = {
   readonly log: string
   /** Written to its standard input. */
   readonly input: string
+  /** Called before it gets its input. */
+  readonly onSpawned?: (pid: number) => void
 }
 
 /** How a launch ended: the process says that it stands, or it ended before it could. */
@@ -19,7 +21,7 @@ export type Launched = { readonly ready: true; readonly pid: number } | { readon
 
 /** Starts a host process of its own session group, which outlives this one, and waits until it says that it stands.
  *  It says so by closing its third descriptor, so that no pipe to it stays open. */
-export function launch({ node, script, args, env, runAs, cwd, log, input }: LaunchOptions): Promise<Launched> {
+export function launch({ node, script, args, env, runAs, cwd, log, input, onSpawned }: LaunchOptions): Promise<Launched> {
   const out = openSync(log, 'a', 0o600)
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, ...args], {
     detached: true,
@@ -29,6 +31,7 @@ export function launch({ node, script, args, env, runAs, cwd, log, input }: Laun
     ...(runAs === null ? {} : { uid: runAs.uid, gid: runAs.gid }),
   })
   closeSync(out)
+  if (child.pid !== undefined) onSpawned?.(child.pid)
   const stdin = child.stdio[0] as Writable
   stdin.on('error', () => {})
   stdin.end(input)

@@ -18,7 +18,7 @@ export async function withProbeSpec<T>(use: (spec: CellSpec) => Promise<T>): Pro
 }
 
 /** Whoever hands control groups to a probe hands them to this user. */
-export const probeUser = { uid: 1_900_000_000, gid: 1_900_000_000 }
+export const probeUser = { uid: 1_899_999_999, gid: 1_899_999_999 }
 
 const probeLimits = {
   memoryBytes: 2 ** 28,

@@ -2,10 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { run, specMaker, testLimits } from '../contract.ts'
-import { bwrapDriver } from '../bwrap/bwrap.ts'
+import { testLimits } from '../contract.ts'
 import { groupSettings, makeGroups } from './cgroups.ts'
-import { cgroupMounts, delegateCgroups, withdrawCgroups } from './delegate.ts'
 import { affordable, hardLimit, prlimitArgv } from './rlimits.ts'
 import { inBytes } from './words.ts'
 
@@ -48,24 +46,6 @@ describe('rlimits', () => {
 })
 
 describe('control groups', () => {
-  const hybrid = [
-    '30 25 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755',
-    '31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct',
-    '32 30 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory',
-    '33 30 0:29 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer',
-    '34 30 0:30 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw',
-  ].join('\n')
-
-  test('cgroupMounts() takes version 1 where it holds the controllers, and version 2 elsewhere', () => {
-    expect(cgroupMounts(hybrid)).toEqual([
-      { path: '/sys/fs/cgroup/cpu,cpuacct', version: 1 },
-      { path: '/sys/fs/cgroup/memory', version: 1 },
-    ])
-    expect(cgroupMounts('34 30 0:30 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate')).toEqual([
-      { path: '/sys/fs/cgroup', version: 2 },
-    ])
-  })
-
   test('groupSettings() forbids swap in both versions', () => {
     expect(groupSettings(2, testLimits).memory).toContainEqual({ file: 'memory.swap.max', value: '0' })
     expect(groupSettings(1, testLimits).memory).toContainEqual({
@@ -79,23 +59,5 @@ describe('control groups', () => {
     const folder = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
     expect(makeGroups([folder, '/nonexistent'], 'cell', testLimits)).toBeNull()
     rmSync(folder, { recursive: true })
-  })
-
-  test.skipIf(process.getuid?.() !== 0)('of a delegated folder hold memory, processes and cpu of a cell', async () => {
-    await using specs = specMaker()
-    const user = { uid: 1_900_000_001, gid: 1_900_000_001 }
-    const cgroups = delegateCgroups('limits-test', user)
-    expect(cgroups.length).toBeGreaterThan(0)
-    {
-      await using cell = await bwrapDriver().start(await specs.make({ cgroups }), AbortSignal.timeout(10_000))
-      expect(cell.limits.filter(({ how }) => how.startsWith('control group')).map(({ name }) => name)).toEqual([
-        'memory',
-        'processes',
-        'cpu',
-      ])
-      expect((await run(cell, ['cat', '/proc/self/cgroup'])).output).not.toContain('limits-test/keeper')
-    }
-    // Throws unless the cell has taken its own groups away.
-    withdrawCgroups(cgroups)
   })
 })

@@ -1,4 +1,4 @@
-import { chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Makes, as root, the control group folders in which `uid` may then make groups of its own; none where that cannot be.
@@ -31,10 +31,33 @@ export function enterCgroups(folders: readonly string[], pid: number): void {
   }
 }
 
-/** Takes the folders away again. Throws while a process is still inside. */
+/** The folders that were made under this name, here or by a daemon before. */
+export function cgroupsOf(name: string): string[] {
+  const mounts = cgroupMounts(readFileSync('/proc/self/mountinfo', 'latin1'))
+  return mounts.map(({ path }) => join(path, parentGroup, name)).filter((folder) => existsSync(folder))
+}
+
+/** Takes the folders away again, with the groups that were made in them. One that still holds a process stays: its
+ *  processes are ended first, and whoever asks next finds it empty. */
 export function withdrawCgroups(folders: readonly string[]): void {
   for (const folder of folders) {
-    for (const each of [join(folder, ownGroup), folder]) if (existsSync(each)) rmdirSync(each)
+    const inner = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    for (const each of [...inner.map(({ name }) => join(folder, name)), folder]) {
+      for (const pid of readFileSync(join(each, 'cgroup.procs'), 'latin1').split('\n').filter(Boolean)) endProcess(Number(pid))
+      try {
+        rmdirSync(each)
+      } catch {
+        // Not empty yet.
+      }
+    }
+  }
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
   }
 }
 

@@ -1,0 +1,12 @@
+// Prints what this machine can isolate, as JSON. The daemon asks it too, as a process of its own.
+import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { probeUser } from '@anchorhold/keeper/cells/probe'
+import { examine } from '@anchorhold/keeper/doctor'
+import { homedir } from 'node:os'
+
+const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, probeUser) : []
+try {
+  console.log(JSON.stringify(await examine({ home: homedir(), cgroups })))
+} finally {
+  withdrawCgroups(cgroups)
+}

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import { cgroupMounts } from './cgroups.ts'
+
+const hybrid = [
+  '30 25 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755',
+  '31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct',
+  '32 30 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory',
+  '33 30 0:29 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer',
+  '34 30 0:30 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw',
+].join('\n')
+
+test('cgroupMounts() takes version 1 where it holds the controllers, and version 2 elsewhere', () => {
+  expect(cgroupMounts(hybrid)).toEqual([
+    { path: '/sys/fs/cgroup/cpu,cpuacct', version: 1 },
+    { path: '/sys/fs/cgroup/memory', version: 1 },
+  ])
+  expect(cgroupMounts('34 30 0:30 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate')).toEqual([
+    { path: '/sys/fs/cgroup', version: 2 },
+  ])
+})

@@ -1,0 +1,145 @@
+import { client, type Client, openStream } from '@anchorhold/protocol/client'
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { spawn } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const root = join(import.meta.dirname, '../..')
+const command = join(root, 'bin/anchorhold.mjs')
+
+export const isRoot = process.getuid?.() === 0
+/** Whose a workspace is when the tests run as root: cells do not run as root. */
+export const someone = { uid: 1_000_123, gid: 1_000_123 }
+
+export type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
+
+/** An installation of its own: a state folder, a daemon on a free port, and the command line that goes with them. */
+export interface Installation extends AsyncDisposable {
+  readonly state: string
+  readonly url: string
+  readonly token: string
+  readonly api: Client
+  /** Runs `anchorhold …` as a person would, and waits for its end. */
+  cli(
+    args: readonly string[],
+    options?: { readonly input?: string; readonly env?: Readonly<Record<string, string>> },
+  ): Promise<Ran>
+  /** A call without the typed client, for what it would not send. */
+  raw(path: string, init?: RequestInit & { readonly host?: string }): Promise<Response>
+  /** A folder that a cell may be given. */
+  workspace(files?: Readonly<Record<string, string>>): string
+  /** Everything in a session's log. */
+  log(session: SessionId): Promise<Event[]>
+  /** Follows a session's stream from a number until `done` says so. */
+  follow(session: SessionId, after: number, done: (seen: Seen) => boolean): Promise<Seen[]>
+  /** Creates a session with a prompt and waits for the end of its turn. */
+  run(prompt: string, options?: Record<string, unknown>): Promise<{ readonly session: Session; readonly events: Event[] }>
+}
+export type Seen = { readonly event?: Event; readonly live?: LiveFrame }
+
+export type InstallationOptions = { readonly config?: string; readonly env?: Readonly<Record<string, string>> }
+
+export async function installation({ config, env = {} }: InstallationOptions = {}): Promise<Installation> {
+  // Short: unix sockets lie below it. Passable: as root, cells run as other users.
+  const base = mkdtempSync(join(tmpdir(), 'ah-'))
+  chmodSync(base, 0o711)
+  const state = join(base, 's')
+  if (config !== undefined) {
+    mkdirSync(join(state, 'config'), { recursive: true })
+    writeFileSync(join(state, 'config/config.yaml'), config)
+  }
+  const cli: Installation['cli'] = (args, options = {}) =>
+    run(process.execPath, [command, '--state', state, ...args], options.input, { ...env, ...options.env })
+  const up = await cli(['up', '--detach', '--port', '0'])
+  if (up.code !== 0) throw new Error(`The daemon did not start: ${up.out}${up.err}`)
+  const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
+  const token = readFileSync(join(state, 'cli.token'), 'utf8')
+  const options = { url, headers: { authorization: `Bearer ${token}` } }
+  const api = client(options)
+  let made = 0
+
+  const it: Installation = {
+    state,
+    url,
+    token,
+    api,
+    cli,
+    raw: (path, init = {}) => fetch(`${url}${path}`, init),
+    workspace(files = {}) {
+      const folder = join(base, `w${++made}`)
+      mkdirSync(folder)
+      for (const [name, text] of Object.entries(files)) {
+        writeFileSync(join(folder, name), text)
+        if (isRoot) chownSync(join(folder, name), someone.uid, someone.gid)
+      }
+      if (isRoot) chownSync(folder, someone.uid, someone.gid)
+      return folder
+    },
+    async log(id) {
+      const events: Event[] = []
+      for (;;) {
+        const page = await api.sessionEvents({ params: { id }, query: { after: events.at(-1)?.seq ?? 0, limit: 1000 } })
+        events.push(...page.events)
+        if (!page.more) return events
+      }
+    },
+    async follow(id, after, done) {
+      const end = new AbortController()
+      const seen: Seen[] = []
+      for await (const one of sse(await openStream(options, 'sessionEvents', { params: { id }, query: { after } }, end.signal))) {
+        seen.push(one)
+        if (done(one)) break
+      }
+      end.abort()
+      return seen
+    },
+    async run(prompt, more = {}) {
+      const session = await api.createSession({ body: { prompt: { text: prompt }, ...more } })
+      await it.follow(
+        session.id,
+        0,
+        ({ event }) => event?.type === 'turn.ended' || (event?.type === 'session.state' && event.body.to === 'failed'),
+      )
+      return { session: await api.getSession({ params: { id: session.id } }), events: await it.log(session.id) }
+    },
+    async [Symbol.asyncDispose]() {
+      await cli(['down', '--all'])
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+  return it
+}
+
+async function* sse(body: ReadableStream<Uint8Array>): AsyncGenerator<Seen> {
+  let rest = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of body) {
+    rest += decoder.decode(chunk, { stream: true })
+    const frames = rest.split('\n\n')
+    rest = frames.pop() ?? ''
+    for (const frame of frames) {
+      const type = /^event: (.*)$/m.exec(frame)?.[1]
+      const data = /^data: (.*)$/m.exec(frame)?.[1]
+      if (type === undefined || data === undefined) continue
+      if (type.endsWith('.delta') || type === 'tool.progress') yield { live: JSON.parse(data) as LiveFrame }
+      else yield { event: JSON.parse(data) as Event }
+    }
+  }
+}
+
+function run(file: string, args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}): Promise<Ran> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, { env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', ...env } })
+    let out = ''
+    let err = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ code, out, err }))
+    child.stdin.on('error', () => {})
+    child.stdin.end(input)
+  })
+}
