@@ -2,7 +2,21 @@
 //   node bin/setup.mjs [--for-tests]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir, userInfo } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -61,25 +75,59 @@ function newest(folder) {
   return time
 }
 
-/** bubblewrap makes the default cell. Where it may be installed it is; elsewhere the daemon says what to do and refuses sessions. */
+/** bubblewrap makes the default cell. Root, and who may use sudo without a password, get Debian's package installed. Anybody
+ *  else on such a system gets the program out of the same signed package, for themselves alone. Elsewhere the daemon says
+ *  what to do and refuses sessions. */
 export async function provideBubblewrap({ quiet = false } = {}) {
   if (process.platform !== 'linux' || findProgram('bwrap') !== null) return
+  const own = join(userInfo().homedir, '.local/share/anchorhold')
+  if (existsSync(join(own, 'bin/bwrap'))) return
   if (!/debian/.test(osFamily()) || findProgram('apt-get') === null) return
-  const sudo =
-    process.getuid() === 0
-      ? []
-      : findProgram('sudo') !== null && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0
-        ? ['sudo', '-n']
-        : null
-  if (sudo === null) return
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const apt = [...sudo, 'apt-get', '-qq', '-o', 'Dpkg::Use-Pty=0']
+  const root = process.getuid() === 0
+  const sudo = !root && findProgram('sudo') !== null && spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0
   try {
-    await step('bubblewrap is missing: installing it with apt-get', quiet, apt[0], [...apt.slice(1), 'update'], env)
-    await step('', quiet, apt[0], [...apt.slice(1), 'install', '-y', '--no-install-recommends', 'bubblewrap'], env)
-    if (!quiet) console.error('anchorhold: installed bubblewrap')
+    if (root || sudo) {
+      const [command, ...args] = [...(sudo ? ['sudo', '-n'] : []), 'apt-get', '-qq', '-o', 'Dpkg::Use-Pty=0']
+      await step('bubblewrap is missing: installing it with apt-get', quiet, command, [...args, 'update'], { env })
+      await step('', quiet, command, [...args, 'install', '-y', '--no-install-recommends', 'bubblewrap'], { env })
+      if (!quiet) console.error('anchorhold: installed bubblewrap')
+    } else {
+      await unpackBubblewrap(own, quiet, env)
+      if (!quiet) console.error(`anchorhold: put bubblewrap into ${own}/bin, for you alone`)
+    }
   } catch (error) {
-    console.error(`anchorhold: could not install bubblewrap (${error.message.split('\n')[0]})`)
+    console.error(`anchorhold: could not provide bubblewrap (${error.message.split('\n')[0]})`)
+  }
+}
+
+/** apt checks the package's signature as ever; only its folders are the user's own. */
+async function unpackBubblewrap(own, quiet, env) {
+  const work = mkdtempSync(join(tmpdir(), 'anchorhold-apt-'))
+  try {
+    for (const folder of ['lists/partial', 'cache/archives/partial']) mkdirSync(join(work, folder), { recursive: true })
+    const apt = [
+      '-qq',
+      '-o',
+      `Dir::State::lists=${work}/lists`,
+      '-o',
+      `Dir::Cache=${work}/cache`,
+      '-o',
+      'Debug::NoLocking=true',
+      '-o',
+      'APT::Sandbox::User=',
+    ]
+    await step('bubblewrap is missing: unpacking it for you from the Debian package', quiet, 'apt-get', [...apt, 'update'], {
+      env,
+    })
+    await step('', quiet, 'apt-get', [...apt, 'download', 'bubblewrap'], { env, cwd: work })
+    const [deb] = readdirSync(work).filter((name) => name.endsWith('.deb'))
+    await step('', quiet, 'dpkg-deb', ['-x', join(work, deb), join(work, 'out')], { env })
+    mkdirSync(join(own, 'bin'), { recursive: true })
+    copyFileSync(join(work, 'out/usr/bin/bwrap'), join(own, 'bin/bwrap'))
+    chmodSync(join(own, 'bin/bwrap'), 0o755)
+  } finally {
+    rmSync(work, { recursive: true, force: true })
   }
 }
 
@@ -108,7 +156,7 @@ function npmCommand() {
 }
 
 /** Runs one step, with a moving word on a terminal and its output only when it fails. */
-function step(label, quiet, command, args, env = process.env) {
+function step(label, quiet, command, args, { env = process.env, cwd = root } = {}) {
   const moving = !quiet && label !== '' && process.stderr.isTTY
   if (!quiet && label !== '' && !moving) console.error(`anchorhold: ${label}`)
   const started = Date.now()
@@ -116,7 +164,7 @@ function step(label, quiet, command, args, env = process.env) {
     ? setInterval(() => process.stderr.write(`\r  ${label} … ${Math.round((Date.now() - started) / 1000)} s `), 200)
     : undefined
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
+    const child = spawn(command, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env })
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output = (output + text).slice(-20_000)))
     child.once('error', reject)

@@ -35,7 +35,7 @@ test('anchorhold run --json prints one numbered event a line, and text streams b
 
   const session = await it.api.createSession({ body: { prompt: { text: 'count slowly to 5' } } })
   const seen = await it.follow(session.id, 0, ({ event }) => event?.type === 'turn.ended')
-  const [first] = seen.filter(({ live }) => live?.type === 'text.delta')
+  const first = seen.find(({ live }) => live?.type === 'text.delta')
   const block = first?.live?.type === 'text.delta' ? first.live.block : ''
   const deltas = seen.flatMap(({ live }) => (live?.type === 'text.delta' && live.block === block ? [live] : []))
   const stored = seen.find(({ event }) => event?.type === 'text' && event.body.block === block)

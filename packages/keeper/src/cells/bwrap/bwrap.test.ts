@@ -1,18 +1,31 @@
+import { chmodSync, constants, copyFileSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cellContract, run, specMaker, testLimits } from '../contract.ts'
+import type { CellSpec } from '../cell.ts'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()
 cellContract(driver)
+
+/** The clone may lie where the cell's user cannot go; a copy beside the workspace is always within reach. */
+function nodeBeside({ workspace }: CellSpec): string {
+  const folder = join(dirname(workspace), 'programs')
+  mkdirSync(folder, { mode: 0o755 })
+  const copy = join(folder, 'node')
+  copyFileSync(process.execPath, copy, constants.COPYFILE_FICLONE)
+  chmodSync(copy, 0o755)
+  return copy
+}
 
 const soon = () => AbortSignal.timeout(10_000)
 
 describe('bwrapDriver()', () => {
   test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {
     await using specs = specMaker()
-    const mounts = [{ source: process.execPath, target: '/opt/node/bin/node' }]
-    await using cell = await driver.start(await specs.make({ mounts, limits: { ...testLimits, processesMax: 256 } }), soon())
+    const spec = await specs.make({ limits: { ...testLimits, processesMax: 256 } })
+    const mounts = [{ source: nodeBeside(spec), target: '/opt/node/bin/node' }]
+    await using cell = await driver.start({ ...spec, mounts }, soon())
     const env = { PATH: '/opt/node/bin:/usr/bin:/bin', HOME: '/home/agent' }
     const output = async (...argv: [string, ...string[]]) => (await run(cell, argv, { env, cwd: '/workspace' })).output
     const sh = (script: string) => output('sh', '-c', script)
@@ -33,12 +46,13 @@ describe('bwrapDriver()', () => {
   test('place() gives the innermost mount and knows no path outside', async () => {
     await using specs = specMaker()
     const spec = await specs.make()
-    const source = dirname(process.execPath)
+    const node = nodeBeside(spec)
+    const source = dirname(node)
     await using cell = await driver.start({ ...spec, mounts: [{ source, target: '/opt/node' }] }, soon())
     expect(cell.place(join(spec.workspace, 'a/b'))).toBe('/workspace/a/b')
     expect(cell.place(spec.home)).toBe('/home/agent')
     expect(cell.place(join(spec.windows ?? '', 'model.sock'))).toBe('/run/windows/model.sock')
-    expect(cell.place(process.execPath)).toBe('/opt/node/node')
+    expect(cell.place(node)).toBe('/opt/node/node')
     expect(() => cell.place(`${spec.workspace}-other`)).toThrow('is not mounted')
   })
 

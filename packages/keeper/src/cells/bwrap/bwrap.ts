@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { accessSync, closeSync, constants, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -375,8 +375,19 @@ function placeInside(spec: CellSpec, hostPath: string): string {
   return place.target + hostPath.slice(place.source.length)
 }
 
+/** Where `npm start` puts it for a user who may not install packages. By the user database, not by $HOME: a keeper's home
+ *  is its session's. */
+function ownBwrap(): string[] {
+  try {
+    return [join(userInfo().homedir, '.local/share/anchorhold/bin/bwrap')]
+  } catch {
+    return [] // a session's user is in no database
+  }
+}
+
 function findBwrap({ bwrapPath, path = [] }: BwrapOptions): string | null {
-  const candidates = bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap'))] : [bwrapPath]
+  const candidates =
+    bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap')), ...ownBwrap()] : [bwrapPath]
   return candidates.find(isExecutable) ?? null
 }
 
