@@ -121,7 +121,7 @@ async function unpackBubblewrap(own, quiet, env) {
       env,
     })
     await step('', quiet, 'apt-get', [...apt, 'download', 'bubblewrap'], { env, cwd: work })
-    const [deb] = readdirSync(work).filter((name) => name.endsWith('.deb'))
+    const deb = readdirSync(work).find((name) => name.endsWith('.deb'))
     await step('', quiet, 'dpkg-deb', ['-x', join(work, deb), join(work, 'out')], { env })
     mkdirSync(join(own, 'bin'), { recursive: true })
     copyFileSync(join(work, 'out/usr/bin/bwrap'), join(own, 'bin/bwrap'))

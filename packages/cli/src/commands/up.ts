@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { existsSync } from 'node:fs'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
 
@@ -39,9 +40,13 @@ export function up(program: Command, context: Context): void {
     .summary('end the daemon; agents at work go on, unless --all')
     .option('--all', 'end every agent and the gate, too')
     .action(async (options: { all?: true }) => {
-      const daemon = await findDaemon(context.where())
+      const all = options.all ?? false
+      // Agents may be at work without a daemon: one is needed to reach them.
+      const left = all && existsSync(`${context.where().state}/gate/link.sock`)
+      const daemon =
+        (await findDaemon(context.where())) ?? (left ? await startDaemon({ where: context.where(), port: '0' }) : null)
       if (daemon === null) return context.terminal.line('No daemon runs.')
-      await end(context, daemon, options.all ?? false)
+      await end(context, daemon, all)
     })
 }
 
@@ -53,12 +58,11 @@ async function leave(context: Context): Promise<void> {
 
 async function end({ terminal }: Context, daemon: Daemon, all: boolean): Promise<void> {
   const { left_running } = await daemon.api.shutdown({ body: { all } })
-  if (all) return terminal.line('Everything has ended: the daemon, every agent, the gate.')
-  const agents =
-    left_running === 0 ? 'no agent' : left_running === 1 ? '1 agent in its cell' : `${left_running} agents in their cells`
-  terminal.line(`The daemon has ended. Still running: the gate, and ${agents}.`)
+  if (left_running === 0) return terminal.line('The daemon has ended. Nothing is left running.')
+  const agents = left_running === 1 ? '1 agent in its cell' : `${left_running} agents in their cells`
+  terminal.line(`The daemon has ended. Still running: ${agents}, and the gate that serves them.`)
   terminal.line('  Come back to them:  anchorhold up')
-  terminal.line('  End them all:       anchorhold up --detach && anchorhold down --all')
+  terminal.line('  End them:           anchorhold down --all')
 }
 
 function alive(pid: number): boolean {

@@ -15,6 +15,8 @@ export interface GateProcess {
   ensure(): Promise<void>
   /** Starts it anew, so that it sees the environment that its providers name. */
   restart(): Promise<void>
+  /** Ends the gate, for good as far as this daemon is concerned. */
+  leave(): Promise<void>
   /** Lets go of the link; the gate lives on. */
   detach(): void
 }
@@ -90,6 +92,10 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
       attachment?.close()
       attachment = null
       await ensure()
+    },
+    async leave() {
+      detached = true
+      await attachment?.do({ do: 'leave' }).catch(() => {})
     },
     detach() {
       detached = true
