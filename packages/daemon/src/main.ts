@@ -3,6 +3,7 @@
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { serve } from '@hono/node-server'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -10,6 +11,7 @@ import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
 import { warmUp } from './app/deliver.ts'
@@ -31,6 +33,7 @@ const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
 const startedAt = Date.now()
 const cliTokenName = 'cli'
+const lastAnswersMs = 200
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 const say = (word: string) => {
   // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
@@ -89,13 +92,7 @@ async function main(): Promise<void> {
     runtime,
     sources,
     describe: (id) => keeperStart(parts, runtime, gitIdentity, id),
-    onGone(id) {
-      const session = store.sessions.get(id)
-      if (session?.standing.keeper === true)
-        record(parts, id, { type: 'keeper.lost', body: { why: 'The keeper died, and its cell with it' } })
-      void gate.do({ do: 'close', session: id }).catch(() => {})
-      rmSync(folders.windows(id), { recursive: true, force: true })
-    },
+    onGone: (id) => forgetKeeper(id, 'The keeper died, and its cell with it'),
   })
   const parts: Parts = {
     config,
@@ -111,6 +108,7 @@ async function main(): Promise<void> {
     log,
   }
 
+  await findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const door = httpDoor({
@@ -142,26 +140,22 @@ async function main(): Promise<void> {
     mode: 0o600,
   })
 
-  const recovered = recover()
-  say('ready')
-  log(`daemon ${version} on ${url()}, state in ${config.state}`)
-  await recovered
-
-  /** Attaches to keepers that lived on, takes in what dead ones left, and delivers what is still queued. */
-  async function recover(): Promise<void> {
-    await gate.ensure()
+  /** Attaches to keepers that lived on, and takes in what dead ones left. Nothing is served before that: whoever asks is to
+   *  see the sessions as they are. */
+  async function findKeepers(): Promise<void> {
     await Promise.all(
       store.sessions.tended().map(async ({ id }) => {
         if (await keepers.reattach(id)) return
-        if (store.sessions.get(id)?.standing.keeper === true) {
-          record(parts, id, { type: 'keeper.lost', body: { why: 'The keeper died while the daemon was away' } })
-        }
+        forgetKeeper(id, 'The keeper died while the daemon was away, and its cell with it')
       }),
     )
-    for (const id of store.prompts.sessionsWithQueued()) {
-      const state = store.sessions.get(id)?.state
-      if (state === 'creating' || state === 'ready' || state === 'working') warmUp(parts, id)
-    }
+  }
+
+  /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. */
+  function forgetKeeper(id: SessionId, why: string): void {
+    if (store.sessions.get(id)?.standing.keeper === true) record(parts, id, { type: 'keeper.lost', body: { why } })
+    if (gate.up) void gate.do({ do: 'close', session: id }).catch(() => {})
+    rmSync(folders.windows(id), { recursive: true, force: true })
   }
 
   let leaving = false
@@ -184,6 +178,8 @@ async function main(): Promise<void> {
   async function leave(): Promise<void> {
     if (leaving) return
     leaving = true
+    // Answers that are being written go out; streams are ended with the process.
+    await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])
     keepers.detach()
     gate.detach()
     await sources.settled()
@@ -194,6 +190,15 @@ async function main(): Promise<void> {
     process.exit(0)
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
+
+  say('ready')
+  log(`daemon ${version} on ${url()}, state in ${config.state}`)
+  // Without a gate sessions say so, one by one; the daemon stays to be asked.
+  await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
+  for (const id of store.prompts.sessionsWithQueued()) {
+    const state = store.sessions.get(id)?.state
+    if (state === 'creating' || state === 'ready' || state === 'working') warmUp(parts, id)
+  }
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { existsSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
 
@@ -58,6 +59,7 @@ async function leave(context: Context): Promise<void> {
 
 async function end({ terminal }: Context, daemon: Daemon, all: boolean): Promise<void> {
   const { left_running } = await daemon.api.shutdown({ body: { all } })
+  while (alive(daemon.pid)) await wait(20)
   if (left_running === 0) return terminal.line('The daemon has ended. Nothing is left running.')
   const agents = left_running === 1 ? '1 agent in its cell' : `${left_running} agents in their cells`
   terminal.line(`The daemon has ended. Still running: ${agents}, and the gate that serves them.`)
