@@ -3,16 +3,45 @@ import type { Event, LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { spawn } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { giveTo } from './host.ts'
 
-const root = join(import.meta.dirname, '../..')
-const command = join(root, 'bin/anchorhold.mjs')
+export const root = join(import.meta.dirname, '../..')
+export const command = join(root, 'bin/anchorhold.mjs')
 
 export const isRoot = process.getuid?.() === 0
 /** Whose a workspace is when the tests run as root: cells do not run as root. */
 export const someone = { uid: 1_000_123, gid: 1_000_123 }
+
+/** A script for the rehearsal provider, as a prompt. */
+export const script = (...steps: readonly unknown[]) => `SCRIPT64:${Buffer.from(JSON.stringify(steps)).toString('base64')}:END`
+
+/** Waits until the world is as it should be; the test's own time limit ends it otherwise. */
+export async function until<T>(look: () => T | Promise<T>): Promise<NonNullable<T>> {
+  for (;;) {
+    const seen = await look()
+    if (seen) return seen
+    await wait(20)
+  }
+}
+
+/** What the agent said and did, from its events. */
+export const textOf = (events: readonly Event[]): string =>
+  events.flatMap((event) => (event.type === 'text' ? [event.body.text] : [])).join('\n')
+export const outputsOf = (events: readonly Event[]): string =>
+  events.flatMap((event) => (event.type === 'tool.finished' ? [event.body.output] : [])).join('\n')
+
+/** A program that was started and has not ended yet. */
+export type Running = {
+  readonly pid: number
+  readonly out: string
+  readonly err: string
+  readonly ended: Promise<Ran>
+  kill(signal: NodeJS.Signals): void
+}
 
 export type Ran = { readonly code: number | null; readonly out: string; readonly err: string }
 
@@ -27,14 +56,20 @@ export interface Installation extends AsyncDisposable {
     args: readonly string[],
     options?: { readonly input?: string; readonly env?: Readonly<Record<string, string>> },
   ): Promise<Ran>
+  /** Starts `anchorhold …` and lets it run. */
+  start(args: readonly string[]): Running
   /** A call without the typed client, for what it would not send. */
-  raw(path: string, init?: RequestInit & { readonly host?: string }): Promise<Response>
+  raw(path: string, init?: RequestInit): Promise<Response>
   /** A folder that a cell may be given. */
   workspace(files?: Readonly<Record<string, string>>): string
   /** Everything in a session's log. */
   log(session: SessionId): Promise<Event[]>
   /** Follows a session's stream from a number until `done` says so. */
   follow(session: SessionId, after: number, done: (seen: Seen) => boolean): Promise<Seen[]>
+  /** Waits for the first event after a number that fits. */
+  event(session: SessionId, after: number, fits: (event: Event) => boolean): Promise<Event>
+  /** Sends a prompt and waits for the end of the turn that took it up; gives what was stored since. */
+  turn(session: SessionId, prompt: string, more?: Record<string, unknown>): Promise<Event[]>
   /** Creates a session with a prompt and waits for the end of its turn. */
   run(prompt: string, options?: Record<string, unknown>): Promise<{ readonly session: Session; readonly events: Event[] }>
 }
@@ -42,17 +77,22 @@ export type Seen = { readonly event?: Event; readonly live?: LiveFrame }
 
 export type InstallationOptions = { readonly config?: string; readonly env?: Readonly<Record<string, string>> }
 
-export async function installation({ config, env = {} }: InstallationOptions = {}): Promise<Installation> {
-  // Short: unix sockets lie below it. Passable: as root, cells run as other users.
+/** Short: unix sockets lie below it. Passable: as root, cells run as other users. */
+export function makeBase(): string {
   const base = mkdtempSync(join(tmpdir(), 'ah-'))
   chmodSync(base, 0o711)
+  return base
+}
+
+export async function installation({ config, env = {} }: InstallationOptions = {}): Promise<Installation> {
+  const base = makeBase()
   const state = join(base, 's')
   if (config !== undefined) {
     mkdirSync(join(state, 'config'), { recursive: true })
     writeFileSync(join(state, 'config/config.yaml'), config)
   }
   const cli: Installation['cli'] = (args, options = {}) =>
-    run(process.execPath, [command, '--state', state, ...args], options.input, { ...env, ...options.env })
+    start(process.execPath, [command, '--state', state, ...args], options.input, { ...env, ...options.env }).ended
   const up = await cli(['up', '--detach', '--port', '0'])
   if (up.code !== 0) throw new Error(`The daemon did not start: ${up.out}${up.err}`)
   const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
@@ -67,15 +107,16 @@ export async function installation({ config, env = {} }: InstallationOptions = {
     token,
     api,
     cli,
+    start: (args) => start(process.execPath, [command, '--state', state, ...args], '', env),
     raw: (path, init = {}) => fetch(`${url}${path}`, init),
     workspace(files = {}) {
       const folder = join(base, `w${++made}`)
       mkdirSync(folder)
       for (const [name, text] of Object.entries(files)) {
+        mkdirSync(dirname(join(folder, name)), { recursive: true })
         writeFileSync(join(folder, name), text)
-        if (isRoot) chownSync(join(folder, name), someone.uid, someone.gid)
       }
-      if (isRoot) chownSync(folder, someone.uid, someone.gid)
+      if (isRoot) giveTo(folder, someone)
       return folder
     },
     async log(id) {
@@ -95,6 +136,20 @@ export async function installation({ config, env = {} }: InstallationOptions = {
       }
       end.abort()
       return seen
+    },
+    async event(id, after, fits) {
+      const seen = await it.follow(id, after, ({ event }) => event !== undefined && fits(event))
+      return seen.at(-1)!.event!
+    },
+    async turn(id, text, more = {}) {
+      const { last_seq: before } = await api.getSession({ params: { id } })
+      const receipt = await api.prompt({ params: { id }, body: { text, ...more } })
+      let taken = false
+      const seen = await it.follow(id, before, ({ event }) => {
+        if (event?.type === 'prompt' && event.body.id === receipt.id) taken = true
+        return (taken && event?.type === 'turn.ended') || (event?.type === 'session.state' && event.body.to === 'failed')
+      })
+      return seen.flatMap(({ event }) => (event === undefined ? [] : [event]))
     },
     async run(prompt, more = {}) {
       const session = await api.createSession({ body: { prompt: { text: prompt }, ...more } })
@@ -130,16 +185,26 @@ async function* sse(body: ReadableStream<Uint8Array>): AsyncGenerator<Seen> {
   }
 }
 
-function run(file: string, args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}): Promise<Ran> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', ...env } })
-    let out = ''
-    let err = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
-    child.once('error', reject)
-    child.once('close', (code) => resolve({ code, out, err }))
-    child.stdin.on('error', () => {})
-    child.stdin.end(input)
-  })
+export function start(file: string, args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}): Running {
+  const child = spawn(file, args, { env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', ...env } })
+  let out = ''
+  let err = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
+  child.stdin.on('error', () => {})
+  child.stdin.end(input)
+  return {
+    pid: child.pid ?? 0,
+    get out() {
+      return out
+    },
+    get err() {
+      return err
+    },
+    ended: new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code) => resolve({ code, out, err }))
+    }),
+    kill: (signal) => void child.kill(signal),
+  }
 }

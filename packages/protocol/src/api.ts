@@ -6,7 +6,7 @@ import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
 import { Micros } from './money.ts'
 import { Rung } from './rungs.ts'
-import { NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
+import { ModelName, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
 /** Where the API lives on every door that speaks HTTP. */
 export const apiRoot = '/api/v1'
@@ -108,7 +108,7 @@ export const PutProvider = z.strictObject({
     .describe('Required for `local`'),
   auth: z.enum(['api_key', 'oauth', 'bearer', 'none']).optional(),
   credential: CredentialSource,
-  model: z.string().min(1).max(200).optional().describe('The model of sessions that name none'),
+  model: ModelName.optional().describe('The model of sessions that name none'),
   use: z.boolean().optional().describe('Make it the provider of sessions that name none'),
   test: z.boolean().optional().describe('Make a test call before anything is stored; on by default'),
 })

@@ -43,7 +43,8 @@ export const limits = {
 } as const
 
 const Name = z.string().trim().min(1).max(limits.nameLength)
-const ModelName = z.string().regex(/^[\w.:@/[\]-]{1,200}$/, 'a model id')
+/** It becomes an argument of the agent's program, so it must not look like an option. */
+export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'a model id')
 const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
 const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
 

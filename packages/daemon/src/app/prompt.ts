@@ -1,4 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
@@ -10,7 +11,11 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
   require(actor, 'work')
   const receipt = parts.store.atomically(() => {
     const known = input.idempotency_key === undefined ? null : parts.store.prompts.byKey(id, input.idempotency_key)
-    if (known !== null) return { id: known.id, session: id, queued_at: known.queuedAt }
+    if (known !== null) {
+      if (known.text !== input.text || known.mode !== (input.mode ?? 'steer'))
+        throw new Failure('conflict', `The idempotency key "${input.idempotency_key}" was used for another prompt`)
+      return { id: known.id, session: id, queued_at: known.queuedAt }
+    }
     const session = sessionFor(parts, id, 'prompt')
     const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
     if (name !== null) record(parts, id, { type: 'session.changed', body: { name, actor: actor.name } })

@@ -77,8 +77,8 @@ async function resolveFolder(asked: string, home: string, reserved: readonly str
   const why = refusePath(path, { home, own: reserved })
   if (why !== null)
     throw refused(
-      path === asked ? asked : `${asked}" (really "${path}`,
-      why,
+      asked,
+      path === asked ? why : `it leads to "${path}": ${why}`,
       'Choose a folder that holds only what the agent is to work on',
     )
   return path

@@ -4,7 +4,6 @@ import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import type { TokenId } from '@anchorhold/protocol/ids'
 import { openapi } from '@anchorhold/protocol/openapi'
 import { Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
@@ -35,6 +34,8 @@ export type HttpDoorOptions = {
 
 /** Images in a prompt make large bodies: twenty of five megabytes, and their base64. */
 const bodyBytesMax = 140 * 1024 * 1024
+/** What someone who is not logged in may send. */
+const openBodyBytesMax = 4096
 const nobody: Actor = { kind: 'owner', name: 'nobody', door: 'http' }
 
 export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOptions): HttpDoor {
@@ -51,12 +52,6 @@ export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOption
     await next()
     for (const [name, value] of Object.entries(securityHeaders)) c.res.headers.set(name, value)
   })
-  app.use(
-    bodyLimit({
-      maxSize: bodyBytesMax,
-      onError: () => problem(new Failure('too_large', `The request is larger than ${bodyBytesMax / 1024 / 1024} MiB`), log),
-    }),
-  )
 
   const identify = (request: Request) => {
     const credential = credentialOf(request)
@@ -80,7 +75,10 @@ export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOption
       const input = {
         params: parse(route.params, c.req.param()),
         query: parse(route.query, c.req.query()),
-        body: route.body === undefined ? undefined : parse(route.body, await json(c.req.raw)),
+        body:
+          route.body === undefined
+            ? undefined
+            : parse(route.body, await json(c.req.raw, route.open ? openBodyBytesMax : bodyBytesMax)),
         actor,
         token,
         request: c.req.raw,
@@ -120,8 +118,8 @@ function parse(schema: z.ZodType | undefined, value: unknown): unknown {
   throw new Failure('bad_request', z.prettifyError(parsed.error).replaceAll('\n', ' '))
 }
 
-async function json(request: Request): Promise<unknown> {
-  const text = await request.text()
+async function json(request: Request, bytesMax: number): Promise<unknown> {
+  const text = await boundedText(request, bytesMax)
   if (text === '') return undefined
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     throw new Failure('bad_request', 'The body must be JSON', { hint: 'Send content-type: application/json' })
@@ -131,6 +129,19 @@ async function json(request: Request): Promise<unknown> {
   } catch {
     throw new Failure('bad_request', 'The body is not valid JSON')
   }
+}
+
+async function boundedText(request: Request, bytesMax: number): Promise<string> {
+  const tooLarge = () => new Failure('too_large', `The request is larger than ${bytesMax} bytes`)
+  if (Number(request.headers.get('content-length') ?? 0) > bytesMax) throw tooLarge()
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of request.body ?? []) {
+    bytes += chunk.length
+    if (bytes > bytesMax) throw tooLarge()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 /** A failure says what it is; a bug says only where the log has the rest. */

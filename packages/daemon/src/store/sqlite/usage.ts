@@ -3,16 +3,17 @@ import { microsUp } from '@anchorhold/protocol/money'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
 
+type Only = { readonly session: string | null }
 type Sum = { simulated: number; calls: number; cost_nanos: number }
 
 export function sqliteUsage(db: Database): Store['usage'] {
   const sums = `sum(usage.calls) as calls, sum(usage.cost_nanos) as cost_nanos from usage`
-  const mine = `where ?1 is null or usage.session_id = ?1`
-  const totals = db.prepare<[string | null], Sum>(`select simulated, ${sums} ${mine} group by simulated`)
-  const days = db.prepare<[string | null], Sum & { day: string }>(
+  const mine = `where @session is null or usage.session_id = @session`
+  const totals = db.prepare<[Only], Sum>(`select simulated, ${sums} ${mine} group by simulated`)
+  const days = db.prepare<[Only], Sum & { day: string }>(
     `select day, simulated, ${sums} ${mine} group by day, simulated order by day desc limit 366`,
   )
-  const sessions = db.prepare<[string | null], Sum & { id: string; name: string }>(
+  const sessions = db.prepare<[Only], Sum & { id: string; name: string }>(
     `select session.id, session.name, usage.simulated, ${sums} join session on session.id = usage.session_id ${mine}
      group by session.id, usage.simulated order by sum(usage.cost_nanos) desc limit 500`,
   )
@@ -22,7 +23,8 @@ export function sqliteUsage(db: Database): Store['usage'] {
     cost_micros: microsUp(cost_nanos),
   })
   return (session) => {
-    const all = totals.all(session).map(shown)
+    const only = { session }
+    const all = totals.all(only).map(shown)
     const total = (simulated: boolean) => {
       const sum = all.find((one) => one.simulated === simulated)
       return { cost_micros: sum?.cost_micros ?? 0, calls: sum?.calls ?? 0 }
@@ -30,8 +32,8 @@ export function sqliteUsage(db: Database): Store['usage'] {
     return {
       total: total(false),
       simulated: total(true),
-      days: days.all(session).map((row) => ({ day: row.day, ...shown(row) })),
-      sessions: sessions.all(session).map((row) => ({ id: row.id as SessionId, name: row.name, ...shown(row) })),
+      days: days.all(only).map((row) => ({ day: row.day, ...shown(row) })),
+      sessions: sessions.all(only).map((row) => ({ id: row.id as SessionId, name: row.name, ...shown(row) })),
     }
   }
 }

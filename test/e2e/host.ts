@@ -1,0 +1,50 @@
+import { lchownSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What the host shows of its processes and files, for tests that look at a running product from outside. */
+export type HostProcess = { readonly pid: number; readonly parent: number; readonly argv: string; readonly startedAt: string }
+
+export function processes(): HostProcess[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
+        // The name of the program may hold spaces and brackets: the fields begin behind its last one.
+        const [state, parent, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+        if (state === 'Z' || state === 'X') return []
+        const argv = readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ')
+        return [{ pid: Number(name), parent: Number(parent), argv, startedAt: rest[17] ?? '' }]
+      } catch {
+        return [] // it has ended in between
+      }
+    })
+}
+
+/** The keepers of an installation with all that lives below them, and its gate and daemon if `all`. */
+export function processesOf(state: string, which: RegExp = /./): HostProcess[] {
+  const every = processes()
+  const found = every
+    .filter(({ argv }) => argv.includes(`${state}/`) || argv.includes(`${state} `))
+    .filter(({ argv }) => which.test(argv))
+  const below = (parent: number): HostProcess[] =>
+    every.filter((one) => one.parent === parent).flatMap((one) => [one, ...below(one.pid)])
+  return [...new Map([...found, ...found.flatMap(({ pid }) => below(pid))].map((one) => [one.pid, one])).values()]
+}
+export const keepersOf = (state: string) => processesOf(state, /keeper\.mjs/)
+
+/** Those of them that live: a number that another process got since does not count. */
+export function stillAlive(list: readonly HostProcess[]): HostProcess[] {
+  const now = new Map(processes().map((one) => [one.pid, one.startedAt]))
+  return list.filter(({ pid, startedAt }) => now.get(pid) === startedAt)
+}
+
+export function giveTo(path: string, user: { readonly uid: number; readonly gid: number }): void {
+  lchownSync(path, user.uid, user.gid)
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    if (entry.isDirectory()) giveTo(join(path, entry.name), user)
+    else lchownSync(join(path, entry.name), user.uid, user.gid)
+  }
+}
+
+export const ownerOf = (path: string) => statSync(path).uid
