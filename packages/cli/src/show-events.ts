@@ -105,7 +105,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
       return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body.input)), 200))}`
     case 'tool.finished': {
       const lines = event.body.output.split('\n')
-      const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, 400))}`)
+      const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, Math.min(400, terminal.width - 3)))}`)
       const more = lines.length > outputLines ? [`  … ${lines.length - outputLines} more lines`] : []
       const text = [...shown, ...more].join('\n')
       return event.body.failed ? style('red', text) : style('dim', text)

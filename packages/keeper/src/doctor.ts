@@ -5,7 +5,7 @@ import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import { bwrapDriver } from './cells/bwrap/bwrap.ts'
 import type { CellDriver } from './cells/cell.ts'
 import { noneDriver } from './cells/none/none.ts'
-import { withProbeSpec } from './cells/probe.ts'
+import { probeUser, withProbeSpec } from './cells/probe.ts'
 import { findToolchains } from './cells/toolchains.ts'
 
 export type Examination = {
@@ -27,7 +27,7 @@ export async function examine({
   return {
     kernel: readKernel(),
     rungs,
-    toolchains: findToolchains(home).map(({ name, mounts }) => ({
+    toolchains: findToolchains(home, process.getuid?.() === 0 ? { user: probeUser } : {}).map(({ name, mounts }) => ({
       name,
       folders: mounts.map(({ source }) => source),
     })),

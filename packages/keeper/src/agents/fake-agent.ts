@@ -1,0 +1,62 @@
+import type { AgentDriver, AgentListener, AgentPrompt, AgentStart } from './agent.ts'
+
+/** An agent for tests: it does what the test has it do through `heard`, and keeps what it was told. */
+export interface FakeAgents extends AgentDriver {
+  readonly starts: AgentStart[]
+  readonly prompts: AgentPrompt[]
+  readonly interrupts: number
+  readonly models: string[]
+  /** How many agents live now. */
+  readonly living: number
+  /** The listener of the last one started. */
+  readonly heard: AgentListener
+}
+
+export type FakeAgentsOptions = {
+  /** Resolves when the agent stands; rejects when it cannot. */
+  readonly starting?: () => Promise<void>
+  readonly interrupt?: () => Promise<void>
+}
+
+export function fakeAgents({ starting = async () => {}, interrupt = async () => {} }: FakeAgentsOptions = {}): FakeAgents {
+  const starts: AgentStart[] = []
+  const prompts: AgentPrompt[] = []
+  const models: string[] = []
+  const living = new Set<object>()
+  let interrupts = 0
+  return {
+    name: 'fake',
+    starts,
+    prompts,
+    models,
+    get interrupts() {
+      return interrupts
+    },
+    get living() {
+      return living.size
+    },
+    get heard() {
+      return starts.at(-1)!.heard
+    },
+    mounts: () => [],
+    async start(options) {
+      starts.push(options)
+      await starting()
+      const agent = {
+        send: (prompt: AgentPrompt) => void prompts.push(prompt),
+        interrupt() {
+          interrupts++
+          return interrupt()
+        },
+        async setModel(model: string) {
+          models.push(model)
+        },
+        async [Symbol.asyncDispose]() {
+          living.delete(agent)
+        },
+      }
+      living.add(agent)
+      return agent
+    },
+  }
+}

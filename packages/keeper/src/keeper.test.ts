@@ -1,0 +1,587 @@
+import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import { memoryDisk } from '@anchorhold/link/memory-disk'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { type NewEvent, parseNewEvent, type RequestAnswer } from '@anchorhold/protocol/events'
+import { newPromptId, type PromptId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperStart, Settlement } from '@anchorhold/protocol/link'
+import fc from 'fast-check'
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { fakeAgents, type FakeAgentsOptions } from './agents/fake-agent.ts'
+import { fakeCells, type FakeCellsOptions } from './cells/fake-cell.ts'
+import { keeper } from './keeper.ts'
+
+const session = 'ses_0000000000000000' as SessionId
+const start: KeeperStart = {
+  session,
+  folder: '/state/sessions/one',
+  workspace: '/work',
+  windows: '/windows',
+  rung: 'none',
+  provider: 'rehearsal',
+  model: 'rehearsal-1',
+  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
+  agent_version: '1',
+  conversation: '00000000-0000-4000-8000-000000000000',
+  resume: false,
+  tools: null,
+  system_prompt: null,
+  timeout_ms: null,
+  idle_ms: 60_000,
+  plan: false,
+  workspace_settings: 'ignore',
+  toolchains: [],
+  owner_home: '/home/owner',
+  git_identity: null,
+  model_route: 'socket',
+  limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
+  cgroups: [],
+}
+const plan = { kind: 'plan', plan: 'Do it' } as const
+const never = () => new Promise<never>(() => {})
+
+type Made = {
+  readonly start?: Partial<KeeperStart>
+  readonly agents?: FakeAgentsOptions
+  readonly cells?: FakeCellsOptions
+  readonly settle?: () => Promise<Settlement | null>
+}
+
+/** A keeper over a memory disk, with a fake cell and a fake agent that the test speaks for. */
+async function make(made: Made = {}) {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  const agents = fakeAgents(made.agents)
+  const cells = fakeCells(made.cells)
+  const one = keeper({
+    start: { ...start, ...made.start },
+    cells,
+    agents,
+    toolchains: [],
+    outbox,
+    live: () => {},
+    settle: made.settle ?? (async () => null),
+    now: () => 0,
+  })
+  const events = async (): Promise<NewEvent[]> => {
+    await settled()
+    return (await outbox.read(0, 10_000)).map(({ type, body }) => parseNewEvent(type, body))
+  }
+  return {
+    one,
+    outbox,
+    agents,
+    cells,
+    events,
+    types: async () => (await events()).map(({ type }) => type),
+    ended: async () =>
+      (await events()).flatMap((event) => (event.type === 'turn.ended' ? [[event.body.reason, event.body.why]] : [])),
+    prompt: (id: PromptId, mode: 'steer' | 'queue' = 'steer') =>
+      one.handle({ do: 'prompt', id, text: 'Hello', images: [], mode, cause: 'prompt' }),
+    answer: (request: RequestId, answer: RequestAnswer = { decision: 'allow' }) =>
+      one.handle({ do: 'answer', request, answer, actor: 'owner', door: 'http' }),
+    async request(): Promise<RequestId> {
+      const opened = (await events()).findLast((event) => event.type === 'request.opened')
+      return opened!.body.id
+    },
+    /** The agent takes up what it was given and is done with it. */
+    async work(prompts: readonly PromptId[] = []) {
+      agents.heard.state('running')
+      agents.heard.result({ ok: true, why: null, prompts })
+      agents.heard.state('idle')
+      await settled()
+    },
+  }
+}
+const newId = () => newPromptId(randomBytes)
+/** Lets everything happen that needs no time to pass. */
+const settled = () => vi.advanceTimersByTimeAsync(0)
+
+beforeEach(() => vi.useFakeTimers())
+afterEach(() => vi.useRealTimers())
+
+test('keeper() journals a prompt, its turn and its end, in that order', async () => {
+  const { prompt, work, types, agents } = await make()
+  const id = newId()
+  expect(await prompt(id)).toEqual({ had: false })
+  await work([id])
+  expect(await types()).toEqual(['keeper.started', 'prompt', 'turn.started', 'turn.ended'])
+  expect(agents.prompts.map((one) => one.id)).toEqual([id])
+})
+
+test('keeper() hands a prompt to the agent once, however often it is delivered', async () => {
+  const { prompt, agents, types } = await make()
+  const id = newId()
+  await Promise.all([prompt(id), prompt(id)])
+  expect(await prompt(id)).toEqual({ had: true })
+  expect(agents.prompts).toHaveLength(1)
+  expect((await types()).filter((type) => type === 'prompt')).toHaveLength(1)
+})
+
+test('keeper() gives a steering prompt to the running turn, and a queued one to the next', async () => {
+  const { prompt, work, agents, types } = await make()
+  const [first, queued, steering] = [newId(), newId(), newId()]
+  await prompt(first)
+  await prompt(queued, 'queue')
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first])
+  await prompt(steering)
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first, steering])
+  await work([first, steering])
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first, steering, queued])
+  expect((await types()).filter((type) => type === 'turn.started')).toHaveLength(2)
+})
+
+test('keeper() holds a prompt that comes while it starts, and hands it on when the agent stands', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { prompt, agents, types } = await make({ cells: { standing: () => standing.promise } })
+  const taken = prompt(newId())
+  await settled()
+  expect(agents.starts).toHaveLength(0)
+  standing.resolve()
+  await taken
+  expect(agents.prompts).toHaveLength(1)
+  expect(await types()).toEqual(['keeper.started', 'prompt', 'turn.started'])
+})
+
+test('keeper() answers a request exactly once', async () => {
+  const { prompt, agents, answer, request, types } = await make()
+  await prompt(newId())
+  const answered = agents.heard.ask(plan, 'call', new AbortController().signal)
+  const id = await request()
+  await answer(id)
+  expect(await answered).toEqual({ decision: 'allow' })
+  await expect(answer(id, { decision: 'deny' })).rejects.toMatchObject({ code: 'conflict' })
+  expect((await types()).filter((type) => type === 'request.answered')).toHaveLength(1)
+})
+
+test('keeper() lets one of two answers at the same time win', async () => {
+  const { prompt, agents, answer, request } = await make()
+  await prompt(newId())
+  void agents.heard.ask(plan, null, new AbortController().signal)
+  const id = await request()
+  const tries = await Promise.allSettled([answer(id), answer(id, { decision: 'deny' })])
+  expect(tries.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+})
+
+test('keeper() withdraws a request that the agent no longer asks', async () => {
+  const { prompt, agents, answer, request, events } = await make()
+  await prompt(newId())
+  const end = new AbortController()
+  const answered = agents.heard.ask(plan, null, end.signal)
+  const id = await request()
+  end.abort()
+  expect(await answered).toMatchObject({ decision: 'withdrawn' })
+  await expect(answer(id)).rejects.toMatchObject({ code: 'conflict' })
+  expect((await events()).at(-1)).toMatchObject({ type: 'request.answered', body: { answer: { decision: 'withdrawn' } } })
+})
+
+test('keeper() opens no request for an agent that has stopped asking before', async () => {
+  const { prompt, agents, types } = await make()
+  await prompt(newId())
+  expect(await agents.heard.ask(plan, null, AbortSignal.abort())).toMatchObject({ decision: 'withdrawn' })
+  expect(await types()).not.toContain('request.opened')
+})
+
+test('keeper() withdraws an open request when the turn is interrupted', async () => {
+  const { one, prompt, agents, types, ended } = await make()
+  await prompt(newId())
+  const answered = agents.heard.ask(plan, null, new AbortController().signal)
+  await settled()
+  await one.handle({ do: 'interrupt' })
+  expect(await answered).toMatchObject({ decision: 'withdrawn' })
+  agents.heard.state('idle')
+  expect((await types()).slice(-3)).toEqual(['request.opened', 'request.answered', 'turn.ended'])
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+})
+
+test('keeper() ends an interrupted turn without an agent that does not answer', async () => {
+  const { one, prompt, ended } = await make({ agents: { interrupt: never } })
+  await prompt(newId())
+  const done = one.handle({ do: 'interrupt' })
+  await vi.advanceTimersByTimeAsync(5000)
+  await done
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+})
+
+test('keeper() goes on with what is queued after an interrupt', async () => {
+  const { one, prompt, agents } = await make()
+  await prompt(newId())
+  const queued = newId()
+  await prompt(queued, 'queue')
+  await one.handle({ do: 'interrupt' })
+  agents.heard.state('idle')
+  await settled()
+  expect(agents.prompts.at(-1)?.id).toBe(queued)
+})
+
+test('keeper() interrupts a turn that takes longer than it may', async () => {
+  const { prompt, agents, ended } = await make({ start: { timeout_ms: 2000 } })
+  await prompt(newId())
+  await vi.advanceTimersByTimeAsync(2000)
+  expect(agents.interrupts).toBe(1)
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([['interrupted', 'It took longer than 2000 ms']])
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(await ended()).toHaveLength(1)
+})
+
+test('keeper() leaves when idle for long enough, with no agent and no cell left', async () => {
+  const { one, prompt, work, types, agents, cells } = await make()
+  await prompt(newId())
+  await vi.advanceTimersByTimeAsync(start.idle_ms)
+  expect(await types()).not.toContain('keeper.left')
+  await work()
+  await vi.advanceTimersByTimeAsync(start.idle_ms - 1)
+  expect(await types()).not.toContain('keeper.left')
+  await vi.advanceTimersByTimeAsync(1)
+  await one.left
+  expect((await types()).at(-1)).toBe('keeper.left')
+  expect([agents.living, cells.standing]).toEqual([0, 0])
+})
+
+test('keeper() does not leave while a background task of the agent lives', async () => {
+  const { one, prompt, work, agents, types } = await make()
+  await prompt(newId())
+  agents.heard.tasks(1)
+  await work()
+  await vi.advanceTimersByTimeAsync(10 * start.idle_ms)
+  expect(await types()).not.toContain('keeper.left')
+  agents.heard.tasks(0)
+  await vi.advanceTimersByTimeAsync(start.idle_ms)
+  await one.left
+})
+
+test('keeper() begins a turn of its own for a background task that comes back', async () => {
+  const { prompt, work, agents, events } = await make()
+  const id = newId()
+  await prompt(id)
+  await work([id])
+  agents.heard.state('running')
+  await settled()
+  agents.heard.result({ ok: true, why: null, prompts: [] })
+  agents.heard.state('idle')
+  const turns = (await events()).flatMap((event) => (event.type === 'turn.started' ? [event.body] : []))
+  expect(turns).toEqual([
+    { cause: 'prompt', prompt: id },
+    { cause: 'task', prompt: null },
+  ])
+})
+
+test('keeper() takes a task for a task after a turn that confirmed no prompt', async () => {
+  const { one, prompt, agents, events } = await make()
+  await prompt(newId())
+  await one.handle({ do: 'interrupt' })
+  agents.heard.state('idle')
+  await settled()
+  agents.heard.state('running')
+  expect((await events()).at(-1)).toMatchObject({ type: 'turn.started', body: { cause: 'task', prompt: null } })
+})
+
+test('keeper() tells what a new turn says after the end of the old one, however long settling takes', async () => {
+  const gate = Promise.withResolvers<null>()
+  const { prompt, agents, types, ended } = await make({ settle: () => gate.promise })
+  await prompt(newId())
+  agents.heard.result({ ok: true, why: null, prompts: [] })
+  agents.heard.state('idle')
+  await settled()
+  // The gate has not answered yet, and a task has come back.
+  agents.heard.state('running')
+  agents.heard.event({ type: 'text', body: { block: 'b', text: 'late' } })
+  void agents.heard.ask(plan, null, new AbortController().signal)
+  agents.heard.result({ ok: true, why: null, prompts: [] })
+  await settled()
+  gate.resolve(null)
+  expect((await types()).slice(2)).toEqual(['turn.started', 'turn.ended', 'turn.started', 'text', 'request.opened'])
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([
+    ['done', null],
+    ['done', null],
+  ])
+})
+
+test('keeper() refuses a prompt that arrives while it leaves, so that the next keeper gets it', async () => {
+  const { one, prompt, types } = await make()
+  await settled()
+  const leaving = one.leave('idle')
+  await expect(prompt(newId())).rejects.toMatchObject({ code: 'wrong_state' })
+  await leaving
+  expect(await types()).not.toContain('prompt')
+})
+
+test('keeper() refuses a prompt that it took and did not hand on before it left', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, prompt } = await make({ cells: { standing: () => standing.promise } })
+  const taken = prompt(newId())
+  const leaving = one.leave('Stopped by owner')
+  standing.resolve()
+  await expect(taken).rejects.toMatchObject({ code: 'wrong_state' })
+  await leaving
+})
+
+test('keeper() that is told to leave while its cell starts leaves no cell behind', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, cells, agents, types } = await make({ cells: { standing: () => standing.promise } })
+  await settled()
+  const leaving = one.handle({ do: 'leave', why: 'Stopped by owner' })
+  await settled()
+  standing.resolve()
+  await leaving
+  expect([cells.standing, agents.living]).toEqual([0, 0])
+  expect((await types()).at(-1)).toBe('keeper.left')
+})
+
+test('keeper() that is told to leave while its agent starts leaves no agent behind', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, cells, agents } = await make({ agents: { starting: () => standing.promise } })
+  await settled()
+  const leaving = one.handle({ do: 'leave', why: 'Stopped by owner' })
+  await settled()
+  standing.resolve()
+  await leaving
+  expect([cells.standing, agents.living]).toEqual([0, 0])
+})
+
+test('keeper() leaves with a failure when its cell cannot start', async () => {
+  const { one, prompt, events } = await make({ cells: { standing: () => Promise.reject(new Error('no bubblewrap')) } })
+  await expect(prompt(newId())).rejects.toMatchObject({ code: 'wrong_state' })
+  await one.left
+  expect(await events()).toEqual([{ type: 'keeper.left', body: { why: 'no bubblewrap', failed: true } }])
+})
+
+test('keeper() leaves with a failure when its agent dies before it did anything', async () => {
+  const { one, agents, events } = await make()
+  await settled()
+  agents.heard.gone('exec format error')
+  await one.left
+  expect((await events()).at(-1)).toEqual({ type: 'keeper.left', body: { why: 'exec format error', failed: true } })
+})
+
+test.each([
+  ['agent dies', ({ agents }: Awaited<ReturnType<typeof make>>) => agents.heard.gone('it fell over')],
+  ['cell is ended by its watchdog', ({ cells }: Awaited<ReturnType<typeof make>>) => cells.end('it fell over')],
+])('keeper() ends the turn as crashed when its %s', async (_, crash) => {
+  const made = await make()
+  await made.prompt(newId())
+  const answered = made.agents.heard.ask(plan, null, new AbortController().signal)
+  await settled()
+  crash(made)
+  await made.one.left
+  expect(await answered).toMatchObject({ decision: 'withdrawn' })
+  expect(await made.ended()).toEqual([['crashed', 'it fell over']])
+  expect((await made.events()).at(-1)).toEqual({ type: 'keeper.left', body: { why: 'it fell over', failed: false } })
+  expect([made.cells.standing, made.agents.living]).toEqual([0, 0])
+})
+
+test('keeper() just leaves when its agent dies between turns', async () => {
+  const { one, prompt, work, agents, types, events } = await make()
+  await prompt(newId())
+  await work()
+  agents.heard.gone('it fell over')
+  await one.left
+  expect((await types()).filter((type) => type === 'turn.ended')).toHaveLength(1)
+  expect((await events()).at(-1)).toMatchObject({ type: 'keeper.left', body: { failed: false } })
+})
+
+test('keeper() holds tools back while it is paused, and lets them run after', async () => {
+  const { one, prompt, agents } = await make()
+  await prompt(newId())
+  await one.handle({ do: 'pause' })
+  let verdict: unknown
+  void agents.heard.mayRun('Bash', {}, new AbortController().signal).then((given) => (verdict = given))
+  await settled()
+  expect(verdict).toBeUndefined()
+  expect(await one.handle({ do: 'ping' })).toMatchObject({ state: 'paused' })
+  await one.handle({ do: 'resume' })
+  await settled()
+  expect(verdict).toEqual({ allow: true })
+})
+
+test('keeper() runs no tool that a pause held back when the turn is interrupted, and stays paused', async () => {
+  const { one, prompt, agents } = await make()
+  await prompt(newId())
+  await one.handle({ do: 'pause' })
+  const verdict = agents.heard.mayRun('Bash', {}, new AbortController().signal)
+  await one.handle({ do: 'interrupt' })
+  expect(await verdict).toMatchObject({ allow: false })
+  expect(await one.handle({ do: 'ping' })).toMatchObject({ state: 'paused' })
+})
+
+test('keeper() runs no tool any more once it leaves', async () => {
+  const { one, prompt, agents } = await make()
+  await prompt(newId())
+  await one.handle({ do: 'pause' })
+  const verdict = agents.heard.mayRun('Bash', {}, new AbortController().signal)
+  await one.leave('Stopped by owner')
+  expect(await verdict).toMatchObject({ allow: false })
+})
+
+test('keeper() leaves though the agent does not answer the interrupt', async () => {
+  const { one, prompt, ended } = await make({ agents: { interrupt: never } })
+  await prompt(newId())
+  const leaving = one.handle({ do: 'leave', why: 'Stopped by owner' })
+  await vi.advanceTimersByTimeAsync(1000)
+  await leaving
+  expect(await ended()).toEqual([['interrupted', 'Stopped by owner']])
+})
+
+test('keeper() tells an agent that is still being started which model it is to use', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, agents } = await make({ agents: { starting: () => standing.promise } })
+  const told = one.handle({ do: 'model', model: 'another' })
+  await settled()
+  standing.resolve()
+  await told
+  expect(agents.models).toEqual(['another'])
+})
+
+test.each([
+  ['done', { ok: true, why: null }, null, 'done'],
+  ['an error', { ok: false, why: 'it broke' }, null, 'error'],
+  ['the budget', { ok: false, why: 'API Error: 403' }, { source: 'gate', n: 3, refused: 'budget' }, 'budget'],
+  ['an error though a call was refused', { ok: false, why: 'x' }, { source: 'gate', n: 3, refused: 'rules' }, 'error'],
+] as const)('keeper() says that a turn ended by %s', async (_, result, settlement, reason) => {
+  const { prompt, agents, ended, outbox } = await make({ settle: async () => settlement })
+  await prompt(newId())
+  agents.heard.result({ ...result, prompts: [] })
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([[reason, result.why]])
+  const last = (await outbox.read(0, 100)).at(-1)
+  expect(last?.after).toEqual(settlement === null ? undefined : { source: 'gate', n: 3 })
+})
+
+test('keeper() says that a turn ended in error when the agent gave no result', async () => {
+  const { prompt, agents, ended } = await make()
+  await prompt(newId())
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([['error', 'The agent ended its turn without a result']])
+})
+
+test('keeper() refuses a command that is none', async () => {
+  const { one } = await make()
+  await expect(one.handle({ do: 'dance' })).rejects.toThrow()
+})
+
+type Step =
+  | { readonly kind: 'prompt'; readonly which: number; readonly mode: 'steer' | 'queue' }
+  | { readonly kind: 'answer' | 'ask' | 'abort'; readonly which: number }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'interrupt' | 'pause' | 'resume' | 'running' | 'idle' | 'result' | 'text' | 'tasks' | 'gone' | 'leave' }
+
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('prompt' as const),
+      which: fc.nat(4),
+      mode: fc.constantFrom('steer', 'queue'),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom('answer' as const, 'ask', 'abort'), which: fc.nat(3) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(0, 1, 1000, 5000, 60_000) }) },
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('interrupt' as const, 'pause', 'resume', 'running', 'idle', 'result', 'text', 'tasks'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('gone' as const, 'leave') }) },
+)
+
+test('keeper() keeps its promises in every interleaving of commands and agent messages', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyStep, { maxLength: 60 }), fc.nat(7), async (steps, slow) => {
+      const made = await make({
+        start: { timeout_ms: 5000 },
+        // The gate takes its time now and then.
+        settle: () => new Promise((resolve) => setTimeout(resolve, slow, null)),
+      })
+      const ids = Array.from({ length: 5 }, newId)
+      const asking: AbortController[] = []
+      const commands: Promise<unknown>[] = []
+      await settled()
+      for (const step of steps) {
+        const { heard } = made.agents
+        switch (step.kind) {
+          case 'prompt': {
+            const id = ids[step.which]!
+            commands.push(made.prompt(id, step.mode).catch(() => {}))
+            break
+          }
+          case 'ask': {
+            const end = new AbortController()
+            asking.push(end)
+            commands.push(heard.ask(plan, null, end.signal))
+            break
+          }
+          case 'abort':
+            asking[step.which]?.abort()
+            break
+          case 'answer': {
+            const opened = (await made.events()).filter((event) => event.type === 'request.opened')
+            const one = opened[step.which]
+            if (one !== undefined) commands.push(made.answer(one.body.id).catch(() => {}))
+            break
+          }
+          case 'wait':
+            await vi.advanceTimersByTimeAsync(step.ms)
+            break
+          case 'running':
+          case 'idle':
+            heard.state(step.kind)
+            break
+          case 'result':
+            heard.result({ ok: true, why: null, prompts: made.agents.prompts.map(({ id }) => id) })
+            break
+          case 'text':
+            heard.event({ type: 'text', body: { block: 'b', text: 'words' } })
+            break
+          case 'tasks':
+            heard.tasks(1)
+            break
+          case 'gone':
+            heard.gone('it fell over')
+            break
+          case 'interrupt':
+          case 'pause':
+          case 'resume':
+            commands.push(made.one.handle({ do: step.kind }).catch(() => {}))
+            break
+          case 'leave':
+            commands.push(made.one.handle({ do: 'leave', why: 'Stopped by owner' }))
+            break
+        }
+      }
+      commands.push(made.one.leave('The end'))
+      await vi.advanceTimersByTimeAsync(60_000)
+      // Nobody waits for ever.
+      await Promise.all(commands)
+      made.agents.heard.event({ type: 'text', body: { block: 'b', text: 'too late' } })
+      check(await made.events())
+      const told = (await made.events()).flatMap((event) => (event.type === 'prompt' ? [event.body.id] : []))
+      expect(made.agents.prompts.map(({ id }) => id)).toEqual(told)
+      expect([made.agents.living, made.cells.standing]).toEqual([0, 0])
+    }),
+    { numRuns: 300 },
+  )
+}, 60_000)
+
+/** What must hold of every log that a keeper writes. */
+function check(events: readonly NewEvent[]): void {
+  let standing: Standing = atBirth
+  const prompts = new Set<string>()
+  const open = new Set<string>()
+  for (const [index, event] of events.entries()) {
+    if (event.type === 'turn.started') expect(standing.turn).toBe(false)
+    if (event.type === 'turn.ended') expect(standing.turn).toBe(true)
+    if (event.type === 'prompt') {
+      expect(prompts).not.toContain(event.body.id)
+      prompts.add(event.body.id)
+    }
+    if (event.type === 'request.opened') open.add(event.body.id)
+    if (event.type === 'request.answered') expect(open.delete(event.body.id)).toBe(true)
+    if (event.type === 'keeper.left') expect(index).toBe(events.length - 1)
+    standing = after(standing, event).standing
+  }
+  expect(open.size).toBe(0)
+  expect(standing).toMatchObject({ turn: false, requests: 0, keeper: false })
+  expect(events.at(-1)?.type).toBe('keeper.left')
+}
