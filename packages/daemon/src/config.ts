@@ -28,13 +28,13 @@ export const ConfigFile = z.strictObject({
     ),
   limits: z
     .strictObject({
-      memory_gib: z.number().positive().default(4),
-      processes: z.int().min(16).default(512),
-      cpus: z.number().positive().default(2),
-      disk_gib: z.number().positive().default(20),
-      file_gib: z.number().positive().default(4),
-      open_files: z.int().min(256).default(4096),
-      tmp_gib: z.number().positive().default(1),
+      memory_gib: z.number().positive().default(4).describe('Memory of all its processes'),
+      processes: z.int().min(16).default(512).describe('Processes and threads'),
+      cpus: z.number().positive().default(2).describe('Processors, as far as the machine has them'),
+      disk_gib: z.number().positive().default(20).describe('How much workspace and home may grow'),
+      file_gib: z.number().positive().default(4).describe('Size of one file'),
+      open_files: z.int().min(256).default(4096).describe('Open files of one process'),
+      tmp_gib: z.number().positive().default(1).describe('Size of /tmp, and of /dev/shm'),
     })
     .prefault({})
     .describe('What one cell may use'),

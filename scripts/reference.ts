@@ -1,0 +1,43 @@
+// Writes the parts of the docs that are made from schemas and tables. A test holds the docs to them.
+//   node scripts/reference.ts
+import { exitCodes } from '@anchorhold/cli/exit-codes'
+import { ConfigFile } from '@anchorhold/daemon/config'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+
+const root = join(import.meta.dirname, '..')
+export const documents = ['docs/operating.md'].map((name) => join(root, name))
+
+const parts: Readonly<Record<string, () => string>> = {
+  config: () => table(['key', 'default', 'meaning'], configRows('', z.toJSONSchema(ConfigFile, { io: 'input' }) as Schema)),
+  exits: () => table(['code', 'meaning'], Object.entries(exitCodes)),
+}
+
+/** The document with every marked part made anew. */
+export function withReferences(text: string): string {
+  return text.replace(
+    /(<!-- (\w+): made by scripts\/reference\.ts -->\n)[^]*?(<!-- \/\2 -->)/g,
+    (_, begin: string, name: string, end: string) => `${begin}\n${parts[name]!()}\n\n${end}`,
+  )
+}
+
+type Schema = { properties?: Record<string, Schema>; default?: unknown; description?: string }
+
+function configRows(prefix: string, { properties = {} }: Schema): string[][] {
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const key = `${prefix}${name}`
+    if (schema.properties !== undefined) return [[`\`${key}\``, '', schema.description ?? ''], ...configRows(`${key}.`, schema)]
+    const value = schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
+    return [[`\`${key}\``, value, schema.description ?? '']]
+  })
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}
+
+if (process.argv[1] === import.meta.filename) {
+  for (const path of documents) writeFileSync(path, withReferences(readFileSync(path, 'utf8')))
+}

@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Installation, installation } from './installation.ts'
+
+const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+/** Every command of the README that needs neither a key nor a folder of the reader's. */
+const commands = [...readme.matchAll(/^```sh\n([^]*?)^```$/gm)]
+  .flatMap((match) => match[1]!.split('\n'))
+  .map((line) => line.replace(/\s+#.*$/, '').trim())
+  .filter((line) => line.startsWith('npx anchorhold ') && !line.includes('provider add') && !line.includes('~/src'))
+
+let it: Installation
+beforeAll(async () => {
+  it = await installation()
+})
+afterAll(() => it[Symbol.asyncDispose]())
+
+test('the README begins with the two commands', () => {
+  expect(readme).toMatch(/```sh\nnpm start /)
+  expect(commands[0]).toBe('npx anchorhold run "create hello.txt saying hi, then run cat hello.txt"')
+  expect(commands.length).toBeGreaterThan(5)
+})
+
+test.each(commands)('the README is right: %s', async (command) => {
+  const words = [...command.replace(/^npx anchorhold /, '').matchAll(/"([^"]*)"|(\S+)/g)].map((match) => (match[1] ?? match[2])!)
+  const { code, out, err } = await it.cli(words)
+  expect({ command, code, err }).toEqual({ command, code: 0, err: '' })
+  expect(out).not.toBe('')
+})
