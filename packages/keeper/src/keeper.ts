@@ -31,11 +31,13 @@ export type KeeperOptions = {
 }
 
 type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause }
-type Turn = { readonly startedAt: number; cut: string | null; timer: NodeJS.Timeout | null }
+type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; timer: NodeJS.Timeout | null }
 type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
 
 /** How long an interrupted agent may take to say that it is idle before the turn is ended without it. */
 const interruptGraceMs = 5000
+/** How long a leaving keeper waits for the agent to write down how its turn ended. */
+const farewellMs = 1000
 
 export function keeper({ start, cells, agents, toolchains, outbox, live, settle, now }: KeeperOptions): Keeper {
   const { session } = start
@@ -45,8 +47,11 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
   let result: AgentResult | null = null
   let agentState: 'running' | 'idle' = 'idle'
   let tasks = 0
+  let turns = 0
   let leaving = false
-  let paused: PromiseWithResolvers<void> | null = null
+  /** Nothing is told after `keeper.left`. */
+  let over = false
+  let paused: PromiseWithResolvers<'resumed' | 'cut'> | null = null
   let idleTimer: NodeJS.Timeout | null = null
   /** Prompts this keeper has taken, so that one is never handed on twice. */
   const taken = new Set<PromptId>()
@@ -68,7 +73,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     process.exit(70)
   }
 
-  // Prompts, ends of turns and leaving are taken one after the other, in the order they came.
+  // What the agent says, prompts, ends of turns and leaving are taken one after the other, in the order they came.
   let last: Promise<unknown> = Promise.resolve()
   function inOrder<T>(work: () => Promise<T>): Promise<T> {
     const next = last.then(work)
@@ -81,14 +86,15 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     if (idleTimer !== null) clearTimeout(idleTimer)
     idleTimer = null
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
-    idleTimer = setTimeout(() => void leave('idle'), start.idle_ms)
+    idleTimer = setTimeout(() => leaveBehind('idle'), start.idle_ms)
   }
 
   async function beginTurn(cause: TurnCause, prompt: PromptId | null): Promise<void> {
     result = null
-    turn = { startedAt: now(), cut: null, timer: null }
+    turn = { startedAt: now(), prompt, cut: null, timer: null }
+    turns++
     if (start.timeout_ms !== null)
-      turn.timer = setTimeout(() => void interrupt(`It took longer than ${start.timeout_ms} ms`), start.timeout_ms)
+      turn.timer = setTimeout(() => void interrupt(`It took longer than ${start.timeout_ms} ms`).catch(die), start.timeout_ms)
     await journal({ type: 'turn.started', body: { cause, prompt } })
   }
 
@@ -96,6 +102,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     const ending = turn
     if (ending === null) return
     if (ending.timer !== null) clearTimeout(ending.timer)
+    if (ending.prompt !== null) unconfirmed.delete(ending.prompt)
     for (const id of [...requests.keys()]) await withdraw(id)
     const settlement = await settle()
     const { reason, why } = verdict(ending, crashed, result, settlement)
@@ -110,9 +117,10 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
   /** Gives the agent what waits for it, as far as the prompts' modes allow. */
   async function handOn(): Promise<void> {
     while (agent !== null && queue.length > 0 && !leaving) {
-      const next = queue[0]!
-      if (turn !== null && next.mode === 'queue') break
-      queue.shift()
+      // While a turn runs, what steers it goes before what waits for its end.
+      const index = turn === null ? 0 : queue.findIndex(({ mode }) => mode === 'steer')
+      const [next] = index === -1 ? [] : queue.splice(index, 1)
+      if (next === undefined) break
       await journal({ type: 'prompt', body: { id: next.id, text: next.text, images: next.images.length } })
       if (turn === null) await beginTurn(next.cause, next.id)
       unconfirmed.add(next.id)
@@ -126,30 +134,40 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     turn.cut ??= why
     const cut = turn
     for (const id of [...requests.keys()]) await withdraw(id)
-    // A paused tool would hold the turn open.
-    paused?.resolve()
+    // A paused tool would hold the turn open: it is refused, and the pause goes on.
+    if (paused !== null) {
+      paused.resolve('cut')
+      paused = Promise.withResolvers()
+    }
     setTimeout(() => behind(async () => turn === cut && endTurn()), interruptGraceMs).unref()
-    await agent.interrupt().catch(() => {})
+    await atMost(interruptGraceMs, agent.interrupt()).catch(() => {})
   }
 
   async function withdraw(id: RequestId): Promise<void> {
     const open = requests.get(id)
     if (!requests.delete(id)) return
-    open?.answered.resolve({ decision: 'withdrawn', reason: 'The turn ended before anybody answered' })
+    open?.answered.resolve(withdrawn)
     await journal({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'keeper', door: 'none' } })
   }
 
   async function ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer> {
-    const id = newRequestId(randomBytes)
     const answered = Promise.withResolvers<RequestAnswer>()
-    requests.set(id, { answered })
-    signal.addEventListener('abort', () => void withdraw(id), { once: true })
-    await journal({ type: 'request.opened', body: { id, call, action } })
+    await inOrder(async () => {
+      if (over || signal.aborted) return answered.resolve(withdrawn)
+      const id = newRequestId(randomBytes)
+      requests.set(id, { answered })
+      signal.addEventListener('abort', () => void withdraw(id), { once: true })
+      await journal({ type: 'request.opened', body: { id, call, action } })
+    })
     return answered.promise
   }
 
   const heard: AgentListener = {
-    event: (event) => void journal(event),
+    event: (event) =>
+      behind(async () => {
+        // Not waited for: what comes in while the disk is busy goes out with the next group.
+        if (!over) void journal(event)
+      }),
     live,
     ask,
     state(state) {
@@ -173,15 +191,17 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
       tasks = count
       restIfIdle()
     },
-    result(ended) {
-      result = ended
-      for (const id of ended.prompts) unconfirmed.delete(id)
-    },
+    result: (ended) =>
+      behind(async () => {
+        result = ended
+        for (const id of ended.prompts) unconfirmed.delete(id)
+      }),
     async mayRun() {
-      await paused?.promise
-      return leaving ? { allow: false, why: 'The session is being stopped' } : { allow: true }
+      const how = await paused?.promise
+      if (leaving) return { allow: false, why: 'The session is being stopped' }
+      return how === 'cut' ? { allow: false, why: 'The turn was interrupted' } : { allow: true }
     },
-    gone: (why) => void leave(why, { crashed: true }),
+    gone: (why) => leaveBehind(why, { crashed: true }),
   }
 
   async function startUp(): Promise<void> {
@@ -207,7 +227,8 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
       },
       starting.signal,
     )
-    void cell.ended.then((why) => leave(why, { crashed: true }))
+    void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
+    starting.signal.throwIfAborted()
     agent = await agents.start({
       cell,
       files: start.files,
@@ -243,20 +264,29 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     leaving = true
     if (idleTimer !== null) clearTimeout(idleTimer)
     starting.abort()
-    paused?.resolve()
+    paused?.resolve('cut')
     if (turn !== null && !crashed) {
       turn.cut ??= why
       // The agent writes down how its turn ended, which the next keeper's resume reads.
-      await Promise.race([agent?.interrupt().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 1000).unref())])
+      if (agent !== null) await atMost(farewellMs, agent.interrupt()).catch(() => {})
     }
-    await agent?.[Symbol.asyncDispose]()
-    await cell?.[Symbol.asyncDispose]()
+    const end = async () => {
+      await agent?.[Symbol.asyncDispose]()
+      await cell?.[Symbol.asyncDispose]()
+    }
+    await end()
     await inOrder(async () => {
+      // Once more: what was still being started stands by now.
+      await end()
       await endTurn(crashed ? why : null)
-      await journal({ type: 'keeper.left', body: { why, failed } })
+      for (const id of [...requests.keys()]) await withdraw(id)
+      over = true
+      // What dies before it did anything would die again: the session has failed, and is not tried over and over.
+      await journal({ type: 'keeper.left', body: { why, failed: failed || (crashed && turns === 0) } })
     })
     left.resolve()
   }
+  const leaveBehind = (...how: Parameters<typeof leave>): void => void leave(...how).catch(die)
 
   behind(async () => {
     try {
@@ -265,15 +295,14 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
-      void leave(`${why}${hint}`, { failed: true })
+      leaveBehind(`${why}${hint}`, { failed: true })
     }
   })
 
   async function handle(raw: unknown): Promise<unknown> {
     const command = KeeperCommand.parse(raw)
-    if (leaving && command.do !== 'ping' && command.do !== 'leave') {
-      throw new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
-    }
+    const refuse = () => new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
+    if (leaving && command.do !== 'ping' && command.do !== 'leave') throw refuse()
     switch (command.do) {
       case 'ping':
         return {
@@ -294,16 +323,18 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
         taken.add(command.id)
         queue.push(command)
         await inOrder(handOn)
+        // It began to leave in between: the next keeper is to have this prompt.
+        if (leaving && queue.some(({ id }) => id === command.id)) throw refuse()
         return { had: false }
       }
       case 'interrupt':
         await interrupt('Asked to stop')
         return null
       case 'pause':
-        paused ??= Promise.withResolvers<void>()
+        paused ??= Promise.withResolvers()
         return null
       case 'resume':
-        paused?.resolve()
+        paused?.resolve('resumed')
         paused = null
         return null
       case 'answer': {
@@ -318,7 +349,8 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
         return null
       }
       case 'model':
-        await agent?.setModel(command.model)
+        // In order: an agent that is still being started was told of the old one.
+        await inOrder(async () => agent !== null && atMost(interruptGraceMs, agent.setModel(command.model)))
         return null
       case 'leave':
         await leave(command.why)
@@ -326,6 +358,19 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     }
   }
   return { handle, left: left.promise, leave: (why) => leave(why) }
+}
+
+const withdrawn: RequestAnswer = { decision: 'withdrawn', reason: 'The turn ended before anybody answered' }
+
+/** An agent need not answer at all: it is not waited for longer than this. */
+async function atMost(ms: number, answer: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Failure('keeper_unavailable', 'The agent does not answer')), ms)
+  try {
+    await Promise.race([answer, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function verdict(
