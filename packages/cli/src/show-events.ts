@@ -12,6 +12,8 @@ export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
   let cost = 0
   let simulated = false
   let last = ''
+  /** The last notice, which the end of a turn need not repeat. */
+  let noticed: string | null = null
   const dim = (text: string) => terminal.style('dim', text)
 
   function delta(frame: Extract<LiveFrame, { block: string }>): void {
@@ -68,11 +70,15 @@ export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
           cost === 0 ? '' : ` · ${formatUsd(microsUp(cost))}${simulated ? ' of play money (rehearsal, no model was asked)' : ''}`
         const mark = reason === 'done' ? terminal.style('green', '✓ done') : terminal.style('red', `✗ ${reason}`)
         terminal.line(
-          `${mark} ${dim(`in ${(duration_ms / 1000).toFixed(1)} s${money}`)}${why === null ? '' : `\n  ${terminal.foreign(why)}`}`,
+          `${mark} ${dim(`in ${(duration_ms / 1000).toFixed(1)} s${money}`)}${why === null || why === noticed ? '' : `\n  ${terminal.foreign(why)}`}`,
         )
         cost = 0
         break
       }
+      case 'notice':
+        noticed = event.body.message
+        if (line !== null) terminal.line(line)
+        break
       default:
         if (line !== null) terminal.line(line)
     }

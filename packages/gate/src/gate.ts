@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { GateCommand } from '@anchorhold/protocol/link'
-import { type ProviderParts, testProvider, upstream } from './providers.ts'
+import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { fileSecrets } from './secrets.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { type CallLine, type Journal, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -101,6 +101,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return { closed: (await closeAll()).length }
         case 'seal':
           return { box: secrets.seal(command.plaintext) }
+        case 'check':
+          return checkProvider(command.provider, providers)
         case 'test':
           return testProvider(command.provider, command.model, providers)
       }

@@ -83,6 +83,17 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
   }
 }
 
+/** What keeps a provider's credential from being used, in words; null when it is at hand. */
+export async function checkProvider(provider: Provider, parts: ProviderParts): Promise<string | null> {
+  try {
+    await upstream(provider, parts).authorise()
+    return null
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
+  }
+}
+
 export type Verdict = {
   readonly verdict: 'ok' | 'refused' | 'unreachable' | 'incompatible'
   readonly message: string

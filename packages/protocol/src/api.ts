@@ -159,6 +159,7 @@ export const Status = z.object({
   rung_available: z.boolean(),
   rung_missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
   provider: z.string(),
+  provider_trouble: z.string().nullable().describe('Why its credential cannot be used, if it cannot'),
   simulated: z.boolean(),
   gate: z.enum(['up', 'down']),
   sessions: z.record(SessionState, z.int()),

@@ -164,6 +164,8 @@ export const GateCommand = z.discriminatedUnion('do', [
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
   z.object({ do: z.literal('seal'), plaintext: z.string() }),
+  /** Whether the credential is there, without using it: null, or what is missing. */
+  z.object({ do: z.literal('check'), provider: Provider }),
   /** One small call with the credential, to say whether it works. */
   z.object({ do: z.literal('test'), provider: Provider, model: z.string() }),
   z.object({ do: z.literal('leave') }),

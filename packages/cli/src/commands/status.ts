@@ -24,6 +24,7 @@ export function status(program: Command, context: Context): void {
       terminal.line(
         `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is asked)' : ''} · gate ${now.gate}`,
       )
+      if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · agents at work: ${now.keepers}`)
     })

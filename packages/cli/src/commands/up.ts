@@ -100,6 +100,8 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
     const kind = found === 'OPENROUTER_API_KEY' ? 'openrouter' : 'anthropic'
     terminal.line(`  ${key('')}add yours: anchorhold provider add ${kind}${found === undefined ? '' : ` --env ${found}`}`)
   } else terminal.line(`  ${key('provider')}${status.provider}`)
+  if (status.provider_trouble !== null)
+    terminal.line(`  ${key('')}${terminal.style('red', terminal.foreign(status.provider_trouble))}`)
   terminal.line(`  ${key('state')}${status.state_folder}`)
   if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} at work`)
   terminal.line()

@@ -126,6 +126,15 @@ async function tryProvider(parts: Parts, row: ProviderRow): Promise<ProviderVerd
   return Verdict.parse(await parts.gate.do({ do: 'test', provider: forGate(row), model: row.model }))
 }
 
+/** Why the provider's credential cannot be used, if it cannot: a variable or file that a provider names may vanish. */
+export async function troubleWith(parts: Parts, row: ProviderRow): Promise<string | null> {
+  if (!parts.gate.up) return null
+  return z
+    .string()
+    .nullable()
+    .parse(await parts.gate.do({ do: 'check', provider: forGate(row) }))
+}
+
 export function useProvider(parts: Parts, actor: Actor, name: string): ProviderView {
   require(actor, 'administer')
   const row = providerFor(parts, name)

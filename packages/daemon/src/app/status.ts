@@ -3,7 +3,7 @@ import type { Status } from '@anchorhold/protocol/api'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import { type Parts, require } from './parts.ts'
-import { providerFor } from './providers.ts'
+import { providerFor, troubleWith } from './providers.ts'
 
 export async function status(
   parts: Parts,
@@ -25,6 +25,7 @@ export async function status(
     rung_available: rung?.available ?? false,
     rung_missing: rung?.missing ?? [],
     provider: provider.name,
+    provider_trouble: await troubleWith(parts, provider),
     simulated: provider.kind === 'rehearsal',
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],

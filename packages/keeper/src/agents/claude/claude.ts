@@ -1,12 +1,12 @@
 import { uuidOfPrompt } from '@anchorhold/protocol/ids'
-import type { RequestAction } from '@anchorhold/protocol/events'
-import { type CanUseTool, query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
+import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
+import { canUseTool } from './tool-use.ts'
 import { claudeTranslator } from './translate.ts'
 
 const forwarderInside = '/opt/anchorhold/forwarder'
@@ -127,45 +127,6 @@ function userMessage({ id, text, images }: AgentPrompt): SDKUserMessage {
     message: { role: 'user', content: pictures.length === 0 ? text : [...pictures, { type: 'text' as const, text }] },
     parent_tool_use_id: null,
     origin: { kind: 'human' },
-  }
-}
-
-/** Questions and plans are asked of people; every other tool is for the keeper to allow. */
-function canUseTool(heard: AgentStart['heard']): CanUseTool {
-  return async (tool, input, { signal, toolUseID }) => {
-    if (tool === 'AskUserQuestion') {
-      const answer = await heard.ask(questionOf(input), toolUseID, signal)
-      return answer.decision === 'allow'
-        ? { behavior: 'allow', updatedInput: { ...input, answers: answer.answers ?? {} } }
-        : { behavior: 'deny', message: answer.reason ?? 'The user does not want to answer' }
-    }
-    if (tool === 'ExitPlanMode') {
-      const plan = typeof input.plan === 'string' ? input.plan : JSON.stringify(input)
-      const answer = await heard.ask({ kind: 'plan', plan }, toolUseID, signal)
-      return answer.decision === 'allow'
-        ? { behavior: 'allow', updatedInput: input }
-        : { behavior: 'deny', message: answer.reason ?? 'The user does not approve the plan' }
-    }
-    const verdict = await heard.mayRun(tool, input, signal)
-    return verdict.allow ? { behavior: 'allow', updatedInput: input } : { behavior: 'deny', message: verdict.why }
-  }
-}
-
-const words = (value: unknown, max: number) => (typeof value === 'string' ? value.slice(0, max) : '')
-
-function questionOf(input: Record<string, unknown>): RequestAction {
-  const list = Array.isArray(input.questions) ? (input.questions as Record<string, unknown>[]) : []
-  return {
-    kind: 'question',
-    questions: list.slice(0, 20).map((one) => ({
-      question: words(one.question, 4000),
-      ...(typeof one.header === 'string' ? { header: one.header.slice(0, 200) } : {}),
-      multi: one.multiSelect === true,
-      options: (Array.isArray(one.options) ? (one.options as Record<string, unknown>[]) : []).slice(0, 20).map((option) => ({
-        label: words(option.label, 500),
-        ...(typeof option.description === 'string' ? { description: option.description.slice(0, 2000) } : {}),
-      })),
-    })),
   }
 }
 

@@ -1,6 +1,5 @@
 import { bounds, type BlockId, type NewEvent } from '@anchorhold/protocol/events'
 import { promptOfUuid } from '@anchorhold/protocol/ids'
-import type { SDKMessage } from '@anthropic-ai/claude-agent-sdk'
 import type { AgentListener } from '../agent.ts'
 
 type Kind = 'text' | 'thinking'
@@ -23,8 +22,15 @@ const uninteresting = new Set([
   'stream_event',
 ])
 
-/** Turns the Claude agent's messages into events. Unknown ones are kept as `agent.raw`. */
-export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) {
+/** How many threads, blocks of a message and running tools are kept in mind: an agent has few of each, and what is not
+ *  an agent must not fill this process. */
+const keptMax = 1000
+
+type Heard = Pick<AgentListener, 'event' | 'live' | 'state' | 'tasks' | 'result'>
+
+/** Turns the Claude agent's messages into events. Unknown ones are kept as `agent.raw`, also those that have a known name
+ *  and another shape. Invariant: never throws, whatever comes. */
+export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (message: unknown) => void {
   /** The message being streamed, for the main thread (null) and for each sub-agent. */
   const streams = new Map<string | null, Message>()
   const toolNames = new Map<string, string>()
@@ -41,22 +47,26 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
     streams.delete(parent)
   }
 
-  function stream(parent: string | null, event: StreamEvent): void {
+  function stream(parent: string | null, event: Raw): void {
+    const message = streams.get(parent)
     switch (event.type) {
       case 'message_start':
         supersede(parent)
-        streams.set(parent, { id: event.message.id, blocks: new Map() })
+        if (streams.size < keptMax) streams.set(parent, { id: word(fields(event.message).id), blocks: new Map() })
         return
       case 'content_block_start': {
-        const kind = event.content_block.type
-        if (kind !== 'text' && kind !== 'thinking') return
-        streams.get(parent)?.blocks.set(event.index, { id: newBlock(), kind, parent, text: '', stored: false })
+        const kind = fields(event.content_block).type
+        if ((kind !== 'text' && kind !== 'thinking') || message === undefined || message.blocks.size >= keptMax) return
+        message.blocks.set(Number(event.index), { id: newBlock(), kind, parent, text: '', stored: false })
         return
       }
       case 'content_block_delta': {
-        const block = streams.get(parent)?.blocks.get(event.index)
-        const text = event.delta.text ?? event.delta.thinking
-        if (block === undefined || typeof text !== 'string' || text === '' || block.text.length >= bounds.textChars) return
+        const block = message?.blocks.get(Number(event.index))
+        const delta = fields(event.delta)
+        const said = delta.text ?? delta.thinking
+        if (block === undefined || typeof said !== 'string') return
+        const text = clip(said, bounds.textChars - block.text.length)
+        if (text === '') return
         heard.live({ type: `${block.kind}.delta`, block: block.id, offset: block.text.length, text, parent })
         block.text += text
         return
@@ -75,14 +85,14 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
     say({ type: kind, body: { block: streamed?.id ?? newBlock(), text: clip(text, bounds.textChars), parent } })
   }
 
-  function assistant(parent: string | null, messageId: string, content: readonly ContentBlock[]): void {
-    for (const block of content) {
-      if (block.type === 'text') finished('text', block.text ?? '', parent, messageId)
-      else if (block.type === 'thinking') finished('thinking', block.thinking ?? '', parent, messageId)
+  function assistant(parent: string | null, messageId: string, content: readonly unknown[]): void {
+    for (const block of content.map(fields)) {
+      if (block.type === 'text') finished('text', textIn(block.text), parent, messageId)
+      else if (block.type === 'thinking') finished('thinking', textIn(block.thinking), parent, messageId)
       else if (block.type === 'tool_use') {
-        const call = clip(String(block.id), 200)
-        const tool = clip(String(block.name), 200)
-        toolNames.set(call, tool)
+        const call = clip(word(block.id), 200)
+        const tool = clip(word(block.name), 200)
+        if (toolNames.size < keptMax) toolNames.set(call, tool)
         say({ type: 'tool.started', body: { call, tool, ...boundedInput(block.input), parent } })
       }
     }
@@ -90,9 +100,9 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
 
   function toolResults(parent: string | null, content: unknown): void {
     if (!Array.isArray(content)) return
-    for (const block of content as ContentBlock[]) {
+    for (const block of content.map(fields)) {
       if (block.type !== 'tool_result') continue
-      const call = clip(String(block.tool_use_id), 200)
+      const call = clip(word(block.tool_use_id), 200)
       const text = textOf(block.content)
       const tool = toolNames.get(call) ?? 'unknown'
       toolNames.delete(call)
@@ -110,91 +120,103 @@ export function claudeTranslator(heard: AgentListener, newBlock: () => BlockId) 
     }
   }
 
-  return (message: SDKMessage): void => {
-    // The types are a promise of the SDK's; what comes is whatever code in the cell wrote.
-    const raw = message as unknown as Raw
+  function translate(raw: Raw): void {
     const parent = typeof raw.parent_tool_use_id === 'string' ? clip(raw.parent_tool_use_id, 200) : null
     const kind = typeof raw.subtype === 'string' ? `${word(raw.type)}/${raw.subtype}` : word(raw.type)
     switch (raw.type) {
       case 'stream_event':
-        return stream(parent, raw.event as StreamEvent)
+        return stream(parent, fields(raw.event))
       case 'assistant': {
-        const inner = raw.message as { id?: unknown; content?: unknown }
-        if (Array.isArray(inner?.content)) assistant(parent, String(inner.id), inner.content as ContentBlock[])
-        return
+        // What the CLI makes of a refused model call; the result that follows says the same.
+        if (typeof raw.error === 'string') return
+        const { id, content } = fields(raw.message)
+        if (Array.isArray(content)) return assistant(parent, word(id), content)
+        break
       }
       case 'user':
-        return toolResults(parent, (raw.message as { content?: unknown } | undefined)?.content)
+        return toolResults(parent, fields(raw.message).content)
       case 'tool_progress':
         return heard.live({
           type: 'tool.progress',
-          call: clip(String(raw.tool_use_id), 200),
-          tool: clip(String(raw.tool_name), 200),
-          elapsed_ms: Math.max(0, Math.round(Number(raw.elapsed_time_seconds) * 1000)) || 0,
+          call: clip(word(raw.tool_use_id), 200),
+          tool: clip(word(raw.tool_name), 200),
+          elapsed_ms: count(Number(raw.elapsed_time_seconds) * 1000),
         })
       case 'result': {
         for (const thread of [...streams.keys()]) supersede(thread)
         const ok = raw.subtype === 'success' && raw.is_error !== true
-        const errors = Array.isArray(raw.errors) ? raw.errors.map(String).join('; ') : ''
-        const why = ok
-          ? null
-          : clip(typeof raw.result === 'string' && raw.result !== '' ? raw.result : errors || String(raw.subtype), 2000)
-        const uuids = Array.isArray(raw.user_message_uuids) ? raw.user_message_uuids.map(String) : []
-        return heard.result({ ok, why, prompts: uuids.map(promptOfUuid).filter((id) => id !== null) })
+        const errors = texts(raw.errors).join('; ')
+        const why = ok ? null : clip(plainly(textIn(raw.result) || errors || word(raw.subtype)), 2000)
+        const prompts = texts(raw.user_message_uuids).map(promptOfUuid)
+        return heard.result({ ok, why, prompts: prompts.filter((id) => id !== null) })
       }
       case 'system':
         if (raw.subtype === 'session_state_changed') return heard.state(raw.state === 'idle' ? 'idle' : 'running')
         if (raw.subtype === 'background_tasks_changed') return heard.tasks(Array.isArray(raw.tasks) ? raw.tasks.length : 0)
         if (raw.subtype === 'api_retry') {
           supersede(null)
-          const status = raw.error_status === null ? 'no answer' : `status ${Number(raw.error_status)}`
+          const status = typeof raw.error_status === 'number' ? `status ${raw.error_status}` : 'no answer'
           return say({
             type: 'notice',
             body: {
               level: 'warning',
               code: 'model_retry',
-              message: `The model call failed (${clip(status, 40)}); try ${Number(raw.attempt)} follows`,
+              message: `The model call failed (${status}); try ${count(raw.attempt)} follows`,
             },
           })
         }
+        break
+      default:
     }
-    if (uninteresting.has(kind)) return
-    const json = JSON.stringify(message) ?? 'null'
+    if (!uninteresting.has(kind)) keep(kind, raw)
+  }
+
+  function keep(kind: string, message: unknown): void {
+    const json = jsonOf(message)
     say({
       type: 'agent.raw',
       body: { kind: clip(kind, 100), json: clip(json, bounds.rawChars), truncated: json.length > bounds.rawChars },
     })
   }
+
+  // The types are a promise of the SDK's; what comes is whatever code in the cell wrote.
+  return (message) => {
+    try {
+      translate(fields(message))
+    } catch {
+      keep('unreadable', message)
+    }
+  }
 }
 
 type Raw = Readonly<Record<string, unknown>>
-type ContentBlock = Readonly<{
-  type: string
-  text?: string
-  thinking?: string
-  id?: unknown
-  name?: unknown
-  input?: unknown
-  tool_use_id?: unknown
-  content?: unknown
-  is_error?: unknown
-}>
-type StreamEvent =
-  | { readonly type: 'message_start'; readonly message: { readonly id: string } }
-  | { readonly type: 'content_block_start'; readonly index: number; readonly content_block: { readonly type: string } }
-  | {
-      readonly type: 'content_block_delta'
-      readonly index: number
-      readonly delta: { readonly text?: unknown; readonly thinking?: unknown }
-    }
-  | { readonly type: 'content_block_stop' | 'message_delta' | 'message_stop' | 'ping' }
 
+/** What an object holds; nothing where there is none. */
+const fields = (value: unknown): Raw => (typeof value === 'object' && value !== null ? (value as Raw) : {})
 const word = (value: unknown) => (typeof value === 'string' ? value : 'unknown')
+/** The CLI calls every refusal of a model call a failure to authenticate; what follows is the window's own sentence. */
+const plainly = (why: string) => why.replace(/^(Failed to authenticate\. )?API Error: \d{3} /, '')
+
 const clip = (text: string, max: number) => (text.length > max ? text.slice(0, max) : text)
 
+const textIn = (value: unknown) => (typeof value === 'string' ? value : '')
+const texts = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [])
+/** A whole number from 0 up, whatever came. */
+const count = (value: unknown) => Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(Number(value)))) || 0
+
+/** What is nested deeper than the writer can go cannot be stored either. */
+const tooDeep = '(nested too deeply)'
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'null'
+  } catch {
+    return tooDeep
+  }
+}
+
 function boundedInput(input: unknown): { readonly input: unknown; readonly truncated: boolean } {
-  const json = JSON.stringify(input) ?? 'null'
-  return json.length > bounds.toolInputChars
+  const json = jsonOf(input)
+  return json.length > bounds.toolInputChars || json === tooDeep
     ? { input: clip(json, bounds.toolInputChars), truncated: true }
     : { input, truncated: false }
 }
@@ -202,5 +224,8 @@ function boundedInput(input: unknown): { readonly input: unknown; readonly trunc
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map((part: ContentBlock) => (part.type === 'text' ? (part.text ?? '') : `[${part.type}]`)).join('\n')
+  return content
+    .map(fields)
+    .map((part) => (part.type === 'text' ? textIn(part.text) : `[${word(part.type)}]`))
+    .join('\n')
 }

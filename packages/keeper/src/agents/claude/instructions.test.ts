@@ -1,0 +1,69 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Cell, CellSpec } from '../../cells/cell.ts'
+import { fakeCells } from '../../cells/fake-cell.ts'
+import { noneDriver } from '../../cells/none/none.ts'
+import { workspaceInstructions } from './instructions.ts'
+
+let workspace = ''
+let cell: Cell
+beforeEach(async () => {
+  workspace = mkdtempSync(join(tmpdir(), 'ah-instructions-'))
+  cell = await noneDriver().start(spec(), new AbortController().signal)
+})
+afterEach(async () => {
+  await cell[Symbol.asyncDispose]()
+  rmSync(workspace, { recursive: true })
+})
+const spec = (): CellSpec => ({
+  name: 'instructions',
+  workspace,
+  home: workspace,
+  windows: null,
+  mounts: [],
+  limits: {
+    memoryBytes: 2 ** 30,
+    processesMax: 500,
+    cpus: 1,
+    diskBytes: 2 ** 30,
+    fileBytes: 2 ** 30,
+    openFilesMax: 1024,
+    tmpBytes: 2 ** 30,
+  },
+  cgroups: [],
+  runAs: null,
+})
+const read = () => workspaceInstructions(cell, workspace)
+
+test('workspaceInstructions() is empty for a workspace that carries none', async () => {
+  expect(await read()).toBe('')
+})
+
+test('workspaceInstructions() gives CLAUDE.md and AGENTS.md, each with its place', async () => {
+  writeFileSync(join(workspace, 'CLAUDE.md'), 'Use tabs\n')
+  writeFileSync(join(workspace, 'AGENTS.md'), 'Use spaces\n')
+  expect(await read()).toBe(
+    `Contents of ${workspace}/CLAUDE.md (instructions of this workspace):\n\nUse tabs\n\n` +
+      `Contents of ${workspace}/AGENTS.md (instructions of this workspace):\n\nUse spaces`,
+  )
+})
+
+test('workspaceInstructions() says once what two names lead to', async () => {
+  writeFileSync(join(workspace, 'CLAUDE.md'), 'Use tabs\n')
+  symlinkSync('CLAUDE.md', join(workspace, 'AGENTS.md'))
+  expect((await read()).match(/Use tabs/g)).toHaveLength(1)
+})
+
+test('workspaceInstructions() reads no more of a file than its bound', async () => {
+  writeFileSync(join(workspace, 'CLAUDE.md'), 'x'.repeat(1_000_000))
+  expect((await read()).length).toBeLessThan(70_000)
+})
+
+test('workspaceInstructions() bears whatever a process in the cell writes', async () => {
+  for (const said of ['', '\0\0\0', 'no line feed', 'name\n\0', '\n'.repeat(10), 'x'.repeat(1_000_000)]) {
+    const hostile = await fakeCells({ run: () => said }).start(spec(), new AbortController().signal)
+    expect(await workspaceInstructions(hostile, '/work')).toBe('')
+  }
+})

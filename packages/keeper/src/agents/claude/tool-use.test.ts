@@ -1,0 +1,76 @@
+import { RequestAction, type RequestAnswer } from '@anchorhold/protocol/events'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { canUseTool } from './tool-use.ts'
+
+/** What a person would be asked, and what the agent would hear when the answer is this. */
+async function use(tool: string, input: Record<string, unknown>, answer: RequestAnswer = { decision: 'allow' }) {
+  const asked: RequestAction[] = []
+  const given = await canUseTool({
+    ask: async (action) => {
+      asked.push(RequestAction.parse(action))
+      return answer
+    },
+    mayRun: async (name) => (name === 'Bash' ? { allow: true } : { allow: false, why: 'Not now' }),
+  })(tool, input, { signal: new AbortController().signal, toolUseID: 'call', requestId: 'request' })
+  return { asked, given }
+}
+
+const questions = [
+  {
+    question: 'Which?',
+    header: 'Choice',
+    multiSelect: true,
+    options: [{ label: 'A', description: 'the first' }, { label: 'B' }],
+  },
+]
+
+test('canUseTool() asks a question of people and gives the agent their answers', async () => {
+  const { asked, given } = await use('AskUserQuestion', { questions }, { decision: 'allow', answers: { 'Which?': 'A' } })
+  expect(asked).toEqual([
+    {
+      kind: 'question',
+      questions: [
+        {
+          question: 'Which?',
+          header: 'Choice',
+          multi: true,
+          options: [{ label: 'A', description: 'the first' }, { label: 'B' }],
+        },
+      ],
+    },
+  ])
+  expect(given).toEqual({ behavior: 'allow', updatedInput: { questions, answers: { 'Which?': 'A' } } })
+})
+
+test.each([
+  ['AskUserQuestion', { decision: 'deny' }, 'The user does not want to answer'],
+  ['AskUserQuestion', { decision: 'withdrawn', reason: 'The turn ended' }, 'The turn ended'],
+  ['ExitPlanMode', { decision: 'deny' }, 'The user does not approve the plan'],
+  ['ExitPlanMode', { decision: 'deny', reason: 'Too bold' }, 'Too bold'],
+] as const)('canUseTool() refuses %s when the answer is %j', async (tool, answer, message) => {
+  expect((await use(tool, { questions, plan: 'p' }, answer)).given).toEqual({ behavior: 'deny', message })
+})
+
+test('canUseTool() asks people to approve a plan, bounded', async () => {
+  const { asked, given } = await use('ExitPlanMode', { plan: 'x'.repeat(1_000_000) })
+  expect(asked[0]?.kind === 'plan' && asked[0].plan.length).toBe(200_000)
+  expect(given.behavior).toBe('allow')
+})
+
+test('canUseTool() leaves every other tool to the keeper', async () => {
+  expect((await use('Bash', { command: 'ls' })).given).toEqual({ behavior: 'allow', updatedInput: { command: 'ls' } })
+  expect((await use('Write', {})).given).toEqual({ behavior: 'deny', message: 'Not now' })
+})
+
+test('canUseTool() reads a question of any shape', async () => {
+  const shape = fc.dictionary(
+    fc.constantFrom('questions', 'question', 'header', 'options', 'label', 'plan'),
+    fc.oneof(fc.jsonValue(), fc.array(fc.dictionary(fc.constantFrom('question', 'options', 'label'), fc.jsonValue()))),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom('AskUserQuestion', 'ExitPlanMode'), shape, async (tool, input) => {
+      expect((await use(tool, input)).asked).toHaveLength(1)
+    }),
+  )
+})
