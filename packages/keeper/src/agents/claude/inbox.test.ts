@@ -20,5 +20,7 @@ test('inbox() gives what was pushed before its end', async () => {
   const box = inbox<number>()
   box.push(1)
   box.end()
-  expect(await Array.fromAsync(box.stream)).toEqual([1])
+  const taken: number[] = []
+  for await (const item of box.stream) taken.push(item)
+  expect(taken).toEqual([1])
 })
