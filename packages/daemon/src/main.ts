@@ -72,9 +72,11 @@ async function main(): Promise<void> {
   const sources = makeSources(store, hub, log)
   const runtime = stageRuntime(dist, folders.runtime)
   const gitIdentity = await ownersGitIdentity()
-  const namedEnv = () => {
-    const names = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
-    return Object.fromEntries(names.flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])))
+  const namedEnv = (more: ReadonlySet<string>) => {
+    const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
+    return Object.fromEntries(
+      [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])),
+    )
   }
   const gate = gateProcess({
     folders,

@@ -112,6 +112,8 @@ async function credentialFrom(parts: Parts, source: PutProvider['credential']): 
           hint: 'Start the daemon where it is set, or store the key itself',
         })
       }
+      // The gate sees only the variables that providers name, so a new one asks for a new gate.
+      await parts.gate.restartWith(source.name)
       return source
     case 'key': {
       const box = z.object({ box: z.string() }).parse(await parts.gate.do({ do: 'seal', plaintext: source.key }))
@@ -121,8 +123,6 @@ async function credentialFrom(parts: Parts, source: PutProvider['credential']): 
 }
 
 async function tryProvider(parts: Parts, row: ProviderRow): Promise<ProviderVerdict> {
-  // The gate sees only the variables that providers name, so a new one asks for a new gate.
-  if (row.credential.from === 'env') await parts.gate.restart()
   return Verdict.parse(await parts.gate.do({ do: 'test', provider: forGate(row), model: row.model }))
 }
 

@@ -13,8 +13,8 @@ export interface GateProcess {
   do(command: GateCommand): Promise<unknown>
   /** Finds or starts the gate. */
   ensure(): Promise<void>
-  /** Starts it anew, so that it sees the environment that its providers name. */
-  restart(): Promise<void>
+  /** Starts it anew with this variable of the daemon's environment, which a provider is about to name. */
+  restartWith(variable: string): Promise<void>
   /** Ends the gate, for good as far as this daemon is concerned. */
   leave(): Promise<void>
   /** Lets go of the link; the gate lives on. */
@@ -26,8 +26,8 @@ export type GateProcessOptions = {
   readonly runtime: Runtime
   readonly sources: Sources
   readonly root: boolean
-  /** The variables that providers name, and no others. */
-  readonly env: () => Readonly<Record<string, string>>
+  /** The variables that providers name and these, and no others. */
+  readonly env: (more: ReadonlySet<string>) => Readonly<Record<string, string>>
   /** Called when a gate stands that knows nothing of the open sessions. */
   readonly onStarted: () => void
 }
@@ -36,6 +36,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
+  const asked = new Set<string>()
 
   const attach = () =>
     sources.attach('gate', folders.gateSocket, () => {
@@ -54,7 +55,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
       node: runtime.node,
       script: runtime.gate,
       args: [folders.gate],
-      env: env(),
+      env: env(asked),
       runAs: root ? gateUser : null,
       cwd: '/',
       log: `${folders.state}/gate.log`,
@@ -87,7 +88,9 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
     async ensure() {
       await ensure()
     },
-    async restart() {
+    async restartWith(variable) {
+      if (asked.has(variable)) return
+      asked.add(variable)
       await attachment?.do({ do: 'leave' }).catch(() => {})
       attachment?.close()
       attachment = null
