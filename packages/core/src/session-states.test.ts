@@ -39,6 +39,9 @@ test.each([
   ['stays ready when an idle keeper leaves', [started, turn, done, left], 'ready'],
   ['has failed when its keeper could not start', [broke], 'failed'],
   ['stays paused while running things finish', [started, turn, paused, asked], 'paused'],
+  ['stays paused after the turn has ended, since its windows do', [started, turn, paused, done], 'paused'],
+  ['stays paused when its keeper leaves', [started, turn, paused, done, left], 'paused'],
+  ['is interrupted by a crash though it was paused', [started, turn, paused, lost], 'interrupted'],
   ['stays stopped whatever a late keeper says', [started, turn, stopped, done, left], 'stopped'],
 ] as const)('a session %s', (_, events, state) => {
   expect(run(...events).state).toBe(state)
@@ -49,6 +52,15 @@ test('after() never leaves a stopped session by itself', () => {
   fc.assert(
     fc.property(fc.array(any), fc.array(any), (before, later) => {
       expect(run(...before, stopped, ...later).state).toBe('stopped')
+    }),
+  )
+})
+
+test('after() leaves a paused session paused until a person moves it, or it breaks', () => {
+  const any = fc.constantFrom(started, turn, done, asked, answered, left)
+  fc.assert(
+    fc.property(fc.array(any), fc.array(any), (before, later) => {
+      expect(run(...before, paused, ...later).state).toBe('paused')
     }),
   )
 })

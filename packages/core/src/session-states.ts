@@ -80,7 +80,9 @@ const ended = new Set<SessionState>(['stopped', 'archived'])
  *  so that the last one of a log is the state. */
 export function after(standing: Standing, event: NewEvent): { readonly standing: Standing; readonly why: string | null } {
   const to = (change: Partial<Standing>, why: string | null = null) => ({ standing: { ...standing, ...change }, why })
-  /** A live change never brings back a session that a person ended, nor one that is paused. */
+  /** A crash or a failure shows in every session that no person ended. */
+  const broken = (state: 'interrupted' | 'failed'): SessionState => (ended.has(standing.state) ? standing.state : state)
+  /** A live change never brings back a session that a person ended, nor one that is paused: its windows still are. */
   const live = (state: SessionState): SessionState =>
     ended.has(standing.state) || standing.state === 'paused' ? standing.state : state
   switch (event.type) {
@@ -91,9 +93,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     case 'turn.started':
       return to({ turn: true, requests: 0, state: live('working') })
     case 'turn.ended': {
-      const state = event.body.reason === 'crashed' ? 'interrupted' : 'ready'
-      const after = standing.state === 'paused' ? 'ready' : live(state)
-      return to({ turn: false, requests: 0, state: after }, event.body.reason === 'done' ? null : event.body.why)
+      const state = event.body.reason === 'crashed' ? broken('interrupted') : live('ready')
+      return to({ turn: false, requests: 0, state }, event.body.reason === 'done' ? null : event.body.why)
     }
     case 'request.opened':
       return to({ requests: standing.requests + 1, state: live('waiting') })
@@ -104,8 +105,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     }
     case 'keeper.left': {
       // What a crash interrupted or a failure ended stays so until somebody goes on with it.
-      const stays = ended.has(standing.state) || standing.state === 'interrupted' || standing.state === 'failed'
-      const state = stays ? standing.state : event.body.failed ? 'failed' : 'ready'
+      const stays = standing.state === 'interrupted' || standing.state === 'failed'
+      const state = stays ? standing.state : event.body.failed ? broken('failed') : live('ready')
       return to({ keeper: false, turn: false, requests: 0, state }, event.body.failed ? event.body.why : null)
     }
     case 'keeper.lost': {
@@ -115,7 +116,7 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
           keeper: false,
           turn: false,
           requests: 0,
-          state: ended.has(standing.state) ? standing.state : cut ? 'interrupted' : 'ready',
+          state: cut ? broken('interrupted') : live('ready'),
         },
         cut ? event.body.why : null,
       )

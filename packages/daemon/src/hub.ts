@@ -29,11 +29,11 @@ type Frame = { readonly session: SessionId; readonly live: LiveFrame; readonly p
 type Watcher = { readonly session: SessionId | null; readonly frames: Frame[]; wake: () => void }
 type Said = { readonly type: 'text.delta' | 'thinking.delta'; text: string; readonly parent: string | null }
 
-export function hub(): Hub {
+/** `lastPos` is the last event that is stored already. */
+export function hub(lastPos = 0): Hub {
   const watchers = new Set<Watcher>()
   /** What each session's open blocks hold so far, for those who begin to watch in the middle of one. */
   const open = new Map<SessionId, Map<string, Said>>()
-  let lastPos = 0
 
   const wake = (session: SessionId) => {
     for (const watcher of watchers) if (watcher.session === null || watcher.session === session) watcher.wake()

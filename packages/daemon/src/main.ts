@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
-import { warmUp } from './app/deliver.ts'
+import { deliverRest } from './app/deliver.ts'
 import { keeperStart, openWindows } from './app/keeper-start.ts'
 import { type Parts, record } from './app/parts.ts'
 import { readConfig } from './config.ts'
@@ -67,8 +67,10 @@ async function main(): Promise<void> {
       hint: 'anchorhold status shows it',
     })
 
+  /** Nothing new is started any more. */
+  let leaving = false
   const store = sqliteStore(folders.database)
-  const hub = makeHub()
+  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
   const sources = makeSources(store, hub, log)
   const runtime = stageRuntime(dist, folders.runtime)
   const gitIdentity = await ownersGitIdentity()
@@ -94,7 +96,11 @@ async function main(): Promise<void> {
     runtime,
     sources,
     describe: (id) => keeperStart(parts, runtime, gitIdentity, id),
-    onGone: (id) => forgetKeeper(id, 'The keeper died, and its cell with it'),
+    onGone(id) {
+      forgetKeeper(id, 'The keeper died, and its cell with it')
+      if (!leaving) deliverRest(parts, id)
+    },
+    log,
   })
   const parts: Parts = {
     config,
@@ -147,7 +153,9 @@ async function main(): Promise<void> {
   async function findKeepers(): Promise<void> {
     await Promise.all(
       store.sessions.tended().map(async ({ id }) => {
-        if (await keepers.reattach(id)) return
+        // One that cannot be read must not keep the others from being found.
+        const found = await keepers.reattach(id).catch((error: unknown) => log(`keeper of ${id}: ${String(error)}`))
+        if (found === true) return
         forgetKeeper(id, 'The keeper died while the daemon was away, and its cell with it')
       }),
     )
@@ -160,16 +168,11 @@ async function main(): Promise<void> {
     rmSync(folders.windows(id), { recursive: true, force: true })
   }
 
-  let leaving = false
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
     const running = keepers.count
     if (all) {
-      await Promise.all(
-        store.sessions.tended().map(async ({ id }) => {
-          await keepers.do(id, { do: 'leave', why: 'Anchorhold was shut down' }).catch(() => {})
-          await keepers.gone(id)
-        }),
-      )
+      leaving = true
+      await Promise.all(keepers.sessions.map((id) => keepers.end(id, 'Anchorhold was shut down')))
     }
     // Without an agent at its windows the gate has nothing to do.
     const nobody = all || running === 0
@@ -177,14 +180,16 @@ async function main(): Promise<void> {
     setImmediate(() => void leave())
     return { left_running: nobody ? 0 : running }
   }
+  let left = false
   async function leave(): Promise<void> {
-    if (leaving) return
+    if (left) return
+    left = true
     leaving = true
     // Answers that are being written go out; streams are ended with the process.
     await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])
     keepers.detach()
     gate.detach()
-    await sources.settled()
+    sources.flush()
     rmSync(endpointFile(config.state), { force: true })
     store.close()
     lock?.release()
@@ -197,10 +202,7 @@ async function main(): Promise<void> {
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
-  for (const id of store.prompts.sessionsWithQueued()) {
-    const state = store.sessions.get(id)?.state
-    if (state === 'creating' || state === 'ready' || state === 'working') warmUp(parts, id)
-  }
+  for (const id of store.prompts.sessionsWithQueued()) deliverRest(parts, id)
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

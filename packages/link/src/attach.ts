@@ -27,6 +27,11 @@ export type AttachOptions = {
   readonly onClose: () => void
 }
 
+/** How long the other end may take to say who it is. */
+const helloMs = 10_000
+/** How long a command may take. The longest waits for a cell to start or to end. */
+const doMs = 60_000
+
 /** Attaches to a keeper or the gate. Throws when nobody listens there. */
 export async function attachTo({ socketPath, after, onRecord, onLive, onClose }: AttachOptions): Promise<Attachment> {
   const socket = await connect(socketPath)
@@ -64,7 +69,13 @@ export async function attachTo({ socketPath, after, onRecord, onLive, onClose }:
     }
   })
   send({ t: 'hello', version: linkVersion, after })
+  const silence = setTimeout(() => socket.destroy(), helloMs)
   const { source, pid } = await hello.promise
+    .catch((error: unknown) => {
+      socket.destroy()
+      throw error
+    })
+    .finally(() => clearTimeout(silence))
 
   return {
     source,
@@ -80,7 +91,11 @@ export async function attachTo({ socketPath, after, onRecord, onLive, onClose }:
         waiting.set(id, { resolve, reject })
         send({ t: 'do', id, command })
       }
-      return promise
+      const late = setTimeout(() => {
+        waiting.delete(id)
+        reject(new Failure('keeper_unavailable', `"${source}" did not answer within ${doMs / 1000} s`))
+      }, doMs)
+      return promise.finally(() => clearTimeout(late))
     },
     ack: (n) => void send({ t: 'ack', n }),
     close: () => void socket.destroy(),

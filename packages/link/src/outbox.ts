@@ -115,12 +115,14 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       return records
     },
     trim(n) {
-      trimming = trimming.then(async () => {
-        while (segments.length > 1 && segments[1]! <= n + 1) {
-          await disk.remove(nameOf(segments[0]!))
-          segments.shift()
-        }
-      })
+      trimming = trimming
+        .catch(() => {})
+        .then(async () => {
+          while (segments.length > 1 && segments[1]! <= n + 1) {
+            await disk.remove(nameOf(segments[0]!))
+            segments.shift()
+          }
+        })
       return trimming
     },
     onDurable(listener) {
@@ -128,7 +130,7 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     },
     async close() {
       if (broken === null) while (pending.length > 0 || writing !== null) await flush()
-      await trimming
+      await trimming.catch(() => {})
       await disk.close()
     },
   }

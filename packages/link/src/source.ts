@@ -22,9 +22,11 @@ export type SourceOptions = {
 
 const liveBacklogBytesMax = 1024 * 1024
 const recordsPerRead = 500
+const farewellMs = 1000
 
 export async function listenAsSource({ socketPath, source, outbox, handle }: SourceOptions): Promise<Source> {
   const attached = new Set<{ readonly socket: Socket; pump(): void }>()
+  const sockets = new Set<Socket>()
   const send = (socket: Socket, frame: ToDaemon) => writeFrame(socket, frame)
 
   function attach(socket: Socket, after: number): void {
@@ -60,6 +62,8 @@ export async function listenAsSource({ socketPath, source, outbox, handle }: Sou
   }
 
   const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
     socket.on('error', () => socket.destroy())
     readFrames(socket, (raw) => {
       const frame = FromDaemon.parse(raw)
@@ -67,7 +71,8 @@ export async function listenAsSource({ socketPath, source, outbox, handle }: Sou
         case 'hello':
           return attach(socket, frame.after)
         case 'ack':
-          return void outbox.trim(frame.n)
+          // A segment that cannot be removed now is removed with a later one.
+          return void outbox.trim(frame.n).catch(() => {})
         case 'do':
           return void handle(frame.command).then(
             (result) => send(socket, { t: 'done', id: frame.id, ok: true, result: result ?? null }),
@@ -99,10 +104,12 @@ export async function listenAsSource({ socketPath, source, outbox, handle }: Sou
     },
     async [Symbol.asyncDispose]() {
       const closed = new Promise((resolve) => server.close(resolve))
-      for (const { socket } of attached) socket.end()
       await rm(socketPath, { force: true })
-      for (const { socket } of attached) socket.destroySoon()
+      for (const socket of sockets) socket.destroySoon()
+      // A daemon that does not read is not waited for: it finds the rest in the outbox.
+      const cut = setTimeout(() => sockets.forEach((socket) => socket.destroy()), farewellMs)
       await closed
+      clearTimeout(cut)
     },
   }
 }

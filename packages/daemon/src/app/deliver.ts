@@ -6,7 +6,10 @@ import { type Parts, record } from './parts.ts'
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */
 export async function deliver(parts: Parts, id: SessionId): Promise<void> {
   for (;;) {
+    if (isEnded(parts, id)) return
     await parts.keepers.ensure(id)
+    // It may have been stopped while its keeper started.
+    if (isEnded(parts, id)) return parts.keepers.end(id, 'The session was ended before its keeper stood')
     try {
       for (const { id: prompt, text, images, mode, cause } of parts.store.prompts.queued(id)) {
         await parts.keepers.do(id, { do: 'prompt', id: prompt, text, images: [...images], mode, cause })
@@ -17,11 +20,21 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
       const gone = error instanceof Failure && (error.code === 'wrong_state' || error.code === 'keeper_unavailable')
       if (!gone) throw error
       await parts.keepers.gone(id)
-      const session = parts.store.sessions.get(id)
-      if (session === null || session.state === 'stopped' || session.state === 'archived' || session.state === 'failed') return
-      if (parts.store.prompts.queued(id).length === 0) return
+      if (parts.store.sessions.get(id)?.state === 'failed' || parts.store.prompts.queued(id).length === 0) return
     }
   }
+}
+
+function isEnded(parts: Parts, id: SessionId): boolean {
+  const state = parts.store.sessions.get(id)?.state
+  return state === undefined || state === 'stopped' || state === 'archived'
+}
+
+/** What a keeper that is gone had not handed on goes to the next one, where nobody has to decide that it should. */
+export function deliverRest(parts: Parts, id: SessionId): void {
+  const state = parts.store.sessions.get(id)?.state
+  const goesOn = state === 'creating' || state === 'ready' || state === 'working'
+  if (goesOn && parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
 }
 
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
@@ -31,7 +44,7 @@ export function warmUp(parts: Parts, id: SessionId): void {
     const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
     parts.log(`session ${id}: ${why}`)
     const state = parts.store.sessions.get(id)?.state
-    if (state === undefined || state === 'stopped' || state === 'archived') return
+    if (state === undefined || isEnded(parts, id)) return
     record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
   })
 }

@@ -25,7 +25,7 @@ export async function interrupt(
     }
   }
   if (parts.keepers.has(id)) await parts.keepers.do(id, { do: 'interrupt' })
-  await parts.sources.settled()
+  await parts.sources.settled(`keeper/${id}`)
   return current(parts, id)
 }
 
@@ -59,16 +59,8 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
   const { state } = sessionFor(parts, id, 'stop')
   const why = `Stopped by ${actor.name}`
   record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why } })
-  await endKeeper(parts, id, why)
+  await parts.keepers.end(id, why)
   return current(parts, id)
-}
-
-async function endKeeper(parts: Parts, id: SessionId, why: string): Promise<void> {
-  if (!parts.keepers.has(id)) return
-  const gone = parts.keepers.gone(id)
-  // It answers by leaving, so the answer itself may not come.
-  await parts.keepers.do(id, { do: 'leave', why }).catch(() => {})
-  await gone
 }
 
 export function start(parts: Parts, actor: Actor, id: SessionId): Session {
@@ -86,7 +78,7 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
   const why = `Archived by ${actor.name}`
   record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why } })
   for (const prompt of parts.store.prompts.queued(id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why } })
-  await endKeeper(parts, id, why)
+  await parts.keepers.end(id, why)
   if (session.grants.length > 0 && session.runAs !== null) {
     await revokeGrants(session.grants, session.runAs)
     parts.store.sessions.setGrants(id, [])

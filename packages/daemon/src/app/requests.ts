@@ -31,7 +31,7 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, a
     })
   }
   await parts.keepers.do(request.session, { do: 'answer', request: id, answer, actor: actor.name, door: actor.door })
-  await parts.sources.settled()
+  await parts.sources.settled(`keeper/${request.session}`)
   return getRequest(parts, actor, id)
 }
 

@@ -3,6 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { GateCommand } from '@anchorhold/protocol/link'
 import type { Folders } from '../folders.ts'
 import { gateUser } from '../folders.ts'
+import { setTimeout as wait } from 'node:timers/promises'
 import { launch } from './launch.ts'
 import type { Runtime } from './runtime.ts'
 import type { Sources } from './sources.ts'
@@ -32,43 +33,55 @@ export type GateProcessOptions = {
   readonly onStarted: () => void
 }
 
+/** How long a gate that leaves may hold its lock. */
+const startMs = 10_000
+
 export function gateProcess({ folders, runtime, sources, root, env, onStarted }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
+  let closed = Promise.withResolvers<void>()
   const asked = new Set<string>()
 
   const attach = () =>
     sources.attach('gate', folders.gateSocket, () => {
       attachment = null
+      closed.resolve()
+      closed = Promise.withResolvers()
       // A gate that dies is needed again at once: cells are waiting at its windows.
       if (!detached) void ensure().catch(() => {})
     })
 
   async function findOrStart(): Promise<Attachment> {
-    try {
-      return await attach()
-    } catch {
-      // Nobody listens there: start one. Should another process have been quicker, its lock makes this one leave.
-    }
-    const launched = await launch({
-      node: runtime.node,
-      script: runtime.gate,
-      args: [folders.gate],
-      env: env(asked),
-      runAs: root ? gateUser : null,
-      cwd: '/',
-      log: `${folders.state}/gate.log`,
-      input: '',
-    })
-    if (!launched.ready && launched.code !== 75) {
+    for (const end = Date.now() + startMs; Date.now() < end; await wait(50)) {
+      try {
+        return await attach()
+      } catch {
+        // Nobody listens there: start one.
+      }
+      const launched = await launch({
+        node: runtime.node,
+        script: runtime.gate,
+        args: [folders.gate],
+        env: env(asked),
+        runAs: root ? gateUser : null,
+        cwd: '/',
+        log: `${folders.state}/gate.log`,
+        input: '',
+        signal: new AbortController().signal,
+      })
+      if (launched.ready) {
+        const fresh = await attach()
+        onStarted()
+        return fresh
+      }
+      // Another process was quicker, or the gate before this one is still leaving: its lock says so.
+      if (launched.code === 75) continue
       throw new Failure('gate_unavailable', `Cannot start the gate: it ended with code ${launched.code}`, {
         hint: `See ${folders.state}/gate.log`,
       })
     }
-    const fresh = await attach()
-    onStarted()
-    return fresh
+    throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
   }
 
   async function ensure(): Promise<Attachment> {
@@ -91,9 +104,12 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
     async restartWith(variable) {
       if (asked.has(variable)) return
       asked.add(variable)
-      await attachment?.do({ do: 'leave' }).catch(() => {})
-      attachment?.close()
-      attachment = null
+      const gone = closed.promise
+      if (attachment !== null) {
+        await attachment.do({ do: 'leave' }).catch(() => {})
+        // It is still there until it lets go of the link.
+        await Promise.race([gone, wait(startMs, undefined, { ref: false })])
+      }
       await ensure()
     },
     async leave() {

@@ -15,6 +15,8 @@ import type { Sources } from './sources.ts'
 /** The keepers of live sessions: started when needed, found again after a restart, taken leave of when they go. */
 export interface KeeperProcesses {
   readonly count: number
+  /** Those that have a keeper, or are just getting one. */
+  readonly sessions: readonly SessionId[]
   has(session: SessionId): boolean
   /** Sends a command to the session's keeper; throws when there is none. */
   do(session: SessionId, command: KeeperCommand): Promise<unknown>
@@ -22,6 +24,9 @@ export interface KeeperProcesses {
   ensure(session: SessionId): Promise<void>
   /** Attaches to a keeper that outlived the daemon; false when it is gone, and then its outbox has been read. */
   reattach(session: SessionId): Promise<boolean>
+  /** Has the keeper leave, also one that is just being started, and resolves when it is gone. One that does not leave in
+   *  time is killed. */
+  end(session: SessionId, why: string): Promise<void>
   /** Resolves when the session has no keeper any more. */
   gone(session: SessionId): Promise<void>
   /** Ends the process at once, with everything in its cell. */
@@ -38,13 +43,20 @@ export type KeeperProcessesOptions = {
   ) => Promise<{ readonly start: KeeperStart; readonly runAs: { uid: number; gid: number } | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
+  readonly log: (message: string) => void
 }
 
 type Live = { readonly attachment: Attachment; readonly gone: Promise<void> }
+type Starting = { readonly done: Promise<void>; readonly cancel: AbortController }
 
-export function keeperProcesses({ folders, runtime, sources, describe, onGone }: KeeperProcessesOptions): KeeperProcesses {
+/** A keeper that leaves tells its agent, ends its cell and has the gate settle, each within seconds. After this it is stuck. */
+const leaveMs = 20_000
+/** How long the kernel may take to free the lock of a process that was killed. */
+const killedMs = 5000
+
+export function keeperProcesses({ folders, runtime, sources, describe, onGone, log }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
-  const ensuring = new Map<SessionId, Promise<void>>()
+  const starting = new Map<SessionId, Starting>()
   let detached = false
 
   async function attach(session: SessionId): Promise<void> {
@@ -52,7 +64,7 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
     const attachment = await sources.attach(`keeper/${session}`, folders.keeperSocket(session), closed.resolve)
     const gone = closed.promise.then(async () => {
       if (detached) return
-      await afterDeath(session)
+      await afterDeath(session, attachment.pid).catch((error: unknown) => log(`keeper of ${session}: ${String(error)}`))
       if (live.get(session)?.attachment === attachment) live.delete(session)
       onGone(session)
     })
@@ -60,26 +72,39 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
   }
 
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
-  async function afterDeath(session: SessionId): Promise<void> {
-    for (;;) {
-      const lock = takeLock(folders.keeperLock(session))
-      if (lock !== null) {
-        lock.release()
-        break
-      }
-      await wait(10)
+  async function afterDeath(session: SessionId, pid: number | null): Promise<void> {
+    if (!(await isFree(session, leaveMs))) {
+      if (pid !== null) killProcess(pid)
+      if (!(await isFree(session, killedMs)))
+        throw new Failure('keeper_unavailable', `The keeper of session "${session}" neither answers nor ends`)
     }
     withdrawCgroups(cgroupsOf(session))
-    await sources.settled()
     const source = `keeper/${session}` as const
+    await sources.settled(source)
     sources.take(source, await readDeadOutbox(folderDisk(folders.outbox(session)), 0))
-    await sources.settled()
+    await sources.settled(source)
   }
 
-  async function start(session: SessionId): Promise<void> {
+  async function isFree(session: SessionId, withinMs: number): Promise<boolean> {
+    for (const end = Date.now() + withinMs; ; await wait(10)) {
+      const lock = takeLock(folders.keeperLock(session))
+      lock?.release()
+      if (lock !== null) return true
+      if (Date.now() >= end) return false
+    }
+  }
+
+  async function start(session: SessionId, signal: AbortSignal): Promise<void> {
     await live.get(session)?.gone
     const { start, runAs } = await describe(session)
-    for (;;) {
+    for (const end = Date.now() + leaveMs; Date.now() < end; await wait(50)) {
+      signal.throwIfAborted()
+      // One that a daemon before this one started, and did not live to hear of.
+      const found = await attach(session).then(
+        () => true,
+        () => false,
+      )
+      if (found) return
       const launched = await launch({
         node: runtime.node,
         script: runtime.keeper,
@@ -91,25 +116,35 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
         log: folders.keeperLog(session),
         input: JSON.stringify(start),
         onSpawned: (pid) => enterCgroups(start.cgroups, pid),
+        signal,
       })
       if (launched.ready) return attach(session)
+      signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
-      if (launched.code !== 75) {
-        throw new Failure(
-          'keeper_unavailable',
-          `Cannot start the keeper of session "${session}": it ended with code ${launched.code}`,
-          {
-            hint: `See ${folders.keeperLog(session)}`,
-          },
-        )
-      }
-      await wait(50)
+      if (launched.code === 75) continue
+      throw new Failure(
+        'keeper_unavailable',
+        `Cannot start the keeper of session "${session}": it ended with code ${launched.code}`,
+        {
+          hint: `See ${folders.keeperLog(session)}`,
+        },
+      )
     }
+    throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
+  }
+
+  function kill(session: SessionId): void {
+    starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
+    const pid = live.get(session)?.attachment.pid
+    if (pid !== undefined) killProcess(pid)
   }
 
   return {
     get count() {
       return live.size
+    },
+    get sessions() {
+      return [...new Set([...live.keys(), ...starting.keys()])]
     },
     has: (session) => live.get(session)?.attachment.open ?? false,
     async do(session, command) {
@@ -119,32 +154,45 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone }:
     },
     ensure(session) {
       if (live.get(session)?.attachment.open) return Promise.resolve()
-      const running = ensuring.get(session) ?? start(session).finally(() => ensuring.delete(session))
-      ensuring.set(session, running)
-      return running
+      const running = starting.get(session)
+      if (running !== undefined) return running.done
+      const cancel = new AbortController()
+      const done = start(session, cancel.signal).finally(() => starting.delete(session))
+      starting.set(session, { done, cancel })
+      return done
     },
     async reattach(session) {
       try {
         await attach(session)
         return true
       } catch {
-        await afterDeath(session)
+        await afterDeath(session, null)
         return false
       }
     },
-    gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
-    kill(session) {
-      const pid = live.get(session)?.attachment.pid
-      if (pid === undefined) return
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // It has gone by itself.
-      }
+    async end(session, why) {
+      await starting.get(session)?.done.catch(() => {})
+      const one = live.get(session)
+      if (one === undefined) return
+      const late = setTimeout(() => kill(session), leaveMs)
+      // It answers by leaving, so the answer itself may not come.
+      await Promise.race([one.attachment.do({ do: 'leave', why }).catch(() => {}), one.gone])
+      await one.gone
+      clearTimeout(late)
     },
+    gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
+    kill,
     detach() {
       detached = true
       for (const { attachment } of live.values()) attachment.close()
     },
+  }
+}
+
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has gone by itself.
   }
 }

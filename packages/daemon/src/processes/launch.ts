@@ -14,14 +14,19 @@ export type LaunchOptions = {
   readonly input: string
   /** Called before it gets its input. */
   readonly onSpawned?: (pid: number) => void
+  /** Ends the process as long as it does not stand yet. */
+  readonly signal: AbortSignal
 }
+
+/** How long a process may take to stand. */
+const readyMs = 30_000
 
 /** How a launch ended: the process says that it stands, or it ended before it could. */
 export type Launched = { readonly ready: true; readonly pid: number } | { readonly ready: false; readonly code: number | null }
 
 /** Starts a host process of its own session group, which outlives this one, and waits until it says that it stands.
  *  It says so by closing its third descriptor, so that no pipe to it stays open. */
-export function launch({ node, script, args, env, runAs, cwd, log, input, onSpawned }: LaunchOptions): Promise<Launched> {
+export function launch({ node, script, args, env, runAs, cwd, log, input, onSpawned, signal }: LaunchOptions): Promise<Launched> {
   const out = openSync(log, 'a', 0o600)
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, ...args], {
     detached: true,
@@ -36,7 +41,11 @@ export function launch({ node, script, args, env, runAs, cwd, log, input, onSpaw
   stdin.on('error', () => {})
   stdin.end(input)
   const word = child.stdio[3] as Readable
-  return new Promise((resolve, reject) => {
+  const kill = () => void child.kill('SIGKILL')
+  const late = setTimeout(kill, readyMs)
+  signal.addEventListener('abort', kill)
+  if (signal.aborted) kill()
+  return new Promise<Launched>((resolve, reject) => {
     let heard = ''
     child.once('error', reject)
     word.setEncoding('utf8')
@@ -48,5 +57,8 @@ export function launch({ node, script, args, env, runAs, cwd, log, input, onSpaw
     })
     child.once('exit', (code) => resolve({ ready: false, code }))
     child.unref()
+  }).finally(() => {
+    clearTimeout(late)
+    signal.removeEventListener('abort', kill)
   })
 }

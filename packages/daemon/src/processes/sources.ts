@@ -10,8 +10,10 @@ export interface Sources {
   attach(source: SourceName, socketPath: string, onClose: () => void): Promise<Attachment>
   /** Stores what a dead process left in its outbox. */
   take(source: SourceName, records: readonly OutboxRecord[]): void
-  /** Resolves when everything that has come in is stored. */
-  settled(): Promise<void>
+  /** Resolves when everything that has come in from the source is stored, also what waits for another source. */
+  settled(source: SourceName): Promise<void>
+  /** Stores what may be stored now. */
+  flush(): void
 }
 
 type Item =
@@ -25,7 +27,10 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
   const queues = new Map<SourceName, Item[]>()
   const attachments = new Map<SourceName, Attachment>()
   const heldSince = new Map<SourceName, number>()
-  let scheduled: Promise<void> | null = null
+  /** Those who wait for the next flush. */
+  let waiting: (() => void)[] = []
+  let scheduled: NodeJS.Immediate | null = null
+  let held: NodeJS.Timeout | null = null
 
   function push(item: Item): void {
     const queue = queues.get(item.source) ?? []
@@ -35,14 +40,23 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
   }
 
   function schedule(): void {
-    scheduled ??= new Promise((resolve) => setImmediate(resolve)).then(() => {
-      scheduled = null
-      flush()
-    })
+    scheduled ??= setImmediate(flush)
   }
 
   /** Whatever came in since the last time becomes one transaction. */
   function flush(): void {
+    if (scheduled !== null) clearImmediate(scheduled)
+    scheduled = null
+    try {
+      storeReady()
+    } finally {
+      const woken = waiting
+      waiting = []
+      for (const wake of woken) wake()
+    }
+  }
+
+  function storeReady(): void {
     const ready: Item[] = []
     for (let moved = true; moved;) {
       moved = false
@@ -82,7 +96,10 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     const since = heldSince.get(item.source) ?? Date.now()
     heldSince.set(item.source, since)
     if (Date.now() - since >= orderWaitMs) return true
-    setTimeout(schedule, orderWaitMs).unref()
+    held ??= setTimeout(() => {
+      held = null
+      schedule()
+    }, orderWaitMs)
     return false
   }
 
@@ -105,13 +122,14 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
 
   return {
     async attach(source, socketPath, onClose) {
-      const attachment = await attachTo({
+      let attachment: Attachment | null = null
+      attachment = await attachTo({
         socketPath,
         after: store.events.lastOf(source),
         onRecord: (record) => push({ record, source }),
         onLive: (session, live) => push({ live, session, source }),
         onClose: () => {
-          if (attachments.get(source) === attachment) attachments.delete(source)
+          if (attachment !== null && attachments.get(source) === attachment) attachments.delete(source)
           onClose()
         },
       })
@@ -121,8 +139,9 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     take(source, records) {
       for (const record of records) push({ record, source })
     },
-    async settled() {
-      while (scheduled !== null) await scheduled
+    async settled(source) {
+      while ((queues.get(source)?.length ?? 0) > 0) await new Promise<void>((resolve) => waiting.push(resolve))
     },
+    flush,
   }
 }

@@ -24,7 +24,7 @@ export function projection(db: Database): (event: Event) => NewEvent | null {
     insert into usage (day, session_id, model, simulated, calls, cost_nanos) values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?)
     on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos`)
   const promptIs = db.prepare(`update prompt set state = ?, images = '[]' where id = ? and session_id = ?`)
-  const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?)`)
+  const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?) on conflict do nothing`)
   const answered = db.prepare(
     `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
   )

@@ -1,0 +1,298 @@
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createSession } from './create-session.ts'
+import { deliver, deliverRest, warmUp } from './deliver.ts'
+import { forkSession } from './fork-session.ts'
+import { archive, change, interrupt, pause, purge, resume, start, stop } from './lifecycle.ts'
+import { panic } from './panic.ts'
+import { record } from './parts.ts'
+import { prompt } from './prompt.ts'
+import { answerRequest, getRequest, listRequests } from './requests.ts'
+import { owner, type TestParts, testParts } from './test-parts.ts'
+
+let parts: TestParts
+beforeEach(() => {
+  parts = testParts()
+})
+afterEach(() => parts[Symbol.dispose]())
+
+const create = (input: Parameters<typeof createSession>[2] = {}) => createSession(parts, owner, input)
+const stateOf = (id: SessionId) => parts.store.sessions.get(id)?.state
+const started: NewEvent = {
+  type: 'keeper.started',
+  body: { rung: 'bwrap', agent: 'claude', agent_version: '1', limits: [], resumed: false },
+}
+const turn: NewEvent = { type: 'turn.started', body: { cause: 'prompt', prompt: null } }
+/** A session with a keeper and, if asked for, a running turn. */
+async function ready(...events: readonly NewEvent[]): Promise<SessionId> {
+  const { id } = await create()
+  await settled()
+  record(parts, id, started, ...events)
+  return id
+}
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+const delivered = () => parts.keepers.commands.flatMap(({ command }) => (command.do === 'prompt' ? [command.text] : []))
+/** A keeper that journals what it takes, as a real one does. */
+const taking = () => {
+  parts.keepers.handle = async (session, command) => {
+    if (command.do === 'prompt')
+      record(parts, session, { type: 'prompt', body: { id: command.id, text: command.text, images: 0 } })
+    return null
+  }
+}
+
+test('createSession() returns at once, and starts the keeper behind it', async () => {
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  const session = await create({ prompt: { text: 'Mend the roof\nplease' } })
+  expect(session).toMatchObject({ state: 'creating', name: 'Mend the roof', queued_prompts: 1, rung: 'bwrap', simulated: true })
+  expect(delivered()).toEqual([])
+  standing.resolve()
+  await vi.waitFor(() => expect(delivered()).toEqual(['Mend the roof\nplease']))
+})
+
+test('createSession() makes one session of one key, also when two calls come at once', async () => {
+  const [one, two] = await Promise.all([create({ idempotency_key: 'k' }), create({ idempotency_key: 'k' })])
+  expect(two.id).toBe(one.id)
+  expect((await create({ idempotency_key: 'k' })).id).toBe(one.id)
+  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10 })).toHaveLength(1)
+  await expect(create({ idempotency_key: 'k', name: 'Another' })).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('createSession() refuses a rung that this machine does not have, and says the remedy', async () => {
+  parts.lacking = [{ what: 'bubblewrap is not installed', remedy: 'apt-get install bubblewrap' }]
+  await expect(create()).rejects.toMatchObject({ code: 'cell_unavailable', hint: 'apt-get install bubblewrap' })
+  await expect(create({ rung: 'none' })).rejects.toMatchObject({ code: 'cell_unavailable' })
+})
+
+test('createSession() leaves no folder behind when the workspace is refused', async () => {
+  await expect(create({ workspace: '/nonexistent' })).rejects.toMatchObject({ code: 'workspace_refused' })
+  await expect(create({ workspace: parts.config.state })).rejects.toMatchObject({ code: 'workspace_refused' })
+  await expect(create({ provider: 'nobody' })).rejects.toMatchObject({ code: 'provider_unavailable' })
+  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10 })).toEqual([])
+})
+
+test('createSession() whose keeper cannot start has failed, and says why', async () => {
+  parts.keepers.standing = () => Promise.reject(new Failure('gate_unavailable', 'No gate', { hint: 'See the log' }))
+  const { id } = await create()
+  await vi.waitFor(() => expect(parts.store.sessions.get(id)).toMatchObject({ state: 'failed', why: 'No gate (See the log)' }))
+})
+
+test('prompt() is stored once under one key, and the same key for another prompt is a conflict', async () => {
+  const id = await ready()
+  const one = prompt(parts, owner, id, { text: 'Hello', idempotency_key: 'k' })
+  expect(prompt(parts, owner, id, { text: 'Hello', idempotency_key: 'k' })).toEqual(one)
+  expect(() => prompt(parts, owner, id, { text: 'Other', idempotency_key: 'k' })).toThrow(Failure)
+  expect(parts.all(id).filter(({ type }) => type === 'prompt.queued')).toHaveLength(1)
+})
+
+test.each(['stopped', 'archived'] as const)('prompt() is refused while the session is %s', async (to) => {
+  const id = await ready()
+  record(parts, id, { type: 'session.state', body: { from: 'ready', to, why: null } })
+  expect(() => prompt(parts, owner, id, { text: 'Hello' })).toThrow(expect.objectContaining({ code: 'wrong_state' }))
+  expect(parts.store.prompts.queued(id)).toEqual([])
+})
+
+test('deliver() gives a prompt to the next keeper when this one is leaving', async () => {
+  const id = await ready()
+  let tries = 0
+  parts.keepers.handle = async (session, command) => {
+    if (command.do !== 'prompt') return null
+    if (++tries === 1) {
+      parts.keepers.vanish(session)
+      throw new Failure('wrong_state', 'leaving')
+    }
+    record(parts, session, { type: 'prompt', body: { id: command.id, text: command.text, images: 0 } })
+    return { had: false }
+  }
+  prompt(parts, owner, id, { text: 'Hello' })
+  await vi.waitFor(() => expect(tries).toBe(2))
+  expect(parts.keepers.starts).toBe(2)
+  expect(parts.store.prompts.queued(id)).toEqual([])
+})
+
+test('deliver() does not try again what has failed', async () => {
+  const id = await ready()
+  parts.keepers.handle = async (session, command) => {
+    if (command.do !== 'prompt') return null
+    parts.keepers.vanish(session)
+    record(parts, session, { type: 'keeper.left', body: { why: 'exec format error', failed: true } })
+    throw new Failure('wrong_state', 'leaving')
+  }
+  prompt(parts, owner, id, { text: 'Hello' })
+  await vi.waitFor(() => expect(stateOf(id)).toBe('failed'))
+  await settled()
+  expect(parts.keepers.starts).toBe(1)
+  expect(parts.store.prompts.queued(id)).toHaveLength(1)
+})
+
+test('deliver() starts nothing for a session that was ended, and ends what it started meanwhile', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  prompt(parts, owner, id, { text: 'Hello' })
+  const stopping = stop(parts, owner, id)
+  standing.resolve()
+  await stopping
+  await settled()
+  expect(delivered()).toEqual([])
+  expect(parts.keepers.has(id)).toBe(false)
+  expect(stateOf(id)).toBe('stopped')
+  await deliver(parts, id)
+  expect(parts.keepers.starts).toBe(2)
+})
+
+test('deliverRest() hands on what a keeper left undone, unless a person is to decide', async () => {
+  const id = await ready()
+  prompt(parts, owner, id, { text: 'Hello' })
+  await settled()
+  parts.keepers.vanish(id)
+  taking()
+  deliverRest(parts, id)
+  await vi.waitFor(() => expect(parts.store.prompts.queued(id)).toEqual([]))
+  parts.keepers.vanish(id)
+  record(parts, id, turn, { type: 'keeper.lost', body: { why: 'killed' } })
+  const { starts } = parts.keepers
+  deliverRest(parts, id)
+  expect([stateOf(id), parts.keepers.starts]).toEqual(['interrupted', starts])
+})
+
+test('warmUp() says nothing of a session that was stopped meanwhile', async () => {
+  const { id } = await create()
+  await settled()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  warmUp(parts, id)
+  record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'stopped', why: null } })
+  standing.reject(new Error('too late'))
+  await settled()
+  expect(stateOf(id)).toBe('stopped')
+})
+
+test('stop() ends the keeper and keeps what is queued, and start() delivers it', async () => {
+  const id = await ready(turn)
+  parts.keepers.handle = async () => ({ had: false })
+  prompt(parts, owner, id, { text: 'Later', mode: 'queue' })
+  await settled()
+  expect((await stop(parts, owner, id)).state).toBe('stopped')
+  expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'leave', why: 'Stopped by owner' })
+  expect(parts.store.prompts.queued(id)).toHaveLength(1)
+  taking()
+  expect(start(parts, owner, id).state).toBe('ready')
+  await vi.waitFor(() => expect(parts.store.prompts.queued(id)).toEqual([]))
+})
+
+test('archive() ends the keeper, drops what is queued, and lets nothing but purge and fork follow', async () => {
+  const id = await ready(turn)
+  prompt(parts, owner, id, { text: 'Never' })
+  const archived = await archive(parts, owner, id)
+  expect(archived).toMatchObject({ state: 'archived', queued_prompts: 0 })
+  expect(archived.archived_at).not.toBeNull()
+  expect(parts.keepers.has(id)).toBe(false)
+  await expect(archive(parts, owner, id)).rejects.toMatchObject({ code: 'wrong_state' })
+  await expect(stop(parts, owner, id)).rejects.toMatchObject({ code: 'wrong_state' })
+})
+
+test('purge() wants an archived session and its id once more, and removes its folder', async () => {
+  const id = await ready()
+  await expect(purge(parts, owner, id, id)).rejects.toMatchObject({ code: 'wrong_state' })
+  await archive(parts, owner, id)
+  const another = (await create()).id
+  await expect(purge(parts, owner, id, another)).rejects.toMatchObject({ code: 'bad_request' })
+  await purge(parts, owner, id, id)
+  expect(existsSync(parts.folders.session(id))).toBe(false)
+  expect(stateOf(id)).toBeUndefined()
+})
+
+test('pause() stops windows and tools, and resume() lets them go on', async () => {
+  const id = await ready(turn)
+  expect((await pause(parts, owner, id)).state).toBe('paused')
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'pause', session: id })
+  expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'pause' })
+  await expect(pause(parts, owner, id)).rejects.toMatchObject({ code: 'wrong_state' })
+  expect((await resume(parts, owner, id)).state).toBe('working')
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'resume', session: id })
+})
+
+test('interrupt() drops what is queued only when it is told to', async () => {
+  const id = await ready(turn)
+  prompt(parts, owner, id, { text: 'Later', mode: 'queue' })
+  await settled()
+  expect((await interrupt(parts, owner, id, { dropQueued: false })).queued_prompts).toBe(1)
+  expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'interrupt' })
+  expect((await interrupt(parts, owner, id, { dropQueued: true })).queued_prompts).toBe(0)
+  expect(parts.all(id).at(-1)?.type).toBe('prompt.dropped')
+})
+
+test('change() tells keeper and gate what they must know', async () => {
+  const id = await ready()
+  const changed = await change(parts, owner, id, { name: 'Roof', model: 'other', budget_micros: 5 })
+  expect(changed).toMatchObject({ name: 'Roof', model: 'other', budget_micros: 5 })
+  expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'model', model: 'other' })
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'budget', session: id, budget_nanos: 5000 })
+})
+
+test('panic() kills every keeper, also one that is just being started, and nothing comes back', async () => {
+  const tended = await ready(turn)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  const { id: newborn } = await create({ prompt: { text: 'Hello' } })
+  expect(await panic(parts, owner)).toEqual({ sessions: 2 })
+  expect(parts.keepers.killed.toSorted()).toEqual([tended, newborn].toSorted())
+  standing.resolve()
+  await settled()
+  await settled()
+  expect([stateOf(tended), stateOf(newborn)]).toEqual(['stopped', 'stopped'])
+  expect(delivered()).toEqual([])
+  expect(parts.keepers.sessions).toEqual([])
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
+})
+
+const open = (id: RequestId): NewEvent => ({
+  type: 'request.opened',
+  body: { id, call: null, action: { kind: 'plan', plan: 'p' } },
+})
+
+test('answerRequest() lets the keeper decide which answer was first', async () => {
+  const id = newRequestId(randomBytes)
+  const session = await ready(turn, open(id))
+  parts.keepers.handle = async (of, command) => {
+    if (command.do === 'answer')
+      record(parts, of, {
+        type: 'request.answered',
+        body: { id: command.request, answer: command.answer, actor: command.actor, door: command.door },
+      })
+    return null
+  }
+  expect(listRequests(parts, owner, { openOnly: true, session })).toHaveLength(1)
+  const settledRequest = await answerRequest(parts, owner, id, { decision: 'allow' })
+  expect(settledRequest).toMatchObject({ answer: { decision: 'allow' }, answered_by: 'owner' })
+  await expect(answerRequest(parts, owner, id, { decision: 'deny' })).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('answerRequest() says so when the agent that asked is gone, and when there is no such request', async () => {
+  const id = newRequestId(randomBytes)
+  const session = await ready(turn, open(id))
+  parts.keepers.vanish(session)
+  await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toMatchObject({ code: 'wrong_state' })
+  expect(() => getRequest(parts, owner, newRequestId(randomBytes))).toThrow(expect.objectContaining({ code: 'not_found' }))
+})
+
+test('forkSession() copies workspace and home, follows no link, and shares the conversation', async () => {
+  const id = await ready(turn)
+  writeFileSync(join(parts.folders.workspace(id), 'hello.txt'), 'hi')
+  mkdirSync(join(parts.folders.home(id), '.claude'))
+  const fork = await forkSession(parts, owner, id, {})
+  expect(fork).toMatchObject({ state: 'ready', forked_from: id, name: 'New session (fork)' })
+  expect(existsSync(join(parts.folders.workspace(fork.id), 'hello.txt'))).toBe(true)
+  expect(existsSync(join(parts.folders.home(fork.id), '.claude'))).toBe(true)
+  const [from, to] = [id, fork.id].map((one) => parts.store.sessions.get(one))
+  expect(to).toMatchObject({ conversation: from?.conversation, conversing: true })
+})

@@ -1,0 +1,68 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import type { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { readConfig } from '../config.ts'
+import { folders as foldersOf, makeFolders } from '../folders.ts'
+import { hub } from '../hub.ts'
+import { type FakeGate, fakeGate, type FakeKeepers, fakeKeepers } from '../processes/fake-processes.ts'
+import { sources } from '../processes/sources.ts'
+import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import type { Parts } from './parts.ts'
+
+export const owner: Actor = { kind: 'owner', name: 'owner', door: 'test' }
+
+export type TestParts = Parts & {
+  readonly gate: FakeGate
+  readonly keepers: FakeKeepers
+  readonly logged: string[]
+  /** What the machine is said to be able to isolate. */
+  lacking: DoctorReport['rungs'][number]['missing']
+  /** The time that `now` gives. */
+  at: number
+  all(id: SessionId): readonly Event[]
+  [Symbol.dispose](): void
+}
+
+/** The daemon's parts over a real store in memory and a folder of its own, with keepers and gate that are no processes. */
+export function testParts(): TestParts {
+  const root = mkdtempSync(join(tmpdir(), 'ah-app-'))
+  // As an ordinary user has it: as root, workspaces are given to users, which is tested where that is done.
+  const config = { ...readConfig(['--state', join(root, 's')], {}), root: false }
+  const folders = foldersOf(config.state)
+  makeFolders(folders, false)
+  const store = sqliteStore(':memory:')
+  const events = hub()
+  const logged: string[] = []
+  const log = (message: string) => void logged.push(message)
+  const parts: TestParts = {
+    config,
+    folders,
+    store,
+    hub: events,
+    sources: sources(store, events, log),
+    gate: fakeGate(),
+    keepers: fakeKeepers(),
+    lacking: [],
+    at: 1000,
+    now: () => parts.at++,
+    async doctor() {
+      const available = parts.lacking.length === 0
+      const rung = { rung: 'bwrap' as const, available, start_ms: 1, limits: [], missing: parts.lacking }
+      return { rungs: [rung], toolchains: [], kernel: {} } as unknown as DoctorReport
+    },
+    random: randomBytes,
+    log,
+    logged,
+    all: (id) => store.events.after(id, 0, 1000),
+    [Symbol.dispose]() {
+      store.close()
+      rmSync(root, { recursive: true })
+    },
+  }
+  return parts
+}

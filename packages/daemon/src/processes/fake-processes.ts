@@ -1,0 +1,102 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { GateCommand, KeeperCommand } from '@anchorhold/protocol/link'
+import type { GateProcess } from './gate-process.ts'
+import type { KeeperProcesses } from './keeper-processes.ts'
+
+/** Keepers for tests: no process, and the test says what each command does. */
+export interface FakeKeepers extends KeeperProcesses {
+  readonly commands: { readonly session: SessionId; readonly command: KeeperCommand }[]
+  readonly killed: SessionId[]
+  readonly starts: number
+  /** What a keeper answers; throws what it would throw. */
+  handle: (session: SessionId, command: KeeperCommand) => Promise<unknown>
+  /** Resolves when a keeper that is being started stands; rejects when it cannot. */
+  standing: (session: SessionId) => Promise<void>
+  /** The keeper has gone by itself. */
+  vanish(session: SessionId): void
+}
+
+export function fakeKeepers(): FakeKeepers {
+  const live = new Map<SessionId, PromiseWithResolvers<void>>()
+  const starting = new Map<SessionId, Promise<void>>()
+  const commands: FakeKeepers['commands'] = []
+  const killed: SessionId[] = []
+  let starts = 0
+  const vanish = (session: SessionId) => {
+    live.get(session)?.resolve()
+    live.delete(session)
+  }
+  const fake: FakeKeepers = {
+    commands,
+    killed,
+    get starts() {
+      return starts
+    },
+    handle: async () => null,
+    standing: async () => {},
+    vanish,
+    get count() {
+      return live.size
+    },
+    get sessions() {
+      return [...new Set([...live.keys(), ...starting.keys()])]
+    },
+    has: (session) => live.has(session),
+    async do(session, command) {
+      if (!live.has(session)) throw new Failure('keeper_unavailable', `Session "${session}" has no keeper`)
+      commands.push({ session, command })
+      return fake.handle(session, command)
+    },
+    ensure(session) {
+      if (live.has(session)) return Promise.resolve()
+      const known = starting.get(session)
+      if (known !== undefined) return known
+      starts++
+      const start = fake
+        .standing(session)
+        .then(() => void live.set(session, Promise.withResolvers<void>()))
+        .finally(() => starting.delete(session))
+      starting.set(session, start)
+      return start
+    },
+    reattach: async () => false,
+    async end(session, why) {
+      await starting.get(session)?.catch(() => {})
+      if (!live.has(session)) return
+      commands.push({ session, command: { do: 'leave', why } })
+      vanish(session)
+    },
+    gone: (session) => live.get(session)?.promise ?? Promise.resolve(),
+    kill(session) {
+      killed.push(session)
+      vanish(session)
+    },
+    detach() {},
+  }
+  return fake
+}
+
+export interface FakeGate extends GateProcess {
+  readonly commands: GateCommand[]
+  up: boolean
+  handle: (command: GateCommand) => unknown
+}
+
+export function fakeGate(): FakeGate {
+  const commands: GateCommand[] = []
+  const fake: FakeGate = {
+    commands,
+    up: true,
+    handle: () => null,
+    async do(command) {
+      commands.push(command)
+      return fake.handle(command)
+    },
+    ensure: async () => {},
+    restartWith: async () => {},
+    leave: async () => {},
+    detach() {},
+  }
+  return fake
+}

@@ -1,0 +1,155 @@
+import { memoryDisk } from '@anchorhold/link/memory-disk'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { listenAsSource } from '@anchorhold/link/source'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { hub } from '../hub.ts'
+import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import type { Store } from '../store/store.ts'
+import { sources, type Sources } from './sources.ts'
+
+let store: Store
+let one: Sources
+let said: string[]
+let session: SessionId
+let keeper: SourceName
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ah-sources-'))
+  store = sqliteStore(':memory:')
+  said = []
+  one = sources(store, hub(), (message) => said.push(message))
+  session = newSession()
+  keeper = `keeper/${session}`
+})
+afterEach(() => {
+  vi.useRealTimers()
+  store.close()
+  rmSync(folder, { recursive: true })
+})
+
+function newSession(): SessionId {
+  const id = newSessionId(randomBytes)
+  store.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+  return id
+}
+const notice = (message: string): NewEvent => ({ type: 'notice', body: { level: 'info', code: 'test', message } })
+const record = (n: number, message: string, after?: OutboxRecord['after']): OutboxRecord => ({
+  n,
+  at: 0,
+  session,
+  ...notice(message),
+  ...(after === undefined ? {} : { after }),
+})
+const stored = (id = session) =>
+  store.events.after(id, 0, 100).map((event) => (event.type === 'notice' ? event.body.message : event.type))
+
+test('take() stores every record once, in order', async () => {
+  const records = [record(1, 'one'), record(2, 'two')]
+  one.take(keeper, records)
+  one.take(keeper, [...records, record(3, 'three')])
+  await one.settled(keeper)
+  expect(stored()).toEqual(['one', 'two', 'three'])
+  expect(store.events.lastOf(keeper)).toBe(3)
+})
+
+test('a record that names another source’s waits for it, and those behind it wait too', async () => {
+  one.take(keeper, [record(1, 'first'), record(2, 'ended', { source: 'gate', n: 2 }), record(3, 'left')])
+  one.flush()
+  expect(stored()).toEqual(['first'])
+  one.take('gate', [record(1, 'usage 1')])
+  one.flush()
+  expect(stored()).toEqual(['first', 'usage 1'])
+  one.take('gate', [record(2, 'usage 2')])
+  await one.settled(keeper)
+  expect(stored()).toEqual(['first', 'usage 1', 'usage 2', 'ended', 'left'])
+})
+
+test('records of two sources that come together are stored in the order they name', () => {
+  one.take(keeper, [record(1, 'ended', { source: 'gate', n: 1 })])
+  one.take('gate', [record(1, 'usage')])
+  one.flush()
+  expect(stored()).toEqual(['usage', 'ended'])
+})
+
+test('a record does not wait for ever for one that never comes', async () => {
+  vi.useFakeTimers()
+  one.take(keeper, [record(1, 'ended', { source: 'gate', n: 9 }), record(2, 'left')])
+  let done = false
+  const waiting = one.settled(keeper).then(() => (done = true))
+  await vi.advanceTimersByTimeAsync(4000)
+  expect([done, stored()]).toEqual([false, []])
+  await vi.advanceTimersByTimeAsync(4000)
+  await waiting
+  expect(stored()).toEqual(['ended', 'left'])
+})
+
+test('one source that waits does not hold another back', async () => {
+  const other = newSession()
+  one.take(keeper, [record(1, 'ended', { source: 'gate', n: 9 })])
+  one.take(`keeper/${other}`, [{ ...record(1, 'hello'), session: other }])
+  await one.settled(`keeper/${other}`)
+  expect([stored(), stored(other)]).toEqual([[], ['hello']])
+})
+
+test('a malformed event becomes a notice, so that numbers have no gap', async () => {
+  one.take(keeper, [
+    { ...record(1, ''), type: 'no.such.type', body: {} },
+    { ...record(2, ''), type: 'text', body: { text: 7 } },
+    { ...record(3, ''), type: '__proto__', body: null },
+    record(4, 'fine'),
+  ])
+  await one.settled(keeper)
+  expect(stored()).toEqual([
+    'An event of type "no.such.type" could not be read',
+    'An event of type "text" could not be read',
+    'An event of type "__proto__" could not be read',
+    'fine',
+  ])
+  expect(store.events.lastOf(keeper)).toBe(4)
+})
+
+test('a keeper that speaks for another session is not believed', async () => {
+  const other = newSession()
+  one.take(keeper, [{ ...record(1, 'I am another'), session: other }, record(2, 'mine')])
+  await one.settled(keeper)
+  expect([stored(other), stored()]).toEqual([[], ['mine']])
+  expect(said).toEqual([expect.stringContaining('spoke for')])
+})
+
+test('attach() takes what the source has that is not stored, and acknowledges it', async () => {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  const trimmed = vi.fn(outbox.trim)
+  for (const word of ['one', 'two', 'three']) outbox.append(session, notice(word))
+  await outbox.flush()
+  one.take(keeper, [record(1, 'one')])
+  await one.settled(keeper)
+  const socketPath = join(folder, 's')
+  await using _ = await listenAsSource({
+    socketPath,
+    source: keeper,
+    outbox: { ...outbox, last: 3, trim: trimmed },
+    handle: async () => null,
+  })
+  const attachment = await one.attach(keeper, socketPath, () => {})
+  await vi.waitFor(() => expect(trimmed).toHaveBeenLastCalledWith(3))
+  expect(stored()).toEqual(['one', 'two', 'three'])
+  attachment.close()
+})
+
+test('attach() fails, and nothing else does, when the other end closes before it said who it is', async () => {
+  const socketPath = join(folder, 's')
+  const server = createServer((socket) => socket.destroy())
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  const closed = vi.fn()
+  await expect(one.attach(keeper, socketPath, closed)).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  expect(closed).toHaveBeenCalledOnce()
+  server.close()
+})

@@ -1,0 +1,384 @@
+import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { newPromptId, newRequestId, newSessionId, newTokenId, type SessionId } from '@anchorhold/protocol/ids'
+import Database from 'better-sqlite3'
+import fc from 'fast-check'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Store } from '../store.ts'
+import { sqliteStore } from './sqlite-store.ts'
+
+let store: Store
+beforeEach(() => {
+  store = sqliteStore(':memory:')
+})
+afterEach(() => store.close())
+
+const created = (name = 'A session'): NewEvent => ({
+  type: 'session.created',
+  body: {
+    name,
+    rung: 'bwrap',
+    provider: 'rehearsal',
+    model: 'rehearsal-1',
+    simulated: true,
+    workspace: '/work',
+    budget_nanos: null,
+    forked_from: null,
+    actor: 'owner',
+  },
+})
+const text = (words: string): NewEvent => ({ type: 'text', body: { block: 'b', text: words } })
+const state = (to: Standing['state']): NewEvent => ({ type: 'session.state', body: { from: null, to, why: 'asked' } })
+const started: NewEvent = {
+  type: 'keeper.started',
+  body: { rung: 'bwrap', agent: 'claude', agent_version: '1', limits: [], resumed: false },
+}
+const turnStarted: NewEvent = { type: 'turn.started', body: { cause: 'prompt', prompt: null } }
+const turnEnded: NewEvent = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1 } }
+const left: NewEvent = { type: 'keeper.left', body: { why: 'idle', failed: false } }
+const usage = (cost_nanos: number, simulated = false): NewEvent => ({
+  type: 'usage',
+  body: {
+    provider: 'p',
+    model: 'm',
+    tokens: { input: 1, output: 1, cache_read: 0, cache_write: 0 },
+    cost_nanos,
+    simulated,
+    estimated: false,
+    notional: false,
+    status: 200,
+    duration_ms: 1,
+  },
+})
+
+function newSession({ name = 'A session', at = 1000 } = {}): SessionId {
+  const id = newSessionId(randomBytes)
+  store.atomically(() => {
+    store.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+    store.events.append(id, at, created(name), { source: 'daemon' })
+  })
+  return id
+}
+const append = (id: SessionId, event: NewEvent, at = 2000) => store.events.append(id, at, event, { source: 'daemon' })
+const all = (id: SessionId) => store.events.after(id, 0, 10_000)
+
+test('append() numbers the events of a session without a gap, and all by one position', () => {
+  const [one, two] = [newSession(), newSession()]
+  for (let index = 0; index < 5; index++) for (const id of [one, two]) append(id, text(`${index}`))
+  for (const id of [one, two]) expect(all(id).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6])
+  const positions = store.events.afterPos(0, 100).map(({ pos }) => pos)
+  expect(positions).toEqual(positions.toSorted((a, b) => a - b))
+  expect(new Set(positions).size).toBe(12)
+})
+
+test('append() stores a record of a source once', () => {
+  const id = newSession()
+  const source = `keeper/${id}`
+  expect(store.events.append(id, 1, text('once'), { source, n: 1 })).toHaveLength(1)
+  expect(store.events.append(id, 1, text('once'), { source, n: 1 })).toEqual([])
+  expect(store.events.lastOf(source)).toBe(1)
+  expect(store.events.lastOf('gate')).toBe(0)
+  expect(all(id)).toHaveLength(2)
+})
+
+test('append() lets go of what is said of a session that is not there', () => {
+  expect(append(newSessionId(randomBytes), text('late'))).toEqual([])
+})
+
+test('append() stores nothing when the transaction around it fails', () => {
+  const id = newSession()
+  expect(() =>
+    store.atomically(() => {
+      append(id, text('gone'))
+      throw new Error('no')
+    }),
+  ).toThrow('no')
+  expect(all(id)).toHaveLength(1)
+  expect(append(id, text('next'))[0]?.seq).toBe(2)
+})
+
+test('the state of a session is what its events fold to, in every order', () => {
+  const any = fc.constantFrom(
+    started,
+    turnStarted,
+    turnEnded,
+    left,
+    { type: 'turn.ended', body: { reason: 'crashed', why: 'it fell over', duration_ms: 1 } } as NewEvent,
+    { type: 'keeper.lost', body: { why: 'killed' } } as NewEvent,
+    { type: 'keeper.left', body: { why: 'no bwrap', failed: true } } as NewEvent,
+    state('paused'),
+    state('ready'),
+    state('stopped'),
+    state('archived'),
+  )
+  fc.assert(
+    fc.property(fc.array(any, { maxLength: 30 }), (events) => {
+      const id = newSession()
+      for (const event of events) append(id, event)
+      const log = all(id)
+      const row = store.sessions.get(id)!
+      expect(log.reduce<Standing>((standing, event) => after(standing, event).standing, atBirth)).toEqual(row.standing)
+      expect(row.state).toBe(row.standing.state)
+      // Every move is in the log, so its last word is the state.
+      expect(log.findLast((event) => event.type === 'session.state')?.body.to ?? 'creating').toBe(row.state)
+      expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
+      expect(row.last_seq).toBe(log.length)
+      expect(row.archived_at === null).toBe(row.state !== 'archived')
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('append() brings the row of a session up to date', () => {
+  const id = newSession({ name: 'First', at: 5 })
+  append(id, { type: 'session.changed', body: { name: 'Second', model: 'other', budget_nanos: 5_000_001, actor: 'owner' } })
+  append(id, turnStarted, 3000)
+  append(id, usage(1500))
+  expect(store.sessions.get(id)).toMatchObject({
+    name: 'Second',
+    model: 'other',
+    budgetNanos: 5_000_001,
+    budget_micros: 5001,
+    turns: 1,
+    conversing: true,
+    created_at: 5,
+    active_at: 3000,
+    costNanos: 1500,
+    cost_micros: 2,
+    state: 'working',
+  })
+})
+
+test('a prompt leaves the queue when it is delivered or dropped, with its images', () => {
+  const id = newSession()
+  const prompts = [1, 2, 3].map((at) => {
+    const prompt = newPromptId(randomBytes)
+    const images = [{ media_type: 'image/png' as const, data: 'AAAA' }]
+    store.prompts.insert(
+      { id: prompt, session: id, text: `${at}`, images, mode: 'queue', cause: 'prompt', queuedAt: 7 },
+      `key ${at}`,
+    )
+    return prompt
+  })
+  expect(store.prompts.queued(id).map((prompt) => prompt.id)).toEqual(prompts)
+  expect(store.prompts.sessionsWithQueued()).toEqual([id])
+  append(id, { type: 'prompt', body: { id: prompts[0]!, text: '1', images: 1 } })
+  append(id, { type: 'prompt.dropped', body: { id: prompts[1]!, why: 'asked' } })
+  expect(store.prompts.queued(id).map((prompt) => prompt.id)).toEqual([prompts[2]])
+  expect(store.prompts.get(prompts[0]!)?.images).toEqual([])
+  expect(store.prompts.byKey(id, 'key 1')?.id).toBe(prompts[0])
+  expect(store.prompts.byKey(newSession(), 'key 1')).toBeNull()
+  expect(store.sessions.get(id)?.queued_prompts).toBe(1)
+})
+
+test('a session cannot take another session’s prompt or request out of its hands', () => {
+  const [mine, theirs] = [newSession(), newSession()]
+  const prompt = newPromptId(randomBytes)
+  store.prompts.insert({ id: prompt, session: mine, text: '', images: [], mode: 'steer', cause: 'prompt', queuedAt: 1 }, null)
+  append(theirs, { type: 'prompt', body: { id: prompt, text: '', images: 0 } })
+  expect(store.prompts.queued(mine)).toHaveLength(1)
+  const request = newRequestId(randomBytes)
+  append(mine, { type: 'request.opened', body: { id: request, call: null, action: { kind: 'plan', plan: 'p' } } })
+  append(theirs, {
+    type: 'request.answered',
+    body: { id: request, answer: { decision: 'allow' }, actor: 'them', door: 'x' },
+  })
+  expect(store.requests.get(request)?.answer).toBeNull()
+})
+
+test('a request is listed while it is open, and its first answer stays', () => {
+  const id = newSession()
+  const request = newRequestId(randomBytes)
+  const opened: NewEvent = { type: 'request.opened', body: { id: request, call: null, action: { kind: 'plan', plan: 'p' } } }
+  append(id, opened)
+  // A second one of the same name is a bug of its keeper's, and must not stop the log.
+  append(id, opened)
+  expect(store.requests.list({ openOnly: true, session: id }).map((one) => one.id)).toEqual([request])
+  expect(store.sessions.get(id)?.open_requests).toBe(1)
+  for (const decision of ['allow', 'deny'] as const)
+    append(id, { type: 'request.answered', body: { id: request, answer: { decision }, actor: decision, door: 'http' } })
+  expect(store.requests.get(request)).toMatchObject({ answer: { decision: 'allow' }, answered_by: 'allow' })
+  expect(store.requests.list({ openOnly: true, session: null })).toEqual([])
+  expect(store.requests.list({ openOnly: false, session: id })).toHaveLength(1)
+})
+
+test('events are read in pages, forwards and backwards', () => {
+  const id = newSession()
+  for (let index = 2; index <= 10; index++) append(id, text(`${index}`))
+  expect(store.events.after(id, 3, 4).map(({ seq }) => seq)).toEqual([4, 5, 6, 7])
+  expect(store.events.before(id, 8, 3).map(({ seq }) => seq)).toEqual([5, 6, 7])
+  expect(store.events.before(id, 1, 3)).toEqual([])
+  expect(store.events.after(id, 10, 3)).toEqual([])
+  expect(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1)[0]?.seq).toBe(10)
+})
+
+test('list() gives the most recently active first, and page after page each once', () => {
+  const ids = [10, 30, 20].map((at) => newSession({ at }))
+  const filter = { archived: false, state: null, before: null, limit: 2 }
+  const page = store.sessions.list(filter)
+  expect(page.map(({ id }) => id)).toEqual([ids[1], ids[2]])
+  expect(store.sessions.list({ ...filter, before: page.at(-1)!.active_at }).map(({ id }) => id)).toEqual([ids[0]])
+  append(ids[0]!, state('archived'))
+  expect(store.sessions.list({ ...filter, archived: true }).map(({ id }) => id)).toEqual([ids[0]])
+  expect(store.sessions.list({ ...filter, state: 'creating' })).toHaveLength(2)
+  expect(store.sessions.counts()).toEqual({ creating: 2, archived: 1 })
+})
+
+test('tended() gives the sessions that a keeper tends', () => {
+  const [one, two] = [newSession(), newSession()]
+  append(one, started)
+  append(two, started)
+  append(two, left)
+  expect(store.sessions.tended().map(({ id }) => id)).toEqual([one])
+})
+
+test('search() finds words in prompts, text, tools and names, with the place', () => {
+  const id = newSession({ name: 'Mending the roof' })
+  append(id, text('The chimney is crooked'))
+  append(id, {
+    type: 'tool.started',
+    body: { call: 'c', tool: 'Bash', input: { command: 'ls chimneys' }, truncated: false },
+  })
+  append(newSession(), text('Another chimney'))
+  const find = (q: string, session: SessionId | null = id) => store.search({ q, session, limit: 10 })
+  expect(find('chimney').map(({ seq }) => seq)).toEqual(expect.arrayContaining([2, 3]))
+  expect(find('chimney', null)).toHaveLength(3)
+  expect(find('chimney crook')[0]).toMatchObject({ session: id, seq: 2, snippet: expect.stringContaining('«') })
+  expect(find('roof')).toHaveLength(1)
+  expect(find('nothing of the kind')).toEqual([])
+})
+
+test('search() takes any words for words, and never for a query of its own', () => {
+  const id = newSession()
+  append(id, text('plain words AND NOT NEAR (a b) "quoted" col:umn'))
+  for (const q of [
+    '"',
+    '""',
+    '*',
+    ' ',
+    'a OR',
+    'NOT',
+    '(',
+    'NEAR(',
+    'text:',
+    '^a',
+    '{x}',
+    '-a',
+    '+',
+    "'",
+    '\0',
+    '\u{1f600}',
+    '«»',
+  ])
+    expect(() => store.search({ q, session: null, limit: 5 })).not.toThrow()
+  fc.assert(fc.property(fc.string({ minLength: 1, maxLength: 60 }), (q) => void store.search({ q, session: null, limit: 5 })))
+})
+
+test('usage() adds up to the nano-dollar, and keeps play money apart', () => {
+  const nanos = fc.integer({ min: 0, max: 5_000_000_000 })
+  fc.assert(
+    fc.property(fc.array(fc.tuple(nanos, fc.boolean(), fc.nat(2)), { minLength: 1, maxLength: 30 }), (calls) => {
+      const id = newSession()
+      for (const [cost, simulated, day] of calls) append(id, usage(cost, simulated), day * 86_400_000)
+      const sum = (which: boolean) => calls.filter(([, simulated]) => simulated === which).reduce((all, [cost]) => all + cost, 0)
+      const shown = store.usage(id)
+      expect(shown.total.cost_micros).toBe(Math.ceil(sum(false) / 1000))
+      expect(shown.simulated.cost_micros).toBe(Math.ceil(sum(true) / 1000))
+      expect(shown.total.calls + shown.simulated.calls).toBe(calls.length)
+      expect(shown.days.reduce((all, { calls: count }) => all + count, 0)).toBe(calls.length)
+      expect(store.sessions.get(id)?.costNanos).toBe(sum(false) + sum(true))
+    }),
+    { numRuns: 40 },
+  )
+})
+
+test('purge() leaves nothing of a session, and nothing but that', () => {
+  const path = join(mkdtempSync(join(tmpdir(), 'ah-store-')), 'test.db')
+  const kept = store
+  store = sqliteStore(path)
+  const [id, other] = [newSession({ name: 'secretword' }), newSession()]
+  append(id, text('secretword'))
+  append(other, text('otherword'))
+  append(id, usage(5))
+  append(id, {
+    type: 'request.opened',
+    body: { id: newRequestId(randomBytes), call: null, action: { kind: 'plan', plan: 'secretword' } },
+  })
+  const prompt = newPromptId(randomBytes)
+  const row = { id: prompt, session: id, text: 'secretword', images: [], mode: 'steer', cause: 'prompt', queuedAt: 1 } as const
+  store.prompts.insert(row, 'k')
+  store.tokens.keepSessionKey('owner', 'key', id, 'digest')
+  store.sessions.purge(id)
+  expect(store.sessions.get(id)).toBeNull()
+  expect(store.search({ q: 'secretword', session: null, limit: 5 })).toEqual([])
+  expect(store.search({ q: 'otherword', session: null, limit: 5 })).toHaveLength(1)
+  store.close()
+  store = kept
+  const db = new Database(path)
+  const tables = db.prepare<[], { name: string }>(`select name from sqlite_schema where type = 'table'`).all()
+  for (const { name } of tables) {
+    const rows = JSON.stringify(db.prepare(`select * from "${name}"`).all())
+    expect([name, rows.includes(id) || rows.includes('secretword')]).toEqual([name, false])
+  }
+  db.close()
+  rmSync(join(path, '..'), { recursive: true })
+})
+
+test('tokens are found by hash, used, removed once, and forgotten when they expire', () => {
+  const row = (hash: string, expires_at: number | null) => ({
+    id: newTokenId(randomBytes),
+    name: hash,
+    role: 'bearer' as const,
+    kind: 'token' as const,
+    hash,
+    created_at: 1,
+    used_at: null,
+    expires_at,
+  })
+  const [one, two] = [row('one', null), row('two', 50)]
+  store.tokens.insert(one)
+  store.tokens.insert(two)
+  store.tokens.touch(one.id, 9)
+  expect(store.tokens.byHash('one')).toEqual({ ...one, used_at: 9 })
+  expect(store.tokens.byHash('three')).toBeNull()
+  store.tokens.removeExpired(51)
+  expect(store.tokens.list().map(({ name }) => name)).toEqual(['one'])
+  expect([store.tokens.remove(one.id), store.tokens.remove(one.id)]).toEqual([true, false])
+})
+
+test('one provider at most is in use', () => {
+  const row = (name: string) =>
+    ({ name, kind: 'local', baseUrl: 'http://x', auth: 'none', credential: { from: 'none' }, model: 'm' }) as const
+  for (const name of ['a', 'b']) store.providers.put(row(name))
+  expect(store.providers.inUse()).toBeNull()
+  store.providers.use('a')
+  store.providers.use('b')
+  expect(store.providers.inUse()).toBe('b')
+  store.providers.put({ ...row('b'), model: 'n' })
+  expect([store.providers.inUse(), store.providers.get('b')?.model]).toEqual(['b', 'n'])
+  store.providers.use(null)
+  expect(store.providers.inUse()).toBeNull()
+  expect(store.providers.list().map(({ name }) => name)).toEqual(['a', 'b'])
+})
+
+test('sqliteStore() keeps what it has over a restart, and refuses a database of a newer release', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  const path = join(folder, 'test.db')
+  const kept = store
+  store = sqliteStore(path)
+  const id = newSession()
+  store.close()
+  store = sqliteStore(path)
+  expect(all(id)).toHaveLength(1)
+  store.close()
+  store = kept
+  const db = new Database(path)
+  db.pragma('user_version = 999')
+  db.close()
+  expect(() => sqliteStore(path)).toThrow('newer Anchorhold')
+  rmSync(folder, { recursive: true })
+})
