@@ -2,7 +2,9 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -91,4 +93,29 @@ test('takeLock() is held by one only, and is free again after release', () => {
   const again = takeLock(path)
   expect(again).not.toBeNull()
   again?.release()
+})
+
+test('attachTo() does not wait for ever for a process that does not say who it is', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const socketPath = join(folder, 'silent')
+  const server = createServer((socket) => socket.on('error', () => {}))
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  const connected = once(server, 'connection')
+  const attaching = attach(socketPath)
+  attaching.catch(() => {})
+  await connected
+  // The waiting begins when this end has connected, too.
+  await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+  await vi.advanceTimersByTimeAsync(10_000)
+  vi.useRealTimers()
+  await expect(attaching).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  server.close()
+})
+
+test('listenAsSource() ends though somebody connected and never said a word', async () => {
+  const far = await source()
+  const idle = createConnection(far.socketPath)
+  await once(idle, 'connect')
+  await far.end[Symbol.asyncDispose]()
+  idle.destroy()
 })
