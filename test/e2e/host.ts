@@ -21,17 +21,29 @@ export function processes(): HostProcess[] {
     })
 }
 
-/** The keepers of an installation with all that lives below them, and its gate and daemon if `all`. */
-export function processesOf(state: string, which: RegExp = /./): HostProcess[] {
+/** The processes of an installation, those in its cells included. */
+export function processesOf(state: string, which: (one: HostProcess) => boolean = () => true): HostProcess[] {
   const every = processes()
-  const found = every
-    .filter(({ argv }) => argv.includes(`${state}/`) || argv.includes(`${state} `))
-    .filter(({ argv }) => which.test(argv))
+  const found = every.filter((one) => `${one.argv} `.includes(`${state}/`) && which(one))
   const below = (parent: number): HostProcess[] =>
     every.filter((one) => one.parent === parent).flatMap((one) => [one, ...below(one.pid)])
   return [...new Map([...found, ...found.flatMap(({ pid }) => below(pid))].map((one) => [one.pid, one])).values()]
 }
-export const keepersOf = (state: string) => processesOf(state, /keeper\.mjs/)
+
+/** The keepers, or the one of a session, each with all that lives in its cell. */
+export const keepersOf = (state: string, session = ''): HostProcess[] =>
+  processesOf(
+    state,
+    ({ pid, argv }) => argv.includes('/keeper.mjs') && environOf(pid).includes(`HOME=${state}/sessions/${session}`),
+  )
+
+function environOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'latin1')
+  } catch {
+    return ''
+  }
+}
 
 /** Those of them that live: a number that another process got since does not count. */
 export function stillAlive(list: readonly HostProcess[]): HostProcess[] {

@@ -13,6 +13,7 @@ type AddOptions = {
   env?: string
   file?: string
   oauth?: true
+  key?: true
   none?: true
   model?: string
   test: boolean
@@ -30,6 +31,7 @@ export function provider(program: Command, context: Context): void {
     .option('--env <name>', "take the credential from the daemon's environment, whenever it is needed")
     .option('--file <path>', 'take the credential from a file, whenever it is needed')
     .option('--oauth', 'the credential is the token of your own login, not an API key')
+    .option('--key', 'a local server that wants a key: ask for it, or read it from standard input')
     .option('--none', 'it needs no credential')
     .option('--model <id>', 'the model of sessions that name none')
     .option('--no-test', 'store it without a test call')
@@ -111,7 +113,7 @@ export function provider(program: Command, context: Context): void {
 async function credential(kind: string, options: AddOptions): Promise<PutProvider['credential']> {
   if (options.env !== undefined) return { from: 'env', name: options.env }
   if (options.file !== undefined) return { from: 'file', path: options.file }
-  if (options.none || kind === 'local') return { from: 'none' }
+  if (options.none || (kind === 'local' && !options.key)) return { from: 'none' }
   const key = process.stdin.isTTY
     ? await askSecret(`${options.oauth ? 'Token' : 'API key'} (not shown): `)
     : (await text(process.stdin)).trim()

@@ -7,7 +7,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { firstSessionUid, makeFolder } from '../folders.ts'
-import { prepareWorkspace } from '../workspace/workspace.ts'
+import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { type Parts, record, require, shown } from './parts.ts'
@@ -28,8 +28,9 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const fresh = freshUser(parts)
   const own = parts.folders.workspace(id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
+  let workspace: Workspace | null = null
   try {
-    const workspace = await prepareWorkspace({
+    workspace = await prepareWorkspace({
       asked: options.workspace ?? null,
       access: options.workspace_access ?? null,
       own,
@@ -37,8 +38,9 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       home: parts.config.home,
       reserved: [parts.config.state, parts.config.config],
     })
-    makeFolder(parts.folders.session(id), 0o700, workspace.runAs)
-    makeFolder(parts.folders.home(id), 0o700, workspace.runAs)
+    const { path, runAs, grants } = workspace
+    makeFolder(parts.folders.session(id), 0o700, runAs)
+    makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {
       // Two calls with one key may have come this far: the first one in makes the session.
       if (key !== undefined) {
@@ -48,10 +50,10 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       parts.store.sessions.insert({
         id,
         options,
-        runAs: workspace.runAs,
+        runAs,
         conversation: randomUUID(),
         conversing: false,
-        grants: workspace.grants,
+        grants,
       })
       record(parts, id, {
         type: 'session.created',
@@ -61,7 +63,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           provider: provider.name,
           model: options.model ?? provider.model,
           simulated: provider.kind === 'rehearsal',
-          workspace: workspace.path,
+          workspace: path,
           budget_nanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
           forked_from: null,
           actor: actor.name,
@@ -70,6 +72,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
     })
   } catch (error) {
+    if (workspace?.runAs != null) await revokeGrants(workspace.grants, workspace.runAs)
     await rm(parts.folders.session(id), { recursive: true, force: true })
     if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
     throw error
@@ -106,7 +109,6 @@ function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): 
 /** As root, every session has a user of its own. */
 export function freshUser(parts: Parts): { readonly uid: number; readonly gid: number } | null {
   if (!parts.config.root) return null
-  const last = parts.store.sessions.lastUid()
-  const uid = Math.max(firstSessionUid, (last === null ? 0 : last) + 1)
+  const uid = parts.store.sessions.takeUid(firstSessionUid)
   return { uid, gid: uid }
 }

@@ -37,7 +37,9 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number): readonly Event[]
   beforePos(pos: number, limit: number): readonly Event[]
-  /** The last record of a source that is stored. */
+  /** Everything of a source up to this record has been taken in, also what is no event of a log. */
+  took(source: string, n: number): void
+  /** The last record of a source that was taken in. */
   lastOf(source: string): number
 }
 
@@ -71,8 +73,8 @@ export interface SessionTable {
   tended(): readonly SessionRow[]
   counts(): Partial<Record<SessionState, number>>
   setGrants(id: SessionId, grants: readonly string[]): void
-  /** The highest uid given to a session so far. */
-  lastUid(): number | null
+  /** A uid from this one on that no session has, given to one caller only. */
+  takeUid(first: number): number
   purge(id: SessionId): void
 }
 

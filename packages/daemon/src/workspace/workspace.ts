@@ -103,10 +103,10 @@ async function grant(path: string, user: User): Promise<readonly string[]> {
       await setfacl(['-m', `u:${user.uid}:--x`, '--', above])
       granted.push(above)
     }
-    await setfacl(['-R', '-P', '-m', `u:${user.uid}:rwX,d:u:${user.uid}:rwX`, '--', path])
     granted.push(path)
+    await setfacl(['-R', '-P', '-m', `u:${user.uid}:rwX,d:u:${user.uid}:rwX`, '--', path])
   } catch (error) {
-    await revokeGrants(granted, user)
+    await revokeGrants([...granted.filter((one) => one !== path), path], user)
     if (error instanceof Failure) throw error
     throw new Failure('workspace_refused', `Cannot give access to "${path}": ${firstLine(error)}`, {
       hint: 'The file system may have no access lists: let the session work on a copy (--copy)',
@@ -115,15 +115,32 @@ async function grant(path: string, user: User): Promise<readonly string[]> {
   return granted
 }
 
-/** Undoes what `acl` access added. A folder that is gone needs nothing. */
+/** Undoes what `acl` access added; the workspace itself comes last. A folder that is gone needs nothing. */
 export async function revokeGrants(grants: readonly string[], user: User): Promise<void> {
-  for (const [index, path] of grants.entries()) {
-    const last = index === grants.length - 1
-    await setfacl([...(last ? ['-R', '-P'] : []), '-x', `u:${user.uid}${last ? `,d:u:${user.uid}` : ''}`, '--', path]).catch(
-      () => {},
-    )
+  for (const above of grants.slice(0, -1)) await setfacl(['-x', `u:${user.uid}`, '--', above]).catch(() => {})
+  for (const path of grants.slice(-1)) {
+    await setfacl(['-R', '-P', '-x', `u:${user.uid},d:u:${user.uid}`, '--', path]).catch(() => {})
+    await dropEmptyDefaults(path).catch(() => {})
   }
 }
+
+/** The first default entry of a folder brings entries for owner, group and others along, which stay when it goes and take
+ *  the place of the umask. A list that names nobody is taken away. */
+async function dropEmptyDefaults(path: string): Promise<void> {
+  const { stdout } = await promisify(execFile)('getfacl', ['-R', '-P', '-p', '-n', '-d', '-s', '--', path], {
+    maxBuffer: 256 * 1024 * 1024,
+  })
+  const empty = stdout.split('\n\n').flatMap((block) => {
+    const file = /^# file: (.*)$/m.exec(block)?.[1]
+    return file === undefined || /^(?:user|group):[^:]+:/m.test(block) ? [] : [unescaped(file)]
+  })
+  for (let at = 0; at < empty.length; at += 500) await setfacl(['-k', '--', ...empty.slice(at, at + 500)])
+}
+/** getfacl writes what would break its lines as octal numbers (getfacl(1)). */
+const unescaped = (name: string) =>
+  name.replaceAll(/\\(?:([0-7]{3})|\\)/g, (_, octal: string | undefined) =>
+    octal === undefined ? '\\' : String.fromCharCode(Number.parseInt(octal, 8)),
+  )
 
 async function setfacl(args: readonly string[]): Promise<void> {
   try {

@@ -34,6 +34,9 @@ type Row = {
   queued_prompts: number
 }
 
+/** What 32-bit signed numbers hold. */
+const uidMax = 2 ** 31 - 1
+
 const select = `select session.*,
   (select count(*) from request where session_id = session.id and answer is null) as open_requests,
   (select count(*) from prompt where session_id = session.id and state = 'queued') as queued_prompts from session`
@@ -49,10 +52,16 @@ export function sqliteSessions(db: Database): SessionTable {
   const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
   const counts = db.prepare<[], { state: string; count: number }>(`select state, count(*) as count from session group by state`)
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
-  const lastUid = db.prepare<[], { uid: number | null }>(`select max(json_extract(run_as, '$.uid')) as uid from session`)
+  // Owners of host folders are in the same column, and may have any uid.
+  const lastUid = db.prepare<[number, number], { uid: number | null }>(
+    `select max(json_extract(run_as, '$.uid')) as uid from session where json_extract(run_as, '$.uid') between ? and ?`,
+  )
+  /** Given away since the start; the sessions that they are for may not be stored yet. */
+  let taken = 0
   const purges = [
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
     ...['event', 'prompt', 'request', 'usage', 'session_key'].map((table) => `delete from ${table} where session_id = ?`),
+    `delete from source where name = 'keeper/' || ?`,
     `delete from session where id = ?`,
   ].map((sql) => db.prepare(sql))
   return {
@@ -75,7 +84,10 @@ export function sqliteSessions(db: Database): SessionTable {
     tended: () => tended.all().map(toSession),
     counts: () => Object.fromEntries(counts.all().map(({ state, count }) => [state, count])),
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
-    lastUid: () => lastUid.get()?.uid ?? null,
+    takeUid(first) {
+      taken = Math.max(first - 1, taken, lastUid.get(first, uidMax)?.uid ?? 0) + 1
+      return taken
+    },
     purge: db.transaction((id: SessionId) => {
       for (const purge of purges) purge.run(id)
     }),
