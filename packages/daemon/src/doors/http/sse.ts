@@ -3,6 +3,8 @@ import type { Seen } from '../../hub.ts'
 const heartbeatMs = 15_000
 /** A reader that takes nothing for so long is cut off; it comes back with the number it has. */
 const stalledMs = 60_000
+/** What is read ahead of the reader. */
+const waitingBytesMax = 64 * 1024
 
 /** Writes what a watcher sees as server-sent events: stored ones carry their number as id, live frames carry none. */
 export function eventStream(
@@ -14,6 +16,10 @@ export function eventStream(
   const iterator = seen[Symbol.asyncIterator]()
   let timer: NodeJS.Timeout
   let stalled: NodeJS.Timeout | undefined
+  const still = () => {
+    clearInterval(timer)
+    clearTimeout(stalled)
+  }
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -22,25 +28,34 @@ export function eventStream(
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': still here\n\n'))
           else stalled ??= setTimeout(() => end.abort(), stalledMs)
         }, heartbeatMs)
+        // Also for a reader that takes nothing: what waits for it is let go, and its connection ends.
+        end.signal.addEventListener('abort', () => {
+          still()
+          controller.error(new Error('The stream was ended'))
+        })
       },
-      // Called only when the reader has room: a slow one lags in the log, and holds no memory here.
+      // Called only when the reader has room: a slow one lags in the log, and holds little memory here.
       async pull(controller) {
         clearTimeout(stalled)
         stalled = undefined
-        const { value, done } = await iterator.next()
-        if (done === true) {
-          clearInterval(timer)
+        try {
+          const { value, done } = await iterator.next()
+          if (end.signal.aborted) return
+          if (done !== true) return controller.enqueue(encoder.encode(frame(value, idOf)))
           controller.close()
-        } else controller.enqueue(encoder.encode(frame(value, idOf)))
+          still()
+        } catch (error) {
+          still()
+          throw error
+        }
       },
       async cancel() {
-        clearInterval(timer)
-        clearTimeout(stalled)
+        still()
         end.abort()
         await iterator.return?.()
       },
     },
-    { highWaterMark: 64 },
+    new ByteLengthQueuingStrategy({ highWaterMark: waitingBytesMax }),
   )
   return new Response(body, {
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },

@@ -1,0 +1,254 @@
+import { api, apiRoot } from '@anchorhold/protocol/api'
+import type { Event } from '@anchorhold/protocol/events'
+import { newSessionId } from '@anchorhold/protocol/ids'
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createLoginLink, createToken, revokeToken } from '../../app/access.ts'
+import { createSession } from '../../app/create-session.ts'
+import { record } from '../../app/parts.ts'
+import { whoIs } from '../../app/access.ts'
+import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
+import { calls } from './calls.ts'
+import { type HttpDoor, httpDoor } from './http.ts'
+
+let parts: TestParts
+let door: HttpDoor
+let token = ''
+let logged: string[]
+const shutdown = vi.fn(async () => ({ left_running: 0 }))
+beforeEach(() => {
+  parts = testParts()
+  logged = []
+  door = httpDoor({
+    address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
+    version: '1.2.3',
+    whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
+    calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'http://localhost:7777' }, shutdown }),
+    log: (message) => void logged.push(message),
+  })
+  token = createToken(parts, owner, 'test', null).secret
+})
+afterEach(() => parts[Symbol.dispose]())
+
+type Call = {
+  readonly method?: string
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+  readonly raw?: string
+}
+const ask = (path: string, { method = 'GET', body, headers = {}, raw }: Call = {}) =>
+  door.fetch(
+    new Request(`http://127.0.0.1:7777${path}`, {
+      method,
+      headers: {
+        host: '127.0.0.1:7777',
+        authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+    }),
+  )
+const call = (path: string, options: Call = {}) => ask(`${apiRoot}${path}`, options)
+const codeOf = async (response: Response | Promise<Response>) => {
+  const { status, body } = await problemOf(response)
+  return `${status} ${body.error.code}`
+}
+async function problemOf(response: Response | Promise<Response>) {
+  const answer = await response
+  return {
+    status: answer.status,
+    body: (await answer.json()) as { error: { code: string; message: string; hint?: string; id?: string } },
+  }
+}
+
+test.each([
+  ['a foreign Host, as DNS rebinding sends it', { host: 'evil.example:7777' }, '403 foreign_host'],
+  ['a Host of another port', { host: '127.0.0.1:80' }, '403 foreign_host'],
+  ['a Host that only begins like ours', { host: 'localhost:7777.evil.example' }, '403 foreign_host'],
+  ['a foreign Origin', { origin: 'https://evil.example' }, '403 foreign_origin'],
+  ['an opaque Origin', { origin: 'null' }, '403 foreign_origin'],
+  ['an Origin of another port', { origin: 'http://localhost:8888' }, '403 foreign_origin'],
+  ['a request of a foreign page without Origin', { 'sec-fetch-site': 'cross-site' }, '403 foreign_origin'],
+  ['no token', { authorization: '' }, '401 unauthenticated'],
+  ['a wrong token', { authorization: 'Bearer anchor_0000000000000000000000' }, '401 unauthenticated'],
+  ['a token that is none', { authorization: 'Bearer x' }, '401 unauthenticated'],
+  ['a token as cookie', { authorization: '', cookie: 'anchorhold=TOKEN' }, '401 unauthenticated'],
+])('httpDoor() refuses %s', async (_, headers, code) => {
+  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.replace('TOKEN', token)]))
+  expect(await codeOf(call('/sessions', { headers: sent }))).toBe(code)
+})
+
+test.each([
+  [{ host: 'localhost:7777', origin: 'http://localhost:7777' }],
+  [{ host: '[::1]:7777' }],
+  [{ host: 'agents.example', origin: 'https://agents.example' }],
+])('httpDoor() takes a request that is meant for it: %j', async (headers) => {
+  expect((await call('/sessions', { headers })).status).toBe(200)
+})
+
+test('httpDoor() asks who it is for everything but the page and the login', async () => {
+  const open = new Set<string>()
+  for (const [name, route] of Object.entries(api)) {
+    const path = route.path.replace(/:\w+/g, 'x')
+    const response = await call(path, { method: route.method, headers: { authorization: '' } })
+    if (response.status !== 401) open.add(name)
+  }
+  expect([...open]).toEqual(['login'])
+  expect(await codeOf(call('/openapi.json', { headers: { authorization: '' } }))).toBe('401 unauthenticated')
+  expect((await ask('/', { headers: { authorization: '' } })).status).toBe(200)
+})
+
+test.each([
+  ['malformed JSON', '/sessions', { method: 'POST', raw: '{', headers: { 'content-type': 'application/json' } }],
+  ['a body that is not JSON', '/sessions', { method: 'POST', raw: 'name=x', headers: { 'content-type': 'text/plain' } }],
+  ['an unknown field', '/sessions', { method: 'POST', body: { nonsense: 1 } }],
+  ['a wrong type', '/sessions', { method: 'POST', body: { name: 7 } }],
+  ['a number that is none', '/sessions?limit=many', {}],
+  ['an unknown query', '/sessions?nonsense=1', {}],
+  ['an id that is none', '/sessions/..%2f..%2fetc', {}],
+])('httpDoor() refuses %s', async (_, path, options) => {
+  expect(await codeOf(call(path, options))).toBe('400 bad_request')
+})
+
+test('httpDoor() says that there is nothing under an unknown id or path', async () => {
+  expect(await codeOf(call(`/sessions/${newSessionId(randomBytes)}`))).toBe('404 not_found')
+  expect(await codeOf(call('/nothing'))).toBe('404 not_found')
+  expect(await codeOf(ask('/../etc/passwd'))).toBe('404 not_found')
+})
+
+test('httpDoor() reads no more of a body than its limit, and little of a stranger’s', async () => {
+  const raw = JSON.stringify({ secret: 'x'.repeat(5000) })
+  const headers = { authorization: '', 'content-type': 'application/json' }
+  expect(await codeOf(call('/login', { method: 'POST', raw, headers }))).toBe('413 too_large')
+  const claimed = { 'content-type': 'application/json', 'content-length': String(2 ** 40) }
+  expect(await codeOf(call('/sessions', { method: 'POST', raw: '{}', headers: claimed }))).toBe('413 too_large')
+})
+
+test('httpDoor() tells nothing of a bug but where the log has the rest', async () => {
+  parts.gate.handle = () => {
+    throw new Error('the key is sk-secret')
+  }
+  parts.keepers.standing = () => Promise.reject(new Error('not now'))
+  const provider = { kind: 'anthropic', credential: { from: 'key', key: 'sk-secret' } }
+  const { status, body } = await problemOf(call('/providers/mine', { method: 'PUT', body: provider }))
+  expect(status).toBe(500)
+  expect(JSON.stringify(body)).not.toContain('secret')
+  expect(logged.join('\n')).toContain(body.error.id)
+})
+
+test('httpDoor() sends the headers that keep other pages out, with failures too', async () => {
+  for (const path of ['/', `${apiRoot}/sessions`, `${apiRoot}/nothing`]) {
+    const { headers } = await ask(path)
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'")
+    expect(headers.get('x-content-type-options')).toBe('nosniff')
+    expect(headers.get('access-control-allow-origin')).toBeNull()
+  }
+})
+
+test('a login link is good for one cookie, which is no bearer token and ends with the logout', async () => {
+  const { url } = createLoginLink(parts, owner, 'http://localhost:7777')
+  const secret = new URL(url).hash.slice('#login='.length)
+  const log = () => call('/login', { method: 'POST', body: { secret }, headers: { authorization: '' } })
+  const cookie = (await log()).headers.get('set-cookie') ?? ''
+  expect(cookie).toMatch(/^anchorhold=anchor_[\w-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=\d+$/)
+  expect(await codeOf(log())).toBe('401 unauthenticated')
+  const [pair = ''] = cookie.split(';')
+  const headers = { authorization: '', cookie: pair }
+  expect((await call('/sessions', { headers })).status).toBe(200)
+  expect(await codeOf(call('/sessions', { headers: { authorization: `Bearer ${pair.split('=')[1]}` } }))).toBe(
+    '401 unauthenticated',
+  )
+  await call('/logout', { method: 'POST', headers })
+  expect(await codeOf(call('/sessions', { headers }))).toBe('401 unauthenticated')
+})
+
+test('a token is good until it expires or is revoked', async () => {
+  const { token: made, secret } = createToken(parts, owner, 'short', 1)
+  const headers = { authorization: `Bearer ${secret}` }
+  expect((await call('/sessions', { headers })).status).toBe(200)
+  parts.at += 25 * 60 * 60 * 1000
+  expect(await codeOf(call('/sessions', { headers }))).toBe('401 unauthenticated')
+  revokeToken(parts, owner, made.id)
+  expect(() => revokeToken(parts, owner, made.id)).toThrow(expect.objectContaining({ code: 'not_found' }))
+})
+
+test('httpDoor() answers as the contract says, for every state that a session passes through', async () => {
+  const created = await call('/sessions', { method: 'POST', body: { name: 'Roof' } })
+  expect(created.status).toBe(201)
+  const session = api.createSession.response.parse(await created.json())
+  const under = (path: string) => `/sessions/${session.id}${path}`
+  expect((await call(under('/prompts'), { method: 'POST', body: { text: 'Hello' } })).status).toBe(202)
+  const page = api.sessionEvents.response.parse(await (await call(under('/events?limit=2'))).json())
+  expect([page.events.map(({ seq }) => seq), page.more]).toEqual([[1, 2], false])
+  for (const [path, state] of [
+    ['/stop', 'stopped'],
+    ['/start', 'ready'],
+    ['/pause', 'paused'],
+    ['/resume', 'ready'],
+    ['/archive', 'archived'],
+  ])
+    expect(await (await call(under(path!), { method: 'POST' })).json()).toMatchObject({ state })
+  expect(await codeOf(call(under('/prompts'), { method: 'POST', body: { text: 'Hello' } }))).toBe('409 wrong_state')
+  expect((await call(under('/purge'), { method: 'POST', body: { confirm: session.id } })).status).toBe(200)
+  expect(await codeOf(call(under('')))).toBe('404 not_found')
+})
+
+const decoder = new TextDecoder()
+/** Reads the stream until it holds this many messages. */
+async function messages(response: Response, count: number): Promise<{ readonly text: string; end(): Promise<void> }> {
+  const reader = response.body!.getReader()
+  let text = ''
+  while ((text.match(/^data: /gm) ?? []).length < count) {
+    const { value, done } = await reader.read()
+    if (done) break
+    text += decoder.decode(value)
+  }
+  return { text, end: () => reader.cancel() }
+}
+
+test('a stream begins after the last event that was seen, with its number as id', async () => {
+  const { id } = await createSession(parts, owner, {})
+  for (const message of ['one', 'two']) record(parts, id, { type: 'notice', body: { level: 'info', code: 'x', message } })
+  const headers = { accept: 'text/event-stream' }
+  const path = `/sessions/${id}/events`
+  const fresh = await messages(await call(`${path}?after=1`, { headers }), 2)
+  const ids = [...fresh.text.matchAll(/^id: (\d+)$/gm)].map(([, number]) => number)
+  expect(ids).toEqual(['2', '3'])
+  const again = await messages(await call(path, { headers: { ...headers, 'last-event-id': '2' } }), 1)
+  const [, data = ''] = /^data: (.*)$/m.exec(again.text) ?? []
+  expect((JSON.parse(data) as Event).seq).toBe(3)
+  await fresh.end()
+  await again.end()
+})
+
+test('a stream ends when the token that opened it is revoked', async () => {
+  const { token: made, secret } = createToken(parts, owner, 'watcher', null)
+  const headers = { accept: 'text/event-stream', authorization: `Bearer ${secret}` }
+  const stream = await call('/events', { headers })
+  const reader = stream.body!.getReader()
+  await reader.read()
+  expect((await call(`/tokens/${made.id}`, { method: 'DELETE' })).status).toBe(200)
+  await expect(reader.read()).rejects.toThrow('ended')
+})
+
+test('a stream whose reader went away leaves nothing running', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
+  const headers = { accept: 'text/event-stream' }
+  const { end } = await messages(await call('/events', { headers }), 0)
+  expect(vi.getTimerCount()).toBe(1)
+  await end()
+  expect(vi.getTimerCount()).toBe(0)
+  vi.useRealTimers()
+})
+
+test('a stream that nobody reads is cut off', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
+  const { id } = await createSession(parts, owner, {})
+  for (let index = 0; index < 10; index++) record(parts, id, { type: 'text', body: { block: 'b', text: 'x'.repeat(100_000) } })
+  const stream = await call('/events', { headers: { accept: 'text/event-stream' } })
+  await vi.advanceTimersByTimeAsync(90_000)
+  expect(vi.getTimerCount()).toBe(0)
+  await expect(stream.text()).rejects.toThrow('ended')
+  vi.useRealTimers()
+})
