@@ -18,6 +18,7 @@ export function folders(state: string) {
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
     gate: `${state}/gate`,
     gateSocket: `${state}/gate/link.sock`,
+    gateLog: `${state}/gate.log`,
     session,
     home: (id: SessionId) => `${session(id)}/home`,
     workspace: (id: SessionId) => `${session(id)}/workspace`,

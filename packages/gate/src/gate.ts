@@ -49,13 +49,18 @@ export async function gate(parts: GateParts): Promise<Gate> {
     // A window that is on its way out would take the new one's socket along.
     await closing.get(command.session)
     const found = windows.get(command.session)
-    if (found !== undefined) return (await found).update(terms)
+    if (found !== undefined) {
+      const window = await found
+      window.update(terms)
+      return command.paused ? window.pause() : window.resume()
+    }
     const { session, folder } = command
     const { journal, now = Date.now, log = () => {} } = parts
     const opening = modelWindow({ session, folder, terms, journal, now, log })
     windows.set(session, opening)
     try {
-      await opening
+      const window = await opening
+      if (command.paused) window.pause()
     } catch (cause) {
       windows.delete(session)
       if (cause instanceof Failure) throw cause

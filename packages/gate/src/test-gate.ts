@@ -42,7 +42,17 @@ export async function testGate(
   const env: Record<string, string | undefined> = { TEST_KEY: realKey }
   const record: Journal = journal ?? (async (_, event) => events.push(event))
   const made: Gate = await gate({ folder: join(root, 'gate'), journal: record, env, log: (line) => lines.push(line) })
-  const command = { do: 'open' as const, session, folder, budget_nanos: null, spent_nanos: 0, rules: { allow: [] }, ...open }
+  const command = {
+    do: 'open' as const,
+    session,
+    folder,
+    budget_nanos: null,
+    spent_nanos: 0,
+    spent_to: 0,
+    paused: false,
+    rules: { allow: [] },
+    ...open,
+  }
   await made.handle(command)
   const socketPath = join(folder, 'model.sock')
 

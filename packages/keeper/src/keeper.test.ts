@@ -35,6 +35,7 @@ const start: KeeperStart = {
   git_identity: null,
   model_route: 'socket',
   limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
+  gate: null,
   cgroups: [],
 }
 const plan = { kind: 'plan', plan: 'Do it' } as const

@@ -62,10 +62,14 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
   const left = Promise.withResolvers<void>()
   const starting = new AbortController()
 
-  const journal = (event: NewEvent, after?: OutboxRecord['after']) => {
-    outbox.append(session, event, after)
-    // A disk that cannot be written ends the keeper: what it does from here on could not be told.
-    return outbox.flush().catch(die)
+  const journal = async (event: NewEvent, after?: OutboxRecord['after']): Promise<void> => {
+    try {
+      outbox.append(session, event, after)
+      await outbox.flush()
+    } catch (error) {
+      // A disk that cannot be written ends the keeper: what it does from here on could not be told.
+      die(error)
+    }
   }
   /** What happens behind a command's back has nobody to fail to: a keeper that met a bug must not go on as if it had not. */
   function die(error: unknown): never {

@@ -1,29 +1,30 @@
-import { type FileHandle, mkdir, open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
+import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
+import { mkdir, open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 
 /** The few things an outbox does to a disk, so that a simulation can stand in for one. */
 export interface Disk {
   list(): Promise<readonly string[]>
-  create(name: string): Promise<void>
-  /** Resolves when the bytes are on the disk to stay. */
-  append(name: string, bytes: Buffer): Promise<void>
+  /** From here on `write` adds to this file, which is made when there is none. */
+  use(name: string): void
+  /** Adds to the end. The bytes survive the death of this process at once, and a power cut after `sync`. */
+  write(bytes: Uint8Array): void
+  /** Resolves when all that was written to the file in use, and its name, is on the disk to stay. */
+  sync(): Promise<void>
   read(name: string): Promise<Buffer>
   truncate(name: string, bytes: number): Promise<void>
   remove(name: string): Promise<void>
   close(): Promise<void>
 }
 
+const datasync = promisify(fdatasync)
+
 /** A folder of real files. */
 export function folderDisk(folder: string): Disk {
-  let appending: { readonly name: string; readonly handle: FileHandle } | null = null
-  async function handleFor(name: string): Promise<FileHandle> {
-    if (appending?.name !== name) {
-      await appending?.handle.close()
-      appending = { name, handle: await open(join(folder, name), 'a', 0o600) }
-    }
-    return appending.handle
-  }
-  /** A new or removed name is on the disk only when its folder is. */
+  let used: number | null = null
+  /** A new name is on the disk only when its folder is. */
+  let unsyncedName = false
   async function syncFolder(): Promise<void> {
     const handle = await open(folder, 'r')
     try {
@@ -32,26 +33,40 @@ export function folderDisk(folder: string): Disk {
       await handle.close()
     }
   }
+  function inUse(): number {
+    if (used === null) throw new Error(`No file of "${folder}" is in use`)
+    return used
+  }
+  function letGo(): void {
+    if (used !== null) closeSync(used)
+    used = null
+  }
   return {
     async list() {
       await mkdir(folder, { recursive: true, mode: 0o700 })
       return readdir(folder)
     },
-    async create(name) {
-      await handleFor(name)
-      await syncFolder()
+    use(name) {
+      const opened = openSync(join(folder, name), 'a', 0o600)
+      letGo()
+      used = opened
+      unsyncedName = true
     },
-    async append(name, bytes) {
-      const handle = await handleFor(name)
-      await handle.appendFile(bytes)
-      await handle.datasync()
+    write(bytes) {
+      // A disk that is nearly full takes a part and fails only when it is given the rest.
+      for (let done = 0; done < bytes.length;) done += writeSync(inUse(), bytes, done)
+    },
+    async sync() {
+      await datasync(inUse())
+      if (!unsyncedName) return
+      await syncFolder()
+      unsyncedName = false
     },
     read: (name) => readFile(join(folder, name)),
     truncate: (name, bytes) => truncate(join(folder, name), bytes),
     remove: (name) => unlink(join(folder, name)),
     async close() {
-      await appending?.handle.close()
-      appending = null
+      letGo()
     },
   }
 }

@@ -1,42 +1,99 @@
 import type { Disk } from './disk.ts'
 
-/** A disk for tests: it can lose what was not synced, tear a line, or fail at the n-th write. */
+/** A disk for tests: it can fail, and lose or tear what was not synced. */
 export interface MemoryDisk extends Disk {
-  readonly files: Map<string, Buffer>
-  /** The next append writes only this many bytes and throws. */
-  tearNextAppend(bytes: number): void
+  /** What a process sees, synced or not. */
+  readonly files: ReadonlyMap<string, Buffer>
+  /** The n-th write from now (1 is the next one) writes so many bytes and fails. */
+  failWrite(n: number, code: 'ENOSPC' | 'EIO', writtenBytes?: number): void
+  failSync(n: number, code: 'ENOSPC' | 'EIO'): void
+  /** Syncs wait from here on until `finishSyncs`. */
+  holdSyncs(): void
+  finishSyncs(): void
+  /** The process dies: what it wrote is all there, synced or not. This disk does nothing any more, whatever is still asked of
+   *  it; the one that the next process finds is returned. */
+  kill(): MemoryDisk
+  /** The power goes, and of what was not synced so many bytes of each file happen to be there afterwards. */
+  powerCut(kept: (unsyncedBytes: number) => number): MemoryDisk
 }
 
-export function memoryDisk(files = new Map<string, Buffer>()): MemoryDisk {
-  let tear: number | null = null
-  const get = (name: string) => {
-    const bytes = files.get(name)
+export const memoryDisk = (): MemoryDisk => diskWith(new Map(), new Map())
+
+/** `syncedBytes` says how much of each is on the disk to stay; a file that is not in it has not even its name there. */
+function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>): MemoryDisk {
+  let used: string | null = null
+  let dead = false
+  let held: PromiseWithResolvers<void> | null = null
+  let write: { left: number; readonly code: string; readonly bytes: number } | null = null
+  let sync: { left: number; readonly code: string } | null = null
+  const get = (name: string | null) => {
+    const bytes = name === null ? undefined : files.get(name)
     if (bytes === undefined) throw new Error(`No file ${name}`)
     return bytes
   }
+  const failure = (code: string) => Object.assign(new Error(`${code}: the disk failed`), { code })
+  const alive = () => {
+    if (dead) throw new Error('This disk belongs to a process that is dead')
+  }
+  const never = new Promise<never>(() => {})
+
   return {
     files,
-    tearNextAppend(bytes) {
-      tear = bytes
+    failWrite: (n, code, bytes = 0) => void (write = { left: n, code, bytes }),
+    failSync: (n, code) => void (sync = { left: n, code }),
+    holdSyncs: () => void (held ??= Promise.withResolvers()),
+    finishSyncs() {
+      held?.resolve()
+      held = null
+    },
+    kill() {
+      dead = true
+      return diskWith(new Map(files), new Map(syncedBytes))
+    },
+    powerCut(kept) {
+      dead = true
+      const left = new Map<string, Buffer>()
+      for (const [name, bytes] of files) {
+        const stays = syncedBytes.get(name)
+        const unsynced = bytes.length - (stays ?? 0)
+        const more = Math.min(unsynced, kept(unsynced))
+        if (stays !== undefined || more > 0) left.set(name, bytes.subarray(0, (stays ?? 0) + more))
+      }
+      return diskWith(left, new Map([...left].map(([name, bytes]) => [name, bytes.length])))
     },
     list: async () => [...files.keys()],
-    async create(name) {
+    use(name) {
+      alive()
       if (!files.has(name)) files.set(name, Buffer.alloc(0))
+      used = name
     },
-    async append(name, bytes) {
-      const written = tear === null ? bytes : bytes.subarray(0, tear)
-      files.set(name, Buffer.concat([get(name), written]))
-      if (tear !== null) {
-        tear = null
-        throw new Error('The disk failed')
-      }
+    write(bytes) {
+      alive()
+      const before = get(used)
+      const fails = write !== null && --write.left === 0
+      files.set(used!, Buffer.concat([before, fails ? bytes.subarray(0, write!.bytes) : bytes]))
+      if (fails) throw failure(write!.code)
+    },
+    async sync() {
+      alive()
+      const name = used!
+      const length = get(name).length
+      const fails = sync !== null && --sync.left === 0
+      await (held?.promise ?? Promise.resolve())
+      if (dead) return never
+      if (fails) throw failure(sync!.code)
+      syncedBytes.set(name, Math.max(length, syncedBytes.get(name) ?? 0))
     },
     read: async (name) => get(name),
     async truncate(name, bytes) {
+      alive()
       files.set(name, get(name).subarray(0, bytes))
+      if (syncedBytes.has(name)) syncedBytes.set(name, Math.min(bytes, syncedBytes.get(name)!))
     },
     async remove(name) {
+      if (dead) return never
       files.delete(name)
+      syncedBytes.delete(name)
     },
     async close() {},
   }

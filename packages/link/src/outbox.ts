@@ -1,4 +1,4 @@
-import type { OutboxRecord } from '@anchorhold/protocol/link'
+import type { LinkRecord, OutboxRecord } from '@anchorhold/protocol/link'
 import { OutboxRecord as OutboxRecordSchema } from '@anchorhold/protocol/link'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -6,17 +6,24 @@ import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
 
 /** What a process has to tell, kept on disk until the daemon has stored it.
- *  Invariant: nothing is announced (`onDurable`, `read`) before it is on the disk, and numbers have no gap. */
+ *  Invariant: nothing is announced (`onDurable`, `read`) before it is on the disk, and numbers have no gap.
+ *  Does not stop: a disk that reports a failed sync once and then claims to hold what it does not. */
 export interface Outbox {
   /** The number of the last record that is on the disk. */
   readonly last: number
-  /** Takes the next number. The record is on the disk when `flush` has resolved. */
-  append(session: SessionId, event: NewEvent, after?: OutboxRecord['after']): number
+  /** The number of the last record that is written, on the disk or not yet. */
+  readonly written: number
+  /** Takes the next number and writes. The record survives the death of this process from here on, and a power cut from when
+   *  `flush` has resolved. Throws when it could not be written, and then for ever: numbers never go on behind a gap. */
+  append(session: SessionId, entry: NewEvent | LinkRecord, after?: OutboxRecord['after']): number
+  /** Resolves when all that was appended before is on the disk. */
   flush(): Promise<void>
   /** Records on the disk after `n`, in order, at most `limit`. */
   read(n: number, limit: number): Promise<readonly OutboxRecord[]>
-  /** The daemon has stored everything up to `n`: what holds only such records is removed. */
+  /** The daemon has stored everything up to `n`: what holds only such records, and is needed for nothing else, is removed. */
   trim(n: number): Promise<void>
+  /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. */
+  onTrim(release: (n: number) => Promise<number>): void
   /** Called with the new `last` after each group that reached the disk. */
   onDurable(listener: (last: number) => void): void
   close(): Promise<void>
@@ -30,76 +37,100 @@ export type OutboxOptions = {
 }
 
 export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: OutboxOptions): Promise<Outbox> {
-  const segments = (await disk.list())
-    .map(firstOf)
-    .filter((first) => first !== null)
-    .toSorted((a, b) => a - b)
+  const segments = await segmentsOn(disk)
   if (segments.length === 0) {
-    await disk.create(nameOf(1))
+    disk.use(nameOf(1))
     segments.push(1)
   }
-  let active = segments.at(-1)!
-  const found = await repair(disk, active)
+  const found = await repair(disk, segments.at(-1)!)
+  // What a process that died had written is announced by this one: it has to be on the disk by then.
+  await disk.sync()
   let durable = found.last
   let activeBytes = found.bytes
   let next = durable + 1
-  let pending: OutboxRecord[] = []
+  /** Written, and not part of a sync yet. */
+  let unsynced: OutboxRecord[] = []
   /** The newest records, so that a daemon that keeps up is served without reading the disk. */
   let recent: OutboxRecord[] = []
-  let writing: Promise<void> | null = null
+  let syncing: Promise<void> | null = null
+  /** The sync after the one under way: it takes all that is written until then. */
+  let following: Promise<void> | null = null
   let broken: Error | null = null
   let trimming: Promise<void> = Promise.resolve()
+  let release = async (n: number) => n
   const listeners: ((last: number) => void)[] = []
 
-  async function writeOut(): Promise<void> {
-    // Everything appended while the disk was busy goes out together: one sync for the whole group.
-    while (pending.length > 0) {
-      const group = pending
-      pending = []
-      const last = next - 1
-      const bytes = Buffer.from(group.map(lineOf).join(''))
-      await disk.append(nameOf(active), bytes)
-      activeBytes += bytes.length
-      durable = last
-      recent.push(...group)
-      if (recent.length > 2 * recentMax) recent = recent.slice(-recentMax)
-      if (activeBytes >= segmentBytes) {
-        active = durable + 1
-        activeBytes = 0
-        await disk.create(nameOf(active))
-        segments.push(active)
-      }
-      for (const listener of listeners) listener(durable)
+  /** A write or sync that failed may have left anything behind: this process must not number on. */
+  function breakOn(error: unknown): Error {
+    broken ??= error instanceof Error ? error : new Error(String(error))
+    return broken
+  }
+
+  async function syncGroup(group: readonly OutboxRecord[]): Promise<void> {
+    try {
+      await disk.sync()
+    } catch (error) {
+      throw breakOn(error)
+    } finally {
+      syncing = null
     }
+    durable = group.at(-1)!.n
+    recent.push(...group)
+    if (recent.length > 2 * recentMax) recent = recent.slice(-recentMax)
+    // Only the last segment can be torn, because one is left only when all of it is on the disk.
+    if (activeBytes >= segmentBytes && unsynced.length === 0) rotate()
+    for (const listener of listeners) listener(durable)
+  }
+
+  function rotate(): void {
+    try {
+      disk.use(nameOf(next))
+    } catch {
+      // The old one serves until a new one can be made.
+      return
+    }
+    segments.push(next)
+    activeBytes = 0
   }
 
   function flush(): Promise<void> {
     if (broken !== null) return Promise.reject(broken)
-    writing ??= writeOut()
-      .catch((error: unknown) => {
-        // A write or sync that failed may have left anything behind: this process must not number on.
-        broken = error instanceof Error ? error : new Error(String(error))
-        throw broken
-      })
-      .finally(() => {
-        writing = null
-      })
-    return writing
+    if (syncing === null) {
+      if (unsynced.length === 0) return Promise.resolve()
+      const group = unsynced
+      unsynced = []
+      syncing = syncGroup(group)
+      return syncing
+    }
+    if (unsynced.length === 0) return syncing
+    following ??= syncing.then(() => {
+      following = null
+      return flush()
+    })
+    return following
   }
 
   return {
     get last() {
       return durable
     },
-    append(session, event, after) {
+    get written() {
+      return next - 1
+    },
+    append(session, { type, body }, after) {
       if (broken !== null) throw broken
-      const n = next++
-      pending.push({ n, at: now(), session, type: event.type, body: event.body, ...(after ? { after } : {}) })
-      return n
+      const record = { n: next, at: now(), session, type, body, ...(after ? { after } : {}) }
+      const line = Buffer.from(lineOf(record))
+      try {
+        disk.write(line)
+      } catch (error) {
+        throw breakOn(error)
+      }
+      activeBytes += line.length
+      unsynced.push(record)
+      return next++
     },
-    async flush() {
-      while (pending.length > 0 || writing !== null) await flush()
-    },
+    flush,
     async read(n, limit) {
       const oldest = recent[0]?.n
       if (oldest !== undefined && n + 1 >= oldest) return recent.slice(n + 1 - oldest, n + 1 - oldest + limit)
@@ -118,18 +149,23 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       trimming = trimming
         .catch(() => {})
         .then(async () => {
-          while (segments.length > 1 && segments[1]! <= n + 1) {
+          if (segments.length < 2 || segments[1]! > n + 1) return
+          const free = Math.min(n, await release(n))
+          while (segments.length > 1 && segments[1]! <= free + 1) {
             await disk.remove(nameOf(segments[0]!))
             segments.shift()
           }
         })
       return trimming
     },
+    onTrim(asked) {
+      release = asked
+    },
     onDurable(listener) {
       listeners.push(listener)
     },
     async close() {
-      if (broken === null) while (pending.length > 0 || writing !== null) await flush()
+      if (broken === null) await flush()
       await trimming.catch(() => {})
       await disk.close()
     },
@@ -164,22 +200,26 @@ function parse(bytes: Buffer): { readonly records: OutboxRecord[]; readonly soun
   return { records, soundBytes: start }
 }
 
+async function segmentsOn(disk: Disk): Promise<number[]> {
+  return (await disk.list())
+    .map(firstOf)
+    .filter((first) => first !== null)
+    .toSorted((a, b) => a - b)
+}
+
 /** A crash may tear the last line of the last segment: it was never announced, so it is cut off. */
 async function repair(disk: Disk, active: number): Promise<{ last: number; bytes: number }> {
   const bytes = await disk.read(nameOf(active))
   const { records, soundBytes } = parse(bytes)
   if (soundBytes < bytes.length) await disk.truncate(nameOf(active), soundBytes)
+  disk.use(nameOf(active))
   return { last: records.at(-1)?.n ?? active - 1, bytes: soundBytes }
 }
 
 /** Reads the outbox of a process that is dead, without opening it for writing. */
 export async function readDeadOutbox(disk: Disk, after: number): Promise<readonly OutboxRecord[]> {
-  const firsts = (await disk.list())
-    .map(firstOf)
-    .filter((first) => first !== null)
-    .toSorted((a, b) => a - b)
   const records: OutboxRecord[] = []
-  for (const first of firsts)
+  for (const first of await segmentsOn(disk))
     for (const record of parse(await disk.read(nameOf(first))).records) if (record.n > after) records.push(record)
   return records
 }

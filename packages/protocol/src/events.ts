@@ -109,6 +109,8 @@ export const eventBodies = {
   'request.opened': z.object({ id: RequestId, call: z.string().nullable(), action: RequestAction }),
   'request.answered': z.object({ id: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
   usage: z.object({
+    /** Which reservation of the gate this settles. */
+    call: z.string().max(60).optional(),
     provider: z.string(),
     model: z.string(),
     tokens: Tokens,

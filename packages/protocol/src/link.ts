@@ -26,6 +26,26 @@ export const OutboxRecord = z.object({
 })
 export type OutboxRecord = z.infer<typeof OutboxRecord>
 
+/** Names one model call, from its reservation to its usage. */
+export const CallId = z.string().min(1).max(60)
+/** The most that a model call can cost, written before it is made. Without a `usage` of the same call it is booked in full. */
+export const Reservation = z.object({
+  call: CallId,
+  nanos: Nanos,
+  provider: z.string(),
+  model: z.string(),
+  simulated: z.boolean(),
+  notional: z.boolean(),
+})
+export type Reservation = z.infer<typeof Reservation>
+
+/** Records that a process writes for itself: they take a number in its outbox, and are no events of a session's log. */
+const linkBodies = { reservation: Reservation } as const
+export type LinkRecord = {
+  [T in keyof typeof linkBodies]: { readonly type: T; readonly body: z.infer<(typeof linkBodies)[T]> }
+}[keyof typeof linkBodies]
+export const isLinkOnly = (type: string) => Object.hasOwn(linkBodies, type)
+
 /** What the daemon sends to a keeper or to the gate. */
 export const FromDaemon = z.discriminatedUnion('t', [
   z.object({ t: z.literal('hello'), version: z.int(), after: z.int().min(0) }),
@@ -91,6 +111,8 @@ export const KeeperStart = z.strictObject({
     open_files: z.int(),
     tmp_bytes: z.int(),
   }),
+  /** How the gate is started, should it die while the daemon is away; null where only the daemon can. */
+  gate: z.strictObject({ node: z.string(), script: z.string(), folder: z.string(), log: z.string() }).nullable(),
   /** Control group folders that were handed to the session's uid; empty where none could be. */
   cgroups: z.array(z.string()),
 })
@@ -154,7 +176,10 @@ export const GateCommand = z.discriminatedUnion('do', [
     folder: z.string(),
     provider: Provider,
     budget_nanos: Nanos.nullable(),
+    /** What the daemon's log says was spent, up to which of the gate's records: what comes after is the gate's to add. */
     spent_nanos: Nanos,
+    spent_to: z.int().min(0),
+    paused: z.boolean().default(false),
     rules: ModelRules,
   }),
   z.object({ do: z.literal('close'), session: SessionId }),
@@ -171,6 +196,14 @@ export const GateCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('leave') }),
 ])
 export type GateCommand = z.infer<typeof GateCommand>
+
+/** The result of the gate's ping. */
+export const GateHealth = z.object({
+  /** Sessions that it serves, or has kept the terms of. */
+  sessions: z.array(SessionId),
+  /** The names of the variables that it was started with. */
+  env: z.array(z.string()),
+})
 
 /** What the gate answers on its own path of the model window: the last record that this session's calls have made. */
 export const Settlement = z.object({

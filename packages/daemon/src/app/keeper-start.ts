@@ -50,6 +50,8 @@ export async function keeperStart(
       git_identity: gitIdentity,
       model_route: config.modelRoute,
       limits: config.limits,
+      // As root the gate is another user than the keeper, so the keeper cannot start it.
+      gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
       cgroups: session.runAs === null ? [] : delegateCgroups(id, session.runAs),
     },
   }
@@ -57,14 +59,18 @@ export async function keeperStart(
 
 /** Tells the gate what the session's windows may do. */
 export async function openWindows(parts: Parts, session: SessionRow): Promise<void> {
+  await parts.gate.ensure()
+  // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
+  const { state, budgetNanos, costNanos } = sessionFor(parts, session.id, null)
   await parts.gate.do({
     do: 'open',
     session: session.id,
     folder: parts.folders.windows(session.id),
     provider: forGate(providerFor(parts, session.provider)),
-    budget_nanos: session.budgetNanos,
-    spent_nanos: session.costNanos,
+    budget_nanos: budgetNanos,
+    spent_nanos: costNanos,
+    spent_to: parts.store.events.lastOf('gate'),
+    paused: state === 'paused',
     rules: { allow: [...parts.config.modelAllow] },
   })
-  if (session.state === 'paused') await parts.gate.do({ do: 'pause', session: session.id })
 }

@@ -66,7 +66,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
         env: env(asked),
         runAs: root ? gateUser : null,
         cwd: '/',
-        log: `${folders.state}/gate.log`,
+        log: folders.gateLog,
         input: '',
         signal: new AbortController().signal,
       })
@@ -78,7 +78,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
       // Another process was quicker, or the gate before this one is still leaving: its lock says so.
       if (launched.code === 75) continue
       throw new Failure('gate_unavailable', `Cannot start the gate: it ended with code ${launched.code}`, {
-        hint: `See ${folders.state}/gate.log`,
+        hint: `See ${folders.gateLog}`,
       })
     }
     throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')

@@ -1,7 +1,7 @@
 import { attachTo, type Attachment } from '@anchorhold/link/attach'
 import { parseNewEvent, type LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
+import { isLinkOnly, type OutboxRecord, type SourceName } from '@anchorhold/protocol/link'
 import type { Hub } from '../hub.ts'
 import type { Store } from '../store/store.ts'
 
@@ -75,10 +75,11 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
       ready.map((item) => {
         if (!('record' in item)) return []
         acks.set(item.source, item.record.n)
+        const { source, record } = item
         const event = eventOf(item)
-        return event === null
-          ? []
-          : store.events.append(item.record.session, item.record.at, event, { source: item.source, n: item.record.n })
+        if (event !== null) return store.events.append(record.session, record.at, event, { source, n: record.n })
+        store.events.pass(source, record.n)
+        return []
       }),
     )
     for (const [index, item] of ready.entries()) {
@@ -109,6 +110,7 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
       log(`${source} spoke for ${record.session}: dropped`)
       return null
     }
+    if (isLinkOnly(record.type)) return null
     try {
       return parseNewEvent(record.type, record.body)
     } catch (error) {

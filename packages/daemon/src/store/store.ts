@@ -37,8 +37,8 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number): readonly Event[]
   beforePos(pos: number, limit: number): readonly Event[]
-  /** Everything of a source up to this record has been taken in, also what is no event of a log. */
-  took(source: string, n: number): void
+  /** Takes note of a record that is no event of a log. */
+  pass(source: string, n: number): void
   /** The last record of a source that was taken in. */
   lastOf(source: string): number
 }

@@ -14,7 +14,9 @@ export function sqliteEventLog(db: Database): EventLog {
     `update session set last_seq = last_seq + 1 where id = ? returning last_seq`,
   )
   const known = db.prepare<[string, number], { pos: number }>(`select pos from event where source = ? and n = ?`)
-  const last = db.prepare<[string], { n: number | null }>(`select max(n) as n from event where source = ?`)
+  const took = db.prepare<[string, number]>(`
+    insert into source (name, last_n) values (?, ?) on conflict do update set last_n = max(last_n, excluded.last_n)`)
+  const last = db.prepare<[string], { last_n: number }>(`select last_n from source where name = ?`)
   const columns = 'pos, session_id, seq, at, type, body'
   const after = db.prepare<[string, number, number], EventRow>(
     `select ${columns} from event where session_id = ? and seq > ? order by seq limit ?`,
@@ -28,6 +30,7 @@ export function sqliteEventLog(db: Database): EventLog {
   const appendAll = db.transaction((session: SessionId, at: number, event, origin): Event[] => {
     const n = 'n' in origin ? origin.n : null
     if (n !== null && known.get(origin.source, n) !== undefined) return []
+    if (n !== null) took.run(origin.source, n)
     const row = nextSeq.get(session)
     // A session that was purged has no log any more; what a late keeper still says of it is let go.
     if (row === undefined) return []
@@ -43,7 +46,8 @@ export function sqliteEventLog(db: Database): EventLog {
     before: (session, seq, limit) => before.all(session, seq, limit).map(toEvent).reverse(),
     afterPos: (pos, limit) => afterPos.all(pos, limit).map(toEvent),
     beforePos: (pos, limit) => beforePos.all(pos, limit).map(toEvent).reverse(),
-    lastOf: (source) => last.get(source)?.n ?? 0,
+    pass: (source, n) => void took.run(source, n),
+    lastOf: (source) => last.get(source)?.last_n ?? 0,
   }
 }
 

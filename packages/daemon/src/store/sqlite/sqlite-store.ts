@@ -2,6 +2,7 @@ import Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { sqliteEventLog } from './event-log.ts'
 import { first } from './migrations/001-first.ts'
+import { source } from './migrations/002-source.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -11,7 +12,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first] as const
+const migrations = [first, source] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
