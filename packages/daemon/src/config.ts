@@ -88,7 +88,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     config: resolve(where.config),
     home,
     root: uid === 0,
-    port: port === undefined ? file.port : z.coerce.number().int().min(0).max(65_535).parse(port),
+    port: port === undefined ? file.port : portOf(port),
     publicUrl: file.public_url ?? null,
     rung: file.rung,
     idleMs: file.idle_seconds * 1000,
@@ -107,11 +107,18 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
   })
 }
 
+function portOf(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Infinity
+  if (port > 65_535) throw new Failure('bad_request', `Cannot listen on the port "${text}": it is no number from 0 to 65535`)
+  return port
+}
+
 function readFile(path: string): z.output<typeof ConfigFile> {
   const source = existsSync(path) ? readFileSync(path, 'utf8') : ''
   let raw: unknown
   try {
-    raw = source.trim() === '' ? {} : parse(source)
+    // A file of comments alone says nothing.
+    raw = parse(source) ?? {}
   } catch (error) {
     throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }

@@ -1,0 +1,64 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { readConfig } from './config.ts'
+
+let state = ''
+beforeEach(() => {
+  state = mkdtempSync(join(tmpdir(), 'ah-config-'))
+  mkdirSync(join(state, 'config'))
+})
+afterEach(() => rmSync(state, { recursive: true }))
+const write = (text: string) => writeFileSync(join(state, 'config/config.yaml'), text)
+const read = (...flags: string[]) => readConfig(['--state', state, ...flags], {})
+
+test('readConfig() has a default for everything', () => {
+  expect(read()).toMatchObject({
+    state,
+    config: join(state, 'config'),
+    port: 7777,
+    rung: 'bwrap',
+    idleMs: 300_000,
+    publicUrl: null,
+  })
+  write('# nothing\n')
+  expect(read().port).toBe(7777)
+})
+
+test('readConfig() lets the environment win over the file, and flags over both', () => {
+  write('port: 1111\nidle_seconds: 5\n')
+  expect(read()).toMatchObject({ port: 1111, idleMs: 5000 })
+  expect(readConfig(['--state', state], { ANCHORHOLD_PORT: '2222' }).port).toBe(2222)
+  expect(readConfig(['--state', state, '--port', '3333'], { ANCHORHOLD_PORT: '2222' }).port).toBe(3333)
+  expect(readConfig([], { ANCHORHOLD_STATE: state }).port).toBe(1111)
+})
+
+test.each([
+  ['an unknown key', 'prot: 1\n'],
+  ['a wrong type', 'port: many\n'],
+  ['a rung that is none', 'rung: castle\n'],
+  ['a list', '- port\n'],
+  ['what is no YAML', 'port: [\n'],
+  ['a limit that limits nothing', 'limits: { memory_gib: 0 }\n'],
+])('readConfig() refuses %s, and names the file', (_, text) => {
+  write(text)
+  expect(() => read()).toThrow(
+    expect.objectContaining({ code: 'bad_request', message: expect.stringContaining('config.yaml') as string }),
+  )
+})
+
+test.each(['x', '-1', '65536', '1.5', ''])('readConfig() refuses the port %j in words', (port) => {
+  expect(() => read(`--port=${port}`)).toThrow(expect.objectContaining({ code: 'bad_request' }))
+})
+
+test('readConfig() refuses a state folder whose sockets would have no room', () => {
+  const long = join(state, 'x'.repeat(60))
+  expect(() => readConfig(['--state', long], {})).toThrow(
+    expect.objectContaining({ hint: expect.stringContaining('shorter') as string }),
+  )
+})
+
+test('readConfig() cannot be changed afterwards', () => {
+  expect(Object.isFrozen(read())).toBe(true)
+})

@@ -1,0 +1,110 @@
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { copyTree, giveTree } from './trees.ts'
+import { prepareWorkspace, type WorkspaceOptions } from './workspace.ts'
+
+const isRoot = process.getuid?.() === 0
+const fresh = { uid: 1_900_000_777, gid: 1_900_000_777 }
+const someone = { uid: 1_000_777, gid: 1_000_777 }
+let root = ''
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'ah-workspace-'))
+  mkdirSync(join(root, 'home/project'), { recursive: true })
+  mkdirSync(join(root, 'state'))
+})
+afterEach(() => rmSync(root, { recursive: true }))
+const project = () => join(root, 'home/project')
+const prepare = (options: Partial<WorkspaceOptions>) =>
+  prepareWorkspace({
+    asked: null,
+    access: null,
+    own: join(root, 'own'),
+    fresh: null,
+    home: join(root, 'home'),
+    reserved: [join(root, 'state')],
+    ...options,
+  })
+
+test('prepareWorkspace() makes an empty folder when none is asked for', async () => {
+  expect(await prepare({})).toEqual({ path: join(root, 'own'), runAs: null, grants: [] })
+  expect(statSync(join(root, 'own')).isDirectory()).toBe(true)
+})
+
+test('prepareWorkspace() takes a folder of the owner as it is', async () => {
+  expect(await prepare({ asked: project() })).toEqual({ path: project(), runAs: null, grants: [] })
+})
+
+test('prepareWorkspace() takes a link for what it leads to', async () => {
+  symlinkSync(project(), join(root, 'link'))
+  expect((await prepare({ asked: join(root, 'link') })).path).toBe(project())
+})
+
+test.each([
+  ['a path that is not absolute', () => 'home/project'],
+  ['a path with a NUL', () => `${project()}\0`],
+  ['nothing', () => join(root, 'nothing')],
+  ['a file', () => (writeFileSync(join(root, 'file'), ''), join(root, 'file'))],
+  ['the whole home', () => join(root, 'home')],
+  ['a folder of Anchorhold’s own', () => join(root, 'state')],
+  ['what holds a folder of Anchorhold’s own', () => root],
+  ['a way round to the home', () => join(root, 'home/project/..')],
+  ['a link to the system', () => (symlinkSync('/etc', join(root, 'etc')), join(root, 'etc'))],
+])('prepareWorkspace() refuses %s', async (_, asked) => {
+  await expect(prepare({ asked: asked() })).rejects.toMatchObject({ code: 'workspace_refused' })
+})
+
+test('prepareWorkspace() copies without following a link, and leaves the original alone', async () => {
+  writeFileSync(join(project(), 'hello.txt'), 'hi')
+  symlinkSync('/etc/passwd', join(project(), 'link'))
+  const { path } = await prepare({ asked: project(), access: 'copy' })
+  expect(path).toBe(join(root, 'own'))
+  expect(existsSync(join(path, 'hello.txt'))).toBe(true)
+  expect(readlinkSync(join(path, 'link'))).toBe('/etc/passwd')
+  writeFileSync(join(path, 'more'), '')
+  expect(existsSync(join(project(), 'more'))).toBe(false)
+})
+
+test.runIf(isRoot)('prepareWorkspace() refuses as root a folder of root’s, and says which ways there are', async () => {
+  await expect(prepare({ asked: project(), fresh })).rejects.toMatchObject({
+    code: 'workspace_refused',
+    hint: expect.stringContaining('--copy') as string,
+  })
+})
+
+test.runIf(isRoot)('prepareWorkspace() enters a folder as its owner, where the owner can', async () => {
+  chownSync(project(), someone.uid, someone.gid)
+  await expect(prepare({ asked: project(), fresh })).rejects.toMatchObject({ code: 'workspace_refused' })
+  chownSync(root, someone.uid, someone.gid)
+  expect(await prepare({ asked: project(), fresh })).toEqual({ path: project(), runAs: someone, grants: [] })
+})
+
+test.runIf(isRoot)('giveTree() changes the owner of links themselves, never of what they lead to', async () => {
+  const outside = join(root, 'outside')
+  writeFileSync(outside, '')
+  symlinkSync(outside, join(project(), 'link'))
+  symlinkSync(join(root, 'state'), join(project(), 'folder'))
+  await giveTree(project(), fresh)
+  expect(lstatSync(join(project(), 'link')).uid).toBe(fresh.uid)
+  expect([statSync(outside).uid, statSync(join(root, 'state')).uid]).toEqual([0, 0])
+})
+
+test.runIf(isRoot)('copyTree() takes no owner along', async () => {
+  writeFileSync(join(project(), 'file'), '')
+  chownSync(join(project(), 'file'), someone.uid, someone.gid)
+  mkdirSync(join(root, 'to'))
+  await copyTree(project(), join(root, 'to'), fresh)
+  expect(statSync(join(root, 'to/file')).uid).toBe(fresh.uid)
+})
