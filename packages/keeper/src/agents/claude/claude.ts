@@ -2,14 +2,18 @@ import { uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
 import { EventEmitter } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
 import { canUseTool } from './tool-use.ts'
+import { hasTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
 
 const forwarderInside = '/opt/anchorhold/forwarder'
+/** How long an agent whose input has ended may take to end. */
+const farewellMs = 2000
 
 /** What a coding agent needs in a cell without network. Those that reach outside, speak to other sessions of the
  *  machine or keep timers of their own are left out. */
@@ -37,6 +41,7 @@ async function start(options: AgentStart): Promise<Agent> {
   const cwd = cell.place(options.workspace)
   const prompts = inbox<SDKUserMessage>()
   const abort = new AbortController()
+  const kept = options.resume && (await hasTranscript(cell, cell.place(options.home), options.conversation))
   let process: CellProcess | null = null
   let stderrTail = ''
 
@@ -65,7 +70,7 @@ async function start(options: AgentStart): Promise<Agent> {
         return spawned(process)
       },
       model: options.model,
-      ...(options.resume ? { resume: options.conversation } : { sessionId: options.conversation }),
+      ...(kept ? { resume: options.conversation } : { sessionId: options.conversation }),
       // Never bypassed: under bypass a question never arrives here.
       permissionMode: options.plan ? 'plan' : 'default',
       canUseTool: canUseTool(heard),
@@ -101,8 +106,12 @@ async function start(options: AgentStart): Promise<Agent> {
       await session.setModel(model)
     },
     async [Symbol.asyncDispose]() {
+      if (closing) return reading
       closing = true
       prompts.end()
+      // At the end of its input it writes down the rest of the conversation, and goes.
+      process?.stdin.end()
+      await Promise.race([process?.exited, wait(farewellMs, undefined, { ref: false })])
       process?.kill('SIGKILL')
       abort.abort()
       await reading
