@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { client, openStream } from './client.ts'
+import { Failure } from './failures.ts'
+
+/** A client of a daemon that answers this, and what it was asked. */
+function talk(answer: () => Response) {
+  const asked: { readonly url: string; readonly init: RequestInit | undefined }[] = []
+  const options = {
+    url: 'http://127.0.0.1:7777',
+    headers: { authorization: 'Bearer t' },
+    fetch: async (url: string | URL | Request, init?: RequestInit) => {
+      asked.push({ url: url instanceof Request ? url.url : String(url), init })
+      return answer()
+    },
+  }
+  return { asked, options, api: client(options) }
+}
+
+test('client() puts parameters where the contract has them, and escapes them', async () => {
+  const { api, asked } = talk(() => Response.json({ ok: true }))
+  await api.deleteProvider({ params: { name: 'a/../b?c' } })
+  expect(asked[0]?.url).toBe('http://127.0.0.1:7777/api/v1/providers/a%2F..%2Fb%3Fc')
+  expect(asked[0]?.init).toMatchObject({ method: 'DELETE', headers: { authorization: 'Bearer t' } })
+})
+
+test('client() leaves out what is not given, and sends a body as JSON', async () => {
+  const { api, asked } = talk(() => Response.json({ left_running: 1 }))
+  await api.shutdown({ body: { all: true } })
+  expect(asked[0]?.init).toMatchObject({ method: 'POST', body: '{"all":true}', headers: { 'content-type': 'application/json' } })
+  const list = talk(() => Response.json({ hits: [] }))
+  await list.api.search({ query: { q: 'a b&c', session: undefined } })
+  expect(list.asked[0]?.url).toContain('/search?q=a+b%26c')
+  expect(list.asked[0]?.init).not.toHaveProperty('body')
+})
+
+test('client() throws the failure that the daemon names', async () => {
+  const { api } = talk(() => Response.json({ error: { code: 'wrong_state', message: 'No', hint: 'Do' } }, { status: 409 }))
+  await expect(api.health()).rejects.toMatchObject({ name: 'Failure', code: 'wrong_state', message: 'No', hint: 'Do' })
+})
+
+test.each([
+  ['no JSON', () => new Response('<html>', { status: 502 })],
+  ['another shape', () => Response.json({ oops: 1 }, { status: 500 })],
+  ['an unknown code', () => Response.json({ error: { code: 'new', message: 'x' } }, { status: 418 })],
+])('client() throws a failure of its own when a refusal is %s', async (_, answer) => {
+  await expect(talk(answer).api.health()).rejects.toBeInstanceOf(Failure)
+})
+
+test('client() refuses an answer that is not what the contract says', async () => {
+  await expect(talk(() => Response.json({ ok: 'yes' })).api.health()).rejects.toThrow()
+})
+
+test('openStream() asks for a stream, and throws what the daemon says instead of one', async () => {
+  const { options, asked } = talk(() => new Response(': hi\n\n'))
+  const body = await openStream(options, 'events', { query: { after: 3 } }, new AbortController().signal)
+  expect(await new Response(body).text()).toBe(': hi\n\n')
+  expect(asked[0]).toMatchObject({ url: expect.stringContaining('/events?after=3') as string })
+  expect(asked[0]?.init?.headers).toMatchObject({ accept: 'text/event-stream' })
+  const refused = talk(() => Response.json({ error: { code: 'not_found', message: 'No' } }, { status: 404 }))
+  await expect(openStream(refused.options, 'events', {}, new AbortController().signal)).rejects.toMatchObject({
+    code: 'not_found',
+  })
+})
