@@ -24,9 +24,8 @@ export function processes(): HostProcess[] {
 /** The processes of an installation, those in its cells included. */
 export function processesOf(state: string, which: (one: HostProcess) => boolean = () => true): HostProcess[] {
   const every = processes()
-  const found = every.filter((one) => `${one.argv} `.includes(`${state}/`) && which(one))
-  const below = (parent: number): HostProcess[] =>
-    every.filter((one) => one.parent === parent).flatMap((one) => [one, ...below(one.pid)])
+  const found = every.filter((one) => new RegExp(`${state}(/| |$)`).test(one.argv) && which(one))
+  const below = (parent: number): HostProcess[] => every.flatMap((one) => (one.parent === parent ? [one, ...below(one.pid)] : []))
   return [...new Map([...found, ...found.flatMap(({ pid }) => below(pid))].map((one) => [one.pid, one])).values()]
 }
 

@@ -51,6 +51,8 @@ export interface Installation extends AsyncDisposable {
   readonly url: string
   readonly token: string
   readonly api: Client
+  /** Starts the daemon, again if need be; `url`, `token` and `api` are of the one that runs now. */
+  up(): Promise<void>
   /** Runs `anchorhold …` as a person would, and waits for its end. */
   cli(
     args: readonly string[],
@@ -93,22 +95,37 @@ export async function installation({ config, env = {} }: InstallationOptions = {
   }
   const cli: Installation['cli'] = (args, options = {}) =>
     start(process.execPath, [command, '--state', state, ...args], options.input, { ...env, ...options.env }).ended
-  const up = await cli(['up', '--detach', '--port', '0'])
-  if (up.code !== 0) throw new Error(`The daemon did not start: ${up.out}${up.err}`)
-  const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
-  const token = readFileSync(join(state, 'cli.token'), 'utf8')
-  const options = { url, headers: { authorization: `Bearer ${token}` } }
-  const api = client(options)
+  const connect = () => {
+    const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
+    const token = readFileSync(join(state, 'cli.token'), 'utf8')
+    const options = { url, headers: { authorization: `Bearer ${token}` } }
+    return { url, token, options, api: client(options) }
+  }
+  const up = async () => {
+    const { code, out, err } = await cli(['up', '--detach', '--port', '0'])
+    if (code !== 0) throw new Error(`The daemon did not start: ${out}${err}`)
+    return connect()
+  }
+  let daemon = await up()
   let made = 0
 
   const it: Installation = {
     state,
-    url,
-    token,
-    api,
+    get url() {
+      return daemon.url
+    },
+    get token() {
+      return daemon.token
+    },
+    get api() {
+      return daemon.api
+    },
+    async up() {
+      daemon = await up()
+    },
     cli,
     start: (args) => start(process.execPath, [command, '--state', state, ...args], '', env),
-    raw: (path, init = {}) => fetch(`${url}${path}`, init),
+    raw: (path, init = {}) => fetch(`${daemon.url}${path}`, init),
     workspace(files = {}) {
       const folder = join(base, `w${++made}`)
       mkdirSync(folder)
@@ -122,7 +139,7 @@ export async function installation({ config, env = {} }: InstallationOptions = {
     async log(id) {
       const events: Event[] = []
       for (;;) {
-        const page = await api.sessionEvents({ params: { id }, query: { after: events.at(-1)?.seq ?? 0, limit: 1000 } })
+        const page = await daemon.api.sessionEvents({ params: { id }, query: { after: events.at(-1)?.seq ?? 0, limit: 1000 } })
         events.push(...page.events)
         if (!page.more) return events
       }
@@ -130,7 +147,9 @@ export async function installation({ config, env = {} }: InstallationOptions = {
     async follow(id, after, done) {
       const end = new AbortController()
       const seen: Seen[] = []
-      for await (const one of sse(await openStream(options, 'sessionEvents', { params: { id }, query: { after } }, end.signal))) {
+      for await (const one of sse(
+        await openStream(daemon.options, 'sessionEvents', { params: { id }, query: { after } }, end.signal),
+      )) {
         seen.push(one)
         if (done(one)) break
       }
@@ -142,8 +161,8 @@ export async function installation({ config, env = {} }: InstallationOptions = {
       return seen.at(-1)!.event!
     },
     async turn(id, text, more = {}) {
-      const { last_seq: before } = await api.getSession({ params: { id } })
-      const receipt = await api.prompt({ params: { id }, body: { text, ...more } })
+      const { last_seq: before } = await daemon.api.getSession({ params: { id } })
+      const receipt = await daemon.api.prompt({ params: { id }, body: { text, ...more } })
       let taken = false
       const seen = await it.follow(id, before, ({ event }) => {
         if (event?.type === 'prompt' && event.body.id === receipt.id) taken = true
@@ -152,13 +171,13 @@ export async function installation({ config, env = {} }: InstallationOptions = {
       return seen.flatMap(({ event }) => (event === undefined ? [] : [event]))
     },
     async run(prompt, more = {}) {
-      const session = await api.createSession({ body: { prompt: { text: prompt }, ...more } })
+      const session = await daemon.api.createSession({ body: { prompt: { text: prompt }, ...more } })
       await it.follow(
         session.id,
         0,
         ({ event }) => event?.type === 'turn.ended' || (event?.type === 'session.state' && event.body.to === 'failed'),
       )
-      return { session: await api.getSession({ params: { id: session.id } }), events: await it.log(session.id) }
+      return { session: await daemon.api.getSession({ params: { id: session.id } }), events: await it.log(session.id) }
     },
     async [Symbol.asyncDispose]() {
       await cli(['down', '--all'])

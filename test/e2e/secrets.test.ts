@@ -37,7 +37,14 @@ function guises(secret: string): string[] {
       .toString('base64')
       .slice(4, -4),
   )
-  return [secret, secret.slice(8), [...secret].reverse().join(''), raw.toString('hex'), encodeURIComponent(secret), ...base64]
+  return [
+    secret,
+    secret.slice(8),
+    secret.split('').reverse().join(''),
+    raw.toString('hex'),
+    encodeURIComponent(secret),
+    ...base64,
+  ]
 }
 
 /** Looks for a secret from inside a cell: everything that can be read there, processes and their memory included. It is
@@ -165,7 +172,7 @@ print "$$_[0]: ", ask(@$_[1..3]), "\n" for @asks;
   expect(told.json).toMatchObject({ status: 400 })
   expect(told.connect?.status).not.toBe(200)
   expect(told['own-key']).toMatchObject({ status: 200 })
-  const [own] = model.calls.filter(({ body }) => body.includes('"content":"hi"'))
+  const own = model.calls.find(({ body }) => body.includes('"content":"hi"'))
   expect(own?.headers.authorization).toBe(`Bearer ${key}`)
   expect(JSON.stringify(own?.headers)).not.toMatch(/sk-stolen|1\.2\.3\.4|a=b/)
   expect(model.calls.every(({ path }) => /^\/v1\/messages(\/count_tokens)?(\?beta=true)?$/.test(path))).toBe(true)

@@ -1,0 +1,338 @@
+import type { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { keepersOf, processesOf, stillAlive } from './host.ts'
+import { command, type Installation, installation, isRoot, makeBase, root, start, textOf, until } from './installation.ts'
+
+let it: Installation
+const base = makeBase()
+beforeAll(async () => {
+  it = await installation()
+})
+afterAll(async () => {
+  await it[Symbol.asyncDispose]()
+  rmSync(base, { recursive: true, force: true })
+})
+
+const anchorhold = (state: string, ...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args])
+const held = 'until [ -e go ]; do sleep 0.02; done'
+const ended = ({ type }: Event) => type === 'turn.ended'
+const session = (id: SessionId) => it.api.getSession({ params: { id } })
+
+async function busy(then = ''): Promise<{ readonly id: SessionId; letGo(): void }> {
+  const workspace = it.workspace()
+  const { id } = await it.api.createSession({ body: { workspace, prompt: { text: `run \`${held}\`${then}` } } })
+  await it.event(id, 0, ({ type }) => type === 'tool.started')
+  return { id, letGo: () => writeFileSync(join(workspace, 'go'), '') }
+}
+function expectDense(log: readonly Event[]): void {
+  expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
+}
+
+describe('one daemon', () => {
+  test('a second up on one state folder says that it runs already, and gives another link', async () => {
+    const { pid } = await it.api.status()
+    const told = await it.cli(['up'])
+    expect(told).toMatchObject({ code: 0, out: expect.stringContaining(`Anchorhold runs already (pid ${pid})`) as string })
+    expect(told.out).toMatch(/#login=anchor_/)
+    expect(told.out).toContain('rehearsal')
+    expect(told.out).toMatch(/rung +bwrap/)
+  })
+
+  test('a second daemon process on one state folder leaves, and the first one does not notice', async () => {
+    const { pid } = await it.api.status()
+    const told = await start(process.execPath, [join(root, 'dist/daemon.mjs'), '--state', it.state, '--port', '0']).ended
+    expect(told).toMatchObject({ code: 75, out: expect.stringContaining('Another daemon uses the state folder') as string })
+    expect(await it.api.status()).toMatchObject({ pid, gate: 'up' })
+    expect(await it.cli(['status'])).toMatchObject({ code: 0, out: expect.stringContaining(`pid ${pid}`) as string })
+  })
+})
+
+describe('what outlives what', () => {
+  test('down leaves agents at work; a new up finds them and has the whole log', async () => {
+    const { id, letGo } = await busy()
+    const before = await it.log(id)
+    const keeper = keepersOf(it.state, id)
+    const told = await it.cli(['down'])
+    expect(told.out).toContain('Still running: 1 agent in its cell')
+    expect(told.out).toContain('anchorhold down --all')
+    expect(await it.cli(['ls'])).toMatchObject({ code: 8 })
+    expect(stillAlive(keeper)).toHaveLength(keeper.length)
+    letGo()
+    // The agent goes on by itself: its tool ends while nobody watches.
+    await until(() => keepersOf(it.state, id).every(({ argv }) => !argv.includes('until [ -e go ]')))
+    await it.up()
+    expect(await it.event(id, before.length, ended)).toMatchObject({ body: { reason: 'done' } })
+    const log = await it.log(id)
+    expectDense(log)
+    expect(log.slice(0, before.length)).toEqual(before)
+    expect(keepersOf(it.state, id)[0]?.pid).toBe(keeper[0]?.pid)
+    expect(textOf(await it.turn(id, 'what did I ask you'))).toContain(held)
+    await it.api.archive({ params: { id } })
+  })
+
+  test('a daemon that was killed has lost nothing when it comes back', async () => {
+    const { id, letGo } = await busy(' then say all is well')
+    const { pid } = await it.api.status()
+    process.kill(pid, 'SIGKILL')
+    await until(() => processesOf(it.state).every((one) => one.pid !== pid))
+    letGo()
+    await it.up()
+    expect(await it.event(id, 0, ended)).toMatchObject({ body: { reason: 'done' } })
+    const log = await it.log(id)
+    expectDense(log)
+    expect(textOf(log)).toContain('all is well')
+    expect(log.filter(({ type }) => type === 'keeper.started')).toHaveLength(1)
+    await it.api.archive({ params: { id } })
+  })
+
+  test('a keeper that is killed takes its cell along; the session says so, and the next prompt goes on', async () => {
+    // What was said in a turn that ended is written down; the agent may not have got so far with what it was just told.
+    const { session: one } = await it.run('say the herring flies', { workspace: it.workspace() })
+    const { id } = one
+    await it.api.prompt({ params: { id }, body: { text: `run \`${held}\`` } })
+    await it.event(id, one.last_seq, ({ type }) => type === 'tool.started')
+    const keeper = keepersOf(it.state, id)
+    process.kill(keeper[0]!.pid, 'SIGKILL')
+    await it.event(id, 0, ({ type }) => type === 'keeper.lost')
+    await until(() => stillAlive(keeper).length === 0)
+    expect(await session(id)).toMatchObject({ state: 'interrupted', why: expect.stringContaining('keeper died') as string })
+    expect(await it.cli(['show', id])).toMatchObject({ out: expect.stringMatching(/state +interrupted/) as string })
+    expect(textOf(await it.turn(id, 'what did I ask you'))).toContain('the herring flies')
+    expect(await session(id)).toMatchObject({ state: 'ready' })
+    expectDense(await it.log(id))
+    await it.api.archive({ params: { id } })
+  })
+
+  test('a gate that is killed comes back, and the windows of live sessions with it', async () => {
+    const { id, letGo } = await busy(' then say through a new gate')
+    const [gate] = processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
+    process.kill(gate!.pid, 'SIGKILL')
+    await until(() => processesOf(it.state, ({ argv, pid }) => argv.includes('/gate.mjs') && pid !== gate!.pid)[0])
+    letGo()
+    expect(await it.event(id, 0, ended)).toMatchObject({ body: { reason: 'done' } })
+    expect(textOf(await it.log(id))).toContain('through a new gate')
+    await it.api.archive({ params: { id } })
+  })
+
+  test('down --all leaves no process, also of a session that is just being made', async () => {
+    await busy()
+    await it.api.createSession({ body: { prompt: { text: `run \`${held}\`` } } })
+    const all = processesOf(it.state)
+    expect(all.length).toBeGreaterThan(4)
+    expect(await it.cli(['down', '--all'])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('Nothing is left running') as string,
+    })
+    await until(() => stillAlive(all).length === 0)
+    expect(processesOf(it.state)).toEqual([])
+    expect(await it.cli(['down'])).toMatchObject({ code: 0, out: 'No daemon runs.\n' })
+    await it.up()
+    expect((await it.api.status()).keepers).toBe(0)
+  })
+
+  test('Ctrl-C of up ends the daemon and says what is left', async () => {
+    const state = join(base, 'c')
+    const up = anchorhold(state, 'up', '--port', '0')
+    await until(() => up.out.includes('Ctrl-C ends the daemon'))
+    expect(up.out).toMatch(/log in +http:\/\/localhost:\d+\/#login=anchor_/)
+    expect(await anchorhold(state, 'run', 'say hello').ended).toMatchObject({ code: 0 })
+    up.kill('SIGINT')
+    const told = await up.ended
+    expect(told.code).toBe(0)
+    expect(told.out).toContain('The daemon has ended. Still running: 1 agent in its cell')
+    expect(told.out).toContain('anchorhold down --all')
+    expect(processesOf(state).length).toBeGreaterThan(0)
+    expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
+    await until(() => processesOf(state).length === 0)
+  })
+})
+
+describe('what cannot be is said clearly', () => {
+  test('a port that is taken', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as { port: number }
+    const told = await anchorhold(join(base, 'p'), 'up', '--detach', '--port', String(port)).ended
+    server.close()
+    expect(told).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`Cannot listen on 127.0.0.1:${port}: another program does`) as string,
+    })
+    expect(told.err).toContain('--port')
+    expect(told.err).not.toMatch(/\n {4}at /)
+    expect(processesOf(join(base, 'p'))).toEqual([])
+  })
+
+  test('a state folder whose path is too long for sockets', async () => {
+    const told = await anchorhold(join(base, 'x'.repeat(60)), 'up', '--detach', '--port', '0').ended
+    expect(told).toMatchObject({ code: 1, err: expect.stringMatching(/its path is longer than \d+ bytes/) as string })
+    expect(told.err).not.toMatch(/\n {4}at /)
+  })
+
+  test.each([
+    ['a key that there is not', 'pory: 1', /pory/],
+    ['a value that cannot be', 'port: lots', /port/],
+    ['a limit that there is not', 'limits:\n  memry_gib: 1', /memry_gib/],
+    ['a rung that there is not', 'rung: steel', /rung/],
+    ['no YAML', 'port: [1', /config\.yaml/],
+    ['a list', '- 1', /config\.yaml/],
+  ])('a config.yaml with %s', async (_, text, names) => {
+    const state = join(base, 'b')
+    mkdirSync(join(state, 'config'), { recursive: true })
+    writeFileSync(join(state, 'config/config.yaml'), text)
+    const told = await anchorhold(state, 'up', '--detach', '--port', '0').ended
+    expect(told.code).toBe(1)
+    expect(told.err).toMatch(names)
+    expect(told.err).toContain('config.yaml')
+    expect(told.err).not.toMatch(/\n {4}at /)
+  })
+  test('a port that is no number', async () => {
+    const told = await anchorhold(join(base, 'n'), 'up', '--detach', '--port', 'many').ended
+    expect(told.code).not.toBe(0)
+    expect(told.err).toMatch(/port.*many/)
+    expect(told.err).not.toMatch(/\n {4}at /)
+  })
+
+  test('codes and words of commands that cannot do what they are asked', async () => {
+    const nowhere = join(base, 'nowhere')
+    const [unknown, flag, lost, off, nobody, budget, empty, image, rung] = await Promise.all([
+      it.cli(['dance']),
+      it.cli(['ls', '--loud']),
+      anchorhold(nowhere, 'ls').ended,
+      anchorhold(nowhere, 'status').ended,
+      it.cli(['show', 'ses_0000000000000000']),
+      it.cli(['run', '--budget', 'lots', 'say hello']),
+      it.cli(['run', '  ']),
+      it.cli(['run', '--image', '/etc/hostname', 'say hello']),
+      it.cli(['run', '--rung', 'steel', 'say hello']),
+    ])
+    expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("unknown command 'dance'") as string })
+    expect(flag).toMatchObject({ code: 2, err: expect.stringContaining('--loud') as string })
+    expect(lost).toMatchObject({ code: 8, err: expect.stringContaining('anchorhold up') as string })
+    expect(off).toMatchObject({ code: 8, out: expect.stringContaining('No daemon runs') as string })
+    expect(nobody).toMatchObject({ code: 1, err: expect.stringContaining('There is no session') as string })
+    expect(budget).toMatchObject({ code: 2, err: expect.stringContaining('"lots" is not an amount') as string })
+    expect(empty).toMatchObject({ code: 2, err: expect.stringContaining('The prompt is empty') as string })
+    expect(image).toMatchObject({ code: 2, err: expect.stringContaining('not a PNG') as string })
+    expect(rung).toMatchObject({ code: 2, err: expect.stringContaining('steel') as string })
+  })
+
+  test.skipIf(!isRoot)(
+    'without bubblewrap sessions are refused with the command that installs it, and nothing runs (needs root to hide it)',
+    async () => {
+      const state = join(base, 'w')
+      // In a mount namespace of its own, where something that cannot be run lies over the program.
+      const hidden = (...args: readonly string[]) =>
+        start('unshare', [
+          '-m',
+          'sh',
+          '-c',
+          'mount --bind /dev/null /usr/bin/bwrap && exec "$@"',
+          'sh',
+          process.execPath,
+          command,
+          '--state',
+          state,
+          ...args,
+        ])
+      try {
+        const up = await hidden('up', '--detach', '--port', '0').ended
+        expect(up.code).toBe(0)
+        expect(up.out).toContain('sessions are refused')
+        expect(up.out).toContain('apt-get install -y bubblewrap')
+        const ran = await hidden('run', 'create hello.txt saying hi').ended
+        expect(ran).toMatchObject({
+          code: 7,
+          err: expect.stringMatching(/bubblewrap is not installed\n.*apt-get install -y bubblewrap/) as string,
+        })
+        expect(await hidden('ls').ended).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
+        expect(await hidden('doctor').ended).toMatchObject({
+          code: 7,
+          out: expect.stringContaining('bubblewrap is not installed') as string,
+        })
+        expect(keepersOf(state)).toEqual([])
+      } finally {
+        await hidden('down', '--all').ended
+      }
+    },
+  )
+})
+
+describe('the rest of the command line', () => {
+  test('every command explains itself', async () => {
+    const help = await it.cli(['--help'])
+    expect(help.code).toBe(0)
+    expect(help.out).toContain('Exit codes:')
+    const names = [...help.out.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)]
+      .map(([, name]) => name!)
+      .filter((name) => name !== 'help')
+    for (const wanted of 'up down status panic service run send watch ls show interrupt pause resume stop start fork archive requests allow deny usage search doctor provider token login-link'.split(
+      ' ',
+    ))
+      expect(names).toContain(wanted)
+    // A few at a time: each is a program of its own.
+    for (let at = 0; at < names.length; at += 6) {
+      await Promise.all(
+        names.slice(at, at + 6).map(async (name) => {
+          const { code, out } = await it.cli([name, '--help'])
+          expect(code, name).toBe(0)
+          expect(out, name).toMatch(new RegExp(`^Usage: anchorhold ${name} `))
+        }),
+      )
+    }
+    expect(await it.cli(['--version'])).toMatchObject({ code: 0, out: `${(await it.api.status()).version}\n` })
+  })
+
+  test('service install --print shows a unit that starts this daemon, and installs nothing', async () => {
+    const told = await it.cli(['service', 'install', '--print'])
+    expect(told.code).toBe(0)
+    expect(told.out).toContain(`"${join(root, 'dist/daemon.mjs')}" "--state" "${it.state}"`)
+    expect(told.out).toMatch(/^KillMode=process$/m)
+    expect(told.out).toMatch(isRoot ? /^WantedBy=multi-user\.target$/m : /^WantedBy=default\.target$/m)
+  })
+
+  test('doctor and status say what is in force', async () => {
+    const doctor = await it.cli(['doctor'])
+    expect(doctor).toMatchObject({ code: 0, out: expect.stringMatching(/✓ bwrap/) as string })
+    expect(doctor.out).toContain('enforced')
+    const status = JSON.parse((await it.cli(['status', '--json'])).out) as object
+    expect(status).toMatchObject({
+      running: true,
+      rung: 'bwrap',
+      rung_available: true,
+      provider: 'rehearsal',
+      simulated: true,
+      gate: 'up',
+    })
+  })
+
+  test('watch follows a session from any number on, across a restart of the daemon', async () => {
+    const { id } = await it.api.createSession({ body: { prompt: { text: 'say one' } } })
+    await it.event(id, 0, ended)
+    const watching = it.start(['watch', '--json', '--after', '3', id])
+    const seen = () =>
+      watching.out
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Event)
+    await until(() => seen().some(ended))
+    expect(await it.cli(['down'])).toMatchObject({ code: 0 })
+    await it.up()
+    await it.turn(id, 'say two')
+    await until(() => seen().filter(ended).length === 2)
+    watching.kill('SIGINT')
+    expect(await watching.ended).toMatchObject({ code: 0 })
+    expect(seen().map(({ seq }) => seq)).toEqual(
+      (await it.log(id))
+        .map(({ seq }) => seq)
+        .filter((seq) => seq > 3)
+        .slice(0, seen().length),
+    )
+    expect(readFileSync(join(it.state, 'daemon.log'), 'utf8')).not.toMatch(/\bbug [0-9a-f]{12}:/)
+  })
+})

@@ -1,0 +1,157 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { bothDoors, ended, letGo, reason, types, sessionsOf } from './both-doors.ts'
+import { type Installation, installation, outputsOf, script, textOf, until } from './installation.ts'
+
+let it: Installation
+const scratch = mkdtempSync(join(tmpdir(), 'ah-turns-'))
+beforeAll(async () => {
+  it = await installation()
+})
+afterAll(async () => {
+  await it[Symbol.asyncDispose]()
+  rmSync(scratch, { recursive: true })
+})
+
+const { cli, http } = bothDoors(() => it)
+const doors = [cli, http] as const
+const { afterTurn, busy, last, meanwhile, request, session, archiveAll } = sessionsOf(() => it)
+afterEach(archiveAll)
+
+describe.each(doors)('by $name', (door) => {
+  test('interrupt ends the turn, and the next prompt is taken up', async () => {
+    const { id } = await busy(door)
+    const before = await last(id)
+    await door.verb('interrupt', id)
+    expect(reason(await it.event(id, before, ended))).toBe('interrupted')
+    expect(textOf(await it.turn(id, 'say after that'))).toContain('after that')
+    expect(await session(id)).toMatchObject({ state: 'ready', turns: 2 })
+  })
+
+  test('a prompt in mid-turn steers it; a queued one waits for its end', async () => {
+    const { id, workspace } = await busy(door)
+    await door.send(id, 'say I was queued', { queue: true })
+    await door.send(id, 'say I was steered')
+    // The one that steers has been handed over; the one in the queue has not, though it came first.
+    await it.event(id, 0, (event) => event.type === 'prompt' && event.body.text.includes('steered'))
+    expect(types(await it.log(id), 'prompt', 'turn.started', 'turn.ended')).toEqual(['prompt', 'turn.started', 'prompt'])
+    letGo(workspace)
+    await it.event(id, 0, (event) => event.type === 'text' && event.body.text.includes('I was queued'))
+    const log = await until(async () => {
+      const all = await it.log(id)
+      return all.filter(ended).length === 2 ? all : null
+    })
+    expect(types(log, 'prompt', 'turn.started', 'turn.ended')).toEqual([
+      ...['prompt', 'turn.started', 'prompt', 'turn.ended'],
+      ...['prompt', 'turn.started', 'turn.ended'],
+    ])
+    expect(log.filter(ended).map(reason)).toEqual(['done', 'done'])
+    const [first, second] = [log.findIndex(ended), log.findLastIndex(ended)]
+    expect(textOf(log.slice(0, first))).toContain('I was steered')
+    expect(textOf(log.slice(first, second))).toContain('I was queued')
+  })
+
+  test('a question is answered, or refused with a reason that the agent reads', async () => {
+    const id = await door.create({ prompt: { text: 'ask me whether to use tabs or spaces' } })
+    const first = await request(id, 0)
+    expect(await session(id)).toMatchObject({ state: 'waiting', open_requests: 1 })
+    expect(await door.requests()).toContain(first.body.id)
+    expect(await door.requests()).toContain('spaces')
+    await door.answer(first.body.id, { allow: '2' })
+    expect(textOf(await afterTurn(id, 0))).toContain('You answered “spaces”')
+    await expect(door.answer(first.body.id, { allow: '1' })).rejects.toThrow('settled already')
+    expect(await door.requests()).not.toContain(first.body.id)
+
+    const before = await last(id)
+    await door.send(id, 'ask me whether to use tabs or spaces')
+    await door.answer((await request(id, before)).body.id, { deny: 'the moon is full' })
+    expect(textOf(await afterTurn(id, before))).toContain('the moon is full')
+    expect(await session(id)).toMatchObject({ state: 'ready', open_requests: 0 })
+  })
+
+  test('a plan is carried out when it is allowed, and not when it is denied', async () => {
+    const workspace = it.workspace()
+    const id = await door.create({ workspace, plan: true, prompt: { text: 'create first.txt saying hi' } })
+    const first = await request(id, 0)
+    expect(first.body.action).toMatchObject({ kind: 'plan', plan: expect.stringContaining('create first.txt') as string })
+    expect(existsSync(join(workspace, 'first.txt'))).toBe(false)
+    await door.answer(first.body.id, { deny: 'not on a Sunday' })
+    expect(textOf(await afterTurn(id, 0))).toContain('not on a Sunday')
+    expect(existsSync(join(workspace, 'first.txt'))).toBe(false)
+
+    const before = await last(id)
+    await door.send(id, 'plan to create second.txt saying hi')
+    await door.answer((await request(id, before)).body.id, { allow: null })
+    const log = await afterTurn(id, before)
+    expect(reason(log.findLast(ended)!)).toBe('done')
+    expect(readFileSync(join(workspace, 'second.txt'), 'utf8')).toBe('hi\n')
+  })
+
+  test('an image reaches the agent; an interrupted question is withdrawn', async () => {
+    const png = join(scratch, 'two-by-three.png')
+    writeFileSync(
+      png,
+      Buffer.from(
+        'iVBORw0KGgoAAAANSUhEUgAAAAIAAAADCAIAAAA2iEnWAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==',
+        'base64',
+      ),
+    )
+    const id = await door.create({ prompt: { text: 'say hello' } })
+    await it.event(id, 0, ended)
+    const before = await last(id)
+    await door.send(id, 'say what this is', { png })
+    const log = await afterTurn(id, before)
+    expect(textOf(log)).toContain('I see one image: image/png, 2×3')
+    expect(log.find(({ type }) => type === 'prompt')).toMatchObject({ body: { images: 1 } })
+
+    const asked = await last(id)
+    await door.send(id, 'ask me whether to go on')
+    const { body } = await request(id, asked)
+    await door.verb('interrupt', id)
+    expect(reason(await it.event(id, asked, ended))).toBe('interrupted')
+    expect(await it.api.getRequest({ params: { id: body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
+    await expect(door.answer(body.id, { deny: 'too late' })).rejects.toThrow('settled already')
+  })
+
+  test('while paused no model call and no tool starts; what ran ends; resume goes on', async () => {
+    const { id, workspace } = await busy(door, ' then run `touch second`')
+    await door.verb('pause', id)
+    letGo(workspace)
+    const finished = await it.event(id, 0, ({ type }) => type === 'tool.finished')
+    await meanwhile()
+    const quiet = (await it.log(id)).filter(({ seq }) => seq > finished.seq)
+    expect(types(quiet, 'tool.started', 'usage', 'text', 'turn.ended')).toEqual([])
+    expect(await session(id)).toMatchObject({ state: 'paused' })
+    expect(existsSync(join(workspace, 'second'))).toBe(false)
+    await door.verb('resume', id)
+    expect(reason(await it.event(id, finished.seq, ended))).toBe('done')
+    expect(existsSync(join(workspace, 'second'))).toBe(true)
+  })
+
+  test('a pause outlasts the turn that it found, and an interrupted one', async () => {
+    const id = await door.create({ prompt: { text: script([{ text: 'one two three four five', pace_ms: 100 }]) } })
+    await it.follow(id, 0, ({ live }) => live?.type === 'text.delta')
+    await door.verb('pause', id)
+    expect(reason(await it.event(id, 0, ended))).toBe('done')
+    expect(await session(id)).toMatchObject({ state: 'paused' })
+    const before = await last(id)
+    await door.send(id, 'run `echo $((6 * 7))`')
+    await it.event(id, before, ({ type }) => type === 'turn.started')
+    await meanwhile()
+    expect(
+      types(
+        (await it.log(id)).filter(({ seq }) => seq > before),
+        'usage',
+        'tool.started',
+      ),
+    ).toEqual([])
+    await door.verb('interrupt', id)
+    expect(reason(await it.event(id, before, ended))).toBe('interrupted')
+    expect(await session(id)).toMatchObject({ state: 'paused' })
+    await door.verb('resume', id)
+    expect(await session(id)).toMatchObject({ state: 'ready' })
+    expect(outputsOf(await it.turn(id, 'run `echo $((6 * 8))`'))).toContain('48')
+  })
+})
