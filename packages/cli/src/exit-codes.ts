@@ -1,5 +1,5 @@
 import type { FailureCode } from '@anchorhold/protocol/failures'
-import type { TurnEnd } from '@anchorhold/protocol/sessions'
+import type { SessionState, TurnEnd } from '@anchorhold/protocol/sessions'
 
 /** What a script can tell from the exit code. The reference in docs/ is made from this table. */
 export const exitCodes = {
@@ -25,6 +25,9 @@ export const exitOfTurn = {
   crashed: 6,
   interrupted: 130,
 } as const satisfies Record<TurnEnd, ExitCode>
+
+/** States in which nothing follows by itself. A keeper that was killed ends no turn any more: its session is interrupted. */
+export const exitOfState: Partial<Record<SessionState, ExitCode>> = { failed: 1, interrupted: 6, stopped: 130, archived: 130 }
 
 export const exitOfFailure = (code: FailureCode): ExitCode => {
   if (code === 'cell_unavailable' || code === 'provider_unavailable') return 7

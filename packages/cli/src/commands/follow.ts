@@ -3,7 +3,7 @@ import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import { createInterface } from 'node:readline/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
-import { type ExitCode, exitOfTurn } from '../exit-codes.ts'
+import { type ExitCode, exitOfState, exitOfTurn } from '../exit-codes.ts'
 import { eventPrinter } from '../show-events.ts'
 import { watchSession } from '../stream.ts'
 
@@ -49,8 +49,9 @@ export async function follow(context: Context, { daemon, session, after, until, 
         code = exitOfTurn[event.body.reason]
         break
       }
-      if (event.type === 'session.state' && ['failed', 'stopped', 'archived'].includes(event.body.to)) {
-        code = event.body.to === 'failed' ? 1 : 130
+      const over = event.type === 'session.state' ? exitOfState[event.body.to] : undefined
+      if (over !== undefined) {
+        code = over
         break
       }
     }

@@ -62,7 +62,8 @@ export function service(program: Command, context: Context): void {
 /** Agents at work outlive the daemon, so only its own process is ended with the unit. */
 export function systemdUnit({ node, script, state, root }: Service): string {
   const quoted = [node, '--disable-warning=ExperimentalWarning', script, ...(state === null ? [] : ['--state', state])].map(
-    (word) => `"${word.replaceAll('%', '%%')}"`,
+    // What systemd would take for its own: specifiers, variables, escapes (systemd.service(5), COMMAND LINES).
+    (word) => `"${word.replaceAll('%', '%%').replaceAll('$', '$$$$').replace(/["\\]/g, '\\$&')}"`,
   )
   return `[Unit]
 Description=Anchorhold, a home for coding agents
