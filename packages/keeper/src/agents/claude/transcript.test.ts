@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -48,6 +47,7 @@ test('hasTranscript() finds none where the agent was ended before it wrote any',
 })
 
 test('hasTranscript() does not wait at a pipe that stands in its place', async () => {
-  execFileSync('mkfifo', [path])
+  await cell.spawn(['/usr/bin/mkfifo', path], { env: {}, cwd: '/' }).exited
+  expect(statSync(path).isFIFO()).toBe(true)
   expect(await hasTranscript(cell, home, conversation)).toBe(false)
 })

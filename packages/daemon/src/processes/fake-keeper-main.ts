@@ -1,0 +1,44 @@
+// A keeper for tests, as a process of its own: it takes the lock, listens, and does what the test asks of it.
+import { folderDisk } from '@anchorhold/link/disk'
+import { takeLock } from '@anchorhold/link/lock'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { listenAsSource } from '@anchorhold/link/source'
+import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
+import { closeSync, writeFileSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+
+const start = JSON.parse(await text(process.stdin)) as KeeperStart
+if (start.model === 'broken') process.exit(3)
+const lock = takeLock(`${start.folder}/keeper.lock`)
+if (lock === null) process.exit(75)
+// It never says that it stands.
+if (start.model === 'stuck') await new Promise(() => setInterval(() => {}, 1000))
+
+const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
+const say = (message: string) => outbox.append(start.session, { type: 'notice', body: { level: 'info', code: 'fake', message } })
+const source = await listenAsSource({
+  socketPath: `${start.folder}/keeper.sock`,
+  source: `keeper/${start.session}`,
+  outbox,
+  async handle(command) {
+    const { do: verb } = command as KeeperCommand
+    say(verb)
+    await outbox.flush()
+    if (verb === 'leave') setImmediate(() => void leave())
+    return null
+  },
+})
+say('started')
+await outbox.flush()
+writeFileSync(3, 'ready')
+closeSync(3)
+
+async function leave(): Promise<void> {
+  await source[Symbol.asyncDispose]()
+  // Told when nobody is attached any more: only the outbox has it.
+  say('left')
+  await outbox.flush()
+  await outbox.close()
+  lock?.release()
+  process.exit(0)
+}

@@ -1,0 +1,164 @@
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperStart } from '@anchorhold/protocol/link'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { folders as foldersOf, makeFolders } from '../folders.ts'
+import { hub } from '../hub.ts'
+import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import type { Store } from '../store/store.ts'
+import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
+import type { Runtime } from './runtime.ts'
+import { sources as makeSources } from './sources.ts'
+
+let root = ''
+let store: Store
+let session: SessionId
+let model = 'fine'
+let gone: SessionId[]
+let keepers: KeeperProcesses
+const made: KeeperProcesses[] = []
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'ah-kp-'))
+  makeFolders(foldersOf(root), false)
+  store = sqliteStore(':memory:')
+  session = newSessionId(randomBytes)
+  store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+  mkdirSync(foldersOf(root).session(session))
+  model = 'fine'
+  gone = []
+  keepers = processes()
+})
+afterEach(async () => {
+  for (const one of made.splice(0)) {
+    one.kill(session)
+    await one.gone(session)
+  }
+  store.close()
+  rmSync(root, { recursive: true })
+})
+
+/** As a daemon makes them; a second call is the next daemon. */
+function processes(): KeeperProcesses {
+  const folders = foldersOf(root)
+  const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
+  const one = keeperProcesses({
+    folders,
+    runtime: { node: process.execPath, keeper: script } as Runtime,
+    sources: makeSources(store, hub(), () => {}),
+    describe: async (id) => ({
+      start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
+      runAs: null,
+    }),
+    onGone: (id) => void gone.push(id),
+    log: () => {},
+    spare: false,
+    newUser: () => null,
+  })
+  made.push(one)
+  return one
+}
+const told = () => store.events.after(session, 0, 100).flatMap((event) => (event.type === 'notice' ? [event.body.message] : []))
+
+test('ensure() starts one keeper, however many ask at once', async () => {
+  await Promise.all([keepers.ensure(session), keepers.ensure(session)])
+  await keepers.ensure(session)
+  expect([keepers.has(session), keepers.count, keepers.sessions]).toEqual([true, 1, [session]])
+  await vi.waitFor(() => expect(told()).toEqual(['started']))
+})
+
+test('end() has the keeper leave, and takes in what it told last', async () => {
+  await keepers.ensure(session)
+  await keepers.end(session, 'Stopped')
+  expect([keepers.has(session), keepers.sessions, gone]).toEqual([false, [], [session]])
+  expect(told()).toEqual(['started', 'leave', 'left'])
+  await keepers.end(session, 'again')
+})
+
+test('end() waits for a keeper that is just being started', async () => {
+  const starting = keepers.ensure(session)
+  await keepers.end(session, 'Stopped')
+  await starting
+  expect([keepers.has(session), gone]).toEqual([false, [session]])
+})
+
+test('kill() ends a keeper at once, and what it had told is kept', async () => {
+  await keepers.ensure(session)
+  keepers.kill(session)
+  await keepers.gone(session)
+  expect([keepers.has(session), gone, told()]).toEqual([false, [session], ['started']])
+})
+
+test('kill() ends a keeper that does not stand yet', async () => {
+  model = 'stuck'
+  const starting = keepers.ensure(session)
+  starting.catch(() => {})
+  expect(keepers.sessions).toEqual([session])
+  keepers.kill(session)
+  await expect(starting).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  expect(keepers.sessions).toEqual([])
+  model = 'fine'
+  await keepers.ensure(session)
+})
+
+test('ensure() fails in words when a keeper cannot start', async () => {
+  model = 'broken'
+  await expect(keepers.ensure(session)).rejects.toMatchObject({
+    code: 'keeper_unavailable',
+    message: expect.stringContaining('code 3') as string,
+  })
+})
+
+test('ensure() starts the next keeper when the one before has left', async () => {
+  await keepers.ensure(session)
+  const leaving = keepers.do(session, { do: 'leave', why: 'idle' }).catch(() => {})
+  await leaving
+  await keepers.gone(session)
+  await keepers.ensure(session)
+  expect(keepers.has(session)).toBe(true)
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'leave', 'left', 'started']))
+})
+
+test('do() fails in words when there is no keeper, or it goes', async () => {
+  await expect(keepers.do(session, { do: 'ping' })).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  await keepers.ensure(session)
+  expect(await keepers.do(session, { do: 'ping' })).toBeNull()
+})
+
+test('reattach() finds a keeper that outlived the daemon, and nothing is told twice', async () => {
+  await keepers.ensure(session)
+  await vi.waitFor(() => expect(told()).toEqual(['started']))
+  keepers.detach()
+  const next = processes()
+  expect(await next.reattach(session)).toBe(true)
+  await next.do(session, { do: 'ping' })
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'ping']))
+  await next.end(session, 'Stopped')
+  expect(told()).toEqual(['started', 'ping', 'leave', 'left'])
+})
+
+test('reattach() reads what a keeper left behind that died while the daemon was away', async () => {
+  await keepers.ensure(session)
+  const next = processes()
+  await next.reattach(session)
+  keepers.detach()
+  next.detach()
+  next.kill(session)
+  const last = processes()
+  await vi.waitFor(async () => expect(await last.reattach(session)).toBe(false))
+  expect(told()).toEqual(['started'])
+})
+
+test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {
+  await keepers.ensure(session)
+  keepers.detach()
+  const next = processes()
+  await next.ensure(session)
+  expect(next.has(session)).toBe(true)
+  await next.end(session, 'Stopped')
+  expect(told().filter((word) => word === 'started')).toHaveLength(1)
+})
