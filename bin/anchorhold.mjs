@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Hands over to the pinned Node, after bringing a clone to where it can run.
 import { spawn } from 'node:child_process'
+import * as module from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
@@ -8,10 +9,12 @@ import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
 const cli = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist', 'cli.mjs')
 try {
   await setUp()
-  if (process.argv[2] === 'up' || process.argv[2] === 'run') await provideBubblewrap()
+  if (process.argv.includes('up') || process.argv.includes('run')) await provideBubblewrap()
   const node = pinnedNode()
-  if (node === process.execPath) await import(pathToFileURL(cli).href)
-  else {
+  if (node === process.execPath) {
+    module.enableCompileCache?.()
+    await import(pathToFileURL(cli).href)
+  } else {
     const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit' })
     // A terminal sends its signals to both; what another program sends to this one is passed on.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.stdin.isTTY || child.kill(signal))

@@ -55,6 +55,8 @@ export async function startDaemon({ where, port }: StartOptions): Promise<Daemon
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, ...args], {
     detached: true,
     cwd: '/',
+    // Compiled code is kept, so that the next start need not compile it again.
+    env: { ...process.env, NODE_COMPILE_CACHE: `${where.state}/compiled` },
     stdio: ['ignore', log, log, 'pipe'],
   })
   closeSync(log)

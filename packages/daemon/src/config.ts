@@ -9,6 +9,8 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 
 const gib = 1024 ** 3
+/** A spare keeper takes about 70 MiB, which a machine of this size does not miss. */
+const spareMemoryBytes = 4 * gib
 
 /** `config.yaml`: every key has a default. */
 export const ConfigFile = z.strictObject({
@@ -16,6 +18,18 @@ export const ConfigFile = z.strictObject({
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
   rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
+  spare_keeper: z
+    .boolean()
+    .optional()
+    .describe(
+      'Keep a process at hand that has loaded the agent SDK, so that a new session starts faster; on where there is memory for it',
+    ),
+  warm_seconds: z
+    .int()
+    .min(1)
+    .max(3600)
+    .default(60)
+    .describe('A cell that was started ahead of its first prompt is let go when none has come for so long'),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')
@@ -49,6 +63,8 @@ export type Config = {
   readonly publicUrl: string | null
   readonly rung: Rung
   readonly idleMs: number
+  readonly spareKeeper: boolean
+  readonly warmMs: number
   readonly modelRoute: 'socket' | 'forwarder'
   readonly modelAllow: readonly string[]
   readonly limits: {
@@ -92,6 +108,8 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     publicUrl: file.public_url ?? null,
     rung: file.rung,
     idleMs: file.idle_seconds * 1000,
+    spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
+    warmMs: file.warm_seconds * 1000,
     modelRoute: file.model_route,
     modelAllow: file.model_allow,
     limits: {

@@ -25,7 +25,7 @@ export function folders(state: string) {
     outbox: (id: SessionId) => `${session(id)}/outbox`,
     keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
     keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
-    keeperLog: (id: SessionId) => `${session(id)}/keeper.log`,
+    keepersLog: `${state}/keepers.log`,
     windows: (id: SessionId) => `${state}/windows/${id}`,
   }
 }

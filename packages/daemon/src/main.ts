@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
+import { newUser } from './app/create-session.ts'
 import { deliverRest } from './app/deliver.ts'
 import { keeperStart, openWindows } from './app/keeper-start.ts'
 import { type Parts, record } from './app/parts.ts'
@@ -73,7 +74,6 @@ async function main(): Promise<void> {
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
   const sources = makeSources(store, hub, log)
   const runtime = stageRuntime(dist, folders.runtime)
-  const gitIdentity = await ownersGitIdentity()
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
     return Object.fromEntries(
@@ -86,16 +86,22 @@ async function main(): Promise<void> {
     sources,
     root: config.root,
     env: namedEnv,
-    onStarted() {
+    onUp(served) {
+      const live = new Set(keepers.sessions)
+      // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
+      for (const id of served)
+        if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch((error: unknown) => log(String(error)))
       for (const session of store.sessions.tended())
-        if (keepers.has(session.id)) void openWindows(parts, session).catch((error: unknown) => log(String(error)))
+        if (live.has(session.id)) void openWindows(parts, session).catch((error: unknown) => log(String(error)))
     },
   })
   const keepers = keeperProcesses({
     folders,
     runtime,
     sources,
-    describe: (id) => keeperStart(parts, runtime, gitIdentity, id),
+    spare: config.spareKeeper,
+    newUser: () => (config.root ? newUser(store) : null),
+    describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
     onGone(id) {
       forgetKeeper(id, 'The keeper died, and its cell with it')
       if (!leaving) deliverRest(parts, id)

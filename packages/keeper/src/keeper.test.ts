@@ -28,6 +28,7 @@ const start: KeeperStart = {
   system_prompt: null,
   timeout_ms: null,
   idle_ms: 60_000,
+  unused_ms: 60_000,
   plan: false,
   workspace_settings: 'ignore',
   toolchains: [],

@@ -90,7 +90,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
     if (idleTimer !== null) clearTimeout(idleTimer)
     idleTimer = null
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
-    idleTimer = setTimeout(() => leaveBehind('idle'), start.idle_ms)
+    idleTimer = setTimeout(() => leaveBehind('idle'), taken.size === 0 ? start.unused_ms : start.idle_ms)
   }
 
   async function beginTurn(cause: TurnCause, prompt: PromptId | null): Promise<void> {

@@ -14,13 +14,17 @@ import { bwrapDriver } from './cells/bwrap/bwrap.ts'
 import type { CellDriver } from './cells/cell.ts'
 import { noneDriver } from './cells/none/none.ts'
 import { findToolchains } from './cells/toolchains.ts'
+import { watchGate } from './gate-watch.ts'
 import { keeper } from './keeper.ts'
 
 const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
 const settleMs = 5000
 
-const start = KeeperStart.parse(JSON.parse(await text(process.stdin)))
+const told = await text(process.stdin)
+// A spare one whose daemon ended has nothing to do.
+if (told === '') process.exit(0)
+const start = KeeperStart.parse(JSON.parse(told))
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
 // Another keeper still tends this session: the daemon waits for it to leave.
@@ -49,7 +53,11 @@ writeFileSync(3, 'ready')
 closeSync(3)
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
   process.on(signal, () => void one.leave(`The keeper got ${signal}`))
+const watching = new AbortController()
+const { gate } = start
+if (gate !== null) void watchGate({ socketPath: `${start.windows}/model.sock`, gate, log: console.log }, watching.signal)
 await one.left
+watching.abort()
 await source[Symbol.asyncDispose]()
 await outbox.close()
 lock.release()

@@ -94,6 +94,8 @@ export const KeeperStart = z.strictObject({
   system_prompt: z.string().nullable(),
   timeout_ms: z.int().nullable(),
   idle_ms: z.int(),
+  /** The same for a keeper that was started ahead of a prompt which did not come. */
+  unused_ms: z.int(),
   plan: z.boolean(),
   workspace_settings: z.enum(['ignore', 'load']),
   toolchains: z.array(z.string()),
@@ -214,6 +216,8 @@ export const Settlement = z.object({
 })
 export type Settlement = z.infer<typeof Settlement>
 export const settlePath = '/anchorhold/settle'
+/** Its answer begins and never ends, so that a keeper hears when the gate is gone. */
+export const watchPath = '/anchorhold/watch'
 
 /** The result of a keeper's ping. */
 export const KeeperHealth = z.object({

@@ -7,6 +7,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { firstSessionUid, makeFolder } from '../folders.ts'
+import type { Store } from '../store/store.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
@@ -107,8 +108,12 @@ function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): 
 }
 
 /** As root, every session has a user of its own. */
+export function newUser(store: Store): { readonly uid: number; readonly gid: number } {
+  const uid = store.sessions.takeUid(firstSessionUid)
+  return { uid, gid: uid }
+}
+
 export function freshUser(parts: Parts): { readonly uid: number; readonly gid: number } | null {
   if (!parts.config.root) return null
-  const uid = parts.store.sessions.takeUid(firstSessionUid)
-  return { uid, gid: uid }
+  return parts.keepers.claimUser() ?? newUser(parts.store)
 }

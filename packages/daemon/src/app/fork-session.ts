@@ -2,9 +2,9 @@ import type { Actor } from '@anchorhold/core/actors'
 import type { ForkSession } from '@anchorhold/protocol/api'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { cp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { makeFolder } from '../folders.ts'
-import { copyTree, giveTree } from '../workspace/trees.ts'
+import { copyTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
 
@@ -18,12 +18,11 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   try {
     const workspace = parts.folders.workspace(id)
     makeFolder(workspace, 0o755, fresh)
-    await copyTree(origin.workspace, workspace, fresh)
+    const copying = { reader: origin.runAs, writer: fresh }
+    await copyTree(origin.workspace, workspace, copying)
     const home = parts.folders.home(id)
-    // Links are copied as links: what the agent put there must not lead the copy elsewhere.
-    await cp(parts.folders.home(from), home, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true })
     makeFolder(home, 0o700, fresh)
-    if (fresh !== null) await giveTree(home, fresh)
+    await copyTree(parts.folders.home(from), home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
       // The copied memory holds the conversation under the same id; the two homes never meet.

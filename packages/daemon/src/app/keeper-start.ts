@@ -43,6 +43,7 @@ export async function keeperStart(
       system_prompt: options.system_prompt ?? null,
       timeout_ms: options.timeout_ms ?? null,
       idle_ms: config.idleMs,
+      unused_ms: Math.min(config.idleMs, config.warmMs),
       plan: options.plan ?? false,
       workspace_settings: options.workspace_settings ?? 'ignore',
       toolchains: options.toolchains ?? [],

@@ -72,6 +72,7 @@ export function fakeKeepers(): FakeKeepers {
       killed.push(session)
       vanish(session)
     },
+    claimUser: () => null,
     detach() {},
   }
   return fake

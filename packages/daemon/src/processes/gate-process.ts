@@ -1,6 +1,7 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand } from '@anchorhold/protocol/link'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { type GateCommand, GateHealth } from '@anchorhold/protocol/link'
 import type { Folders } from '../folders.ts'
 import { gateUser } from '../folders.ts'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -29,14 +30,14 @@ export type GateProcessOptions = {
   readonly root: boolean
   /** The variables that providers name and these, and no others. */
   readonly env: (more: ReadonlySet<string>) => Readonly<Record<string, string>>
-  /** Called when a gate stands that knows nothing of the open sessions. */
-  readonly onStarted: () => void
+  /** Called when the link to a gate stands, with the sessions that it serves by itself. */
+  readonly onUp: (sessions: readonly SessionId[]) => void
 }
 
 /** How long a gate that leaves may hold its lock. */
 const startMs = 10_000
 
-export function gateProcess({ folders, runtime, sources, root, env, onStarted }: GateProcessOptions): GateProcess {
+export function gateProcess({ folders, runtime, sources, root, env, onUp }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
@@ -54,10 +55,16 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
 
   async function findOrStart(): Promise<Attachment> {
     for (const end = Date.now() + startMs; Date.now() < end; await wait(50)) {
-      try {
-        return await attach()
-      } catch {
-        // Nobody listens there: start one.
+      const found = await attach().catch(() => null)
+      if (found !== null) {
+        const { sessions, env: has } = await healthOf(found)
+        if (has === null || Object.keys(env(asked)).every((name) => has.includes(name))) {
+          onUp(sessions)
+          return found
+        }
+        // A keeper started it, and keepers have no secrets to give.
+        await found.do({ do: 'leave' }).catch(() => {})
+        continue
       }
       const launched = await launch({
         node: runtime.node,
@@ -72,7 +79,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
       })
       if (launched.ready) {
         const fresh = await attach()
-        onStarted()
+        onUp((await healthOf(fresh)).sessions)
         return fresh
       }
       // Another process was quicker, or the gate before this one is still leaving: its lock says so.
@@ -82,6 +89,12 @@ export function gateProcess({ folders, runtime, sources, root, env, onStarted }:
       })
     }
     throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
+  }
+
+  /** A gate of the release before this one says nothing of its variables. */
+  async function healthOf(gate: Attachment): Promise<{ sessions: readonly SessionId[]; env: readonly string[] | null }> {
+    const health = GateHealth.safeParse(await gate.do({ do: 'ping' }))
+    return health.success ? health.data : { sessions: [], env: null }
   }
 
   async function ensure(): Promise<Attachment> {

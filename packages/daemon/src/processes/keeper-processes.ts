@@ -8,7 +8,7 @@ import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Folders } from '../folders.ts'
 import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
-import { launch } from './launch.ts'
+import { spareKeepers } from './spare-keepers.ts'
 import type { Runtime } from './runtime.ts'
 import type { Sources } from './sources.ts'
 
@@ -31,8 +31,12 @@ export interface KeeperProcesses {
   gone(session: SessionId): Promise<void>
   /** Ends the process at once, with everything in its cell. */
   kill(session: SessionId): void
+  /** A user for a new session whose keeper waits already; null when there is none. */
+  claimUser(): User | null
   detach(): void
 }
+
+export type User = { readonly uid: number; readonly gid: number }
 
 export type KeeperProcessesOptions = {
   readonly folders: Folders
@@ -44,6 +48,10 @@ export type KeeperProcessesOptions = {
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
   readonly log: (message: string) => void
+  /** Keep a keeper at hand that has loaded everything and waits for its session. */
+  readonly spare: boolean
+  /** As root: a user that no other session has. */
+  readonly newUser: () => User | null
 }
 
 type Live = { readonly attachment: Attachment; readonly gone: Promise<void> }
@@ -54,10 +62,20 @@ const leaveMs = 20_000
 /** How long the kernel may take to free the lock of a process that was killed. */
 const killedMs = 5000
 
-export function keeperProcesses({ folders, runtime, sources, describe, onGone, log }: KeeperProcessesOptions): KeeperProcesses {
+export function keeperProcesses({
+  folders,
+  runtime,
+  sources,
+  describe,
+  onGone,
+  log,
+  spare,
+  newUser,
+}: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
   let detached = false
+  const spares = spareKeepers({ folders, runtime, spare, newUser })
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
@@ -105,15 +123,7 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone, l
         () => false,
       )
       if (found) return
-      const launched = await launch({
-        node: runtime.node,
-        script: runtime.keeper,
-        args: [],
-        // The SDK looks for settings in the home of its process: it finds an empty one.
-        env: { HOME: folders.session(session) },
-        runAs,
-        cwd: '/',
-        log: folders.keeperLog(session),
+      const launched = await spares.take(runAs).begin({
         input: JSON.stringify(start),
         onSpawned: (pid) => enterCgroups(start.cgroups, pid),
         signal,
@@ -126,7 +136,7 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone, l
         'keeper_unavailable',
         `Cannot start the keeper of session "${session}": it ended with code ${launched.code}`,
         {
-          hint: `See ${folders.keeperLog(session)}`,
+          hint: `See ${folders.keepersLog}`,
         },
       )
     }
@@ -182,8 +192,10 @@ export function keeperProcesses({ folders, runtime, sources, describe, onGone, l
     },
     gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
     kill,
+    claimUser: spares.claimUser,
     detach() {
       detached = true
+      spares.discard()
       for (const { attachment } of live.values()) attachment.close()
     },
   }

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 
-export type LaunchOptions = {
+export type PrepareOptions = {
   readonly node: string
   readonly script: string
   readonly args: readonly string[]
@@ -10,6 +10,9 @@ export type LaunchOptions = {
   readonly runAs: { readonly uid: number; readonly gid: number } | null
   readonly cwd: string
   readonly log: string
+}
+
+export type BeginOptions = {
   /** Written to its standard input. */
   readonly input: string
   /** Called before it gets its input. */
@@ -18,15 +21,22 @@ export type LaunchOptions = {
   readonly signal: AbortSignal
 }
 
+/** A process that has loaded its program and waits to be told what to do. It ends when this process does. */
+export interface Prepared {
+  readonly alive: boolean
+  begin(options: BeginOptions): Promise<Launched>
+  discard(): void
+}
+
 /** How long a process may take to stand. */
 const readyMs = 30_000
 
 /** How a launch ended: the process says that it stands, or it ended before it could. */
 export type Launched = { readonly ready: true; readonly pid: number } | { readonly ready: false; readonly code: number | null }
 
-/** Starts a host process of its own session group, which outlives this one, and waits until it says that it stands.
- *  It says so by closing its third descriptor, so that no pipe to it stays open. */
-export function launch({ node, script, args, env, runAs, cwd, log, input, onSpawned, signal }: LaunchOptions): Promise<Launched> {
+/** Starts a host process of its own session group, which outlives this one once it was told to begin. It says that it stands
+ *  by closing its third descriptor, so that no pipe to it stays open. */
+export function prepare({ node, script, args, env, runAs, cwd, log }: PrepareOptions): Prepared {
   const out = openSync(log, 'a', 0o600)
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, ...args], {
     detached: true,
@@ -36,29 +46,41 @@ export function launch({ node, script, args, env, runAs, cwd, log, input, onSpaw
     ...(runAs === null ? {} : { uid: runAs.uid, gid: runAs.gid }),
   })
   closeSync(out)
-  if (child.pid !== undefined) onSpawned?.(child.pid)
   const stdin = child.stdio[0] as Writable
   stdin.on('error', () => {})
-  stdin.end(input)
   const word = child.stdio[3] as Readable
-  const kill = () => void child.kill('SIGKILL')
-  const late = setTimeout(kill, readyMs)
-  signal.addEventListener('abort', kill)
-  if (signal.aborted) kill()
-  return new Promise<Launched>((resolve, reject) => {
-    let heard = ''
-    child.once('error', reject)
-    word.setEncoding('utf8')
-    word.on('data', (text: string) => {
-      heard += text
-    })
-    word.once('end', () => {
-      if (heard.startsWith('ready')) resolve({ ready: true, pid: child.pid ?? 0 })
-    })
-    child.once('exit', (code) => resolve({ ready: false, code }))
-    child.unref()
-  }).finally(() => {
-    clearTimeout(late)
-    signal.removeEventListener('abort', kill)
+  word.setEncoding('utf8')
+  let heard = ''
+  word.on('data', (text: string) => {
+    heard += text
   })
+  const ended = Promise.withResolvers<Launched>()
+  ended.promise.catch(() => {})
+  child.once('error', ended.reject)
+  child.once('exit', (code) => ended.resolve({ ready: false, code }))
+  const stands = Promise.withResolvers<Launched>()
+  word.once('end', () => {
+    if (heard.startsWith('ready')) stands.resolve({ ready: true, pid: child.pid ?? 0 })
+  })
+  child.unref()
+  const kill = () => void child.kill('SIGKILL')
+  return {
+    get alive() {
+      return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+    },
+    begin({ input, onSpawned, signal }) {
+      if (child.pid !== undefined) onSpawned?.(child.pid)
+      stdin.end(input)
+      const late = setTimeout(kill, readyMs)
+      signal.addEventListener('abort', kill)
+      if (signal.aborted) kill()
+      return Promise.race([stands.promise, ended.promise]).finally(() => {
+        clearTimeout(late)
+        signal.removeEventListener('abort', kill)
+      })
+    },
+    discard: kill,
+  }
 }
+
+export const launch = (options: PrepareOptions & BeginOptions): Promise<Launched> => prepare(options).begin(options)

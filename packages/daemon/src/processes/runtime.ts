@@ -33,9 +33,12 @@ const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs'] as con
 export function stageRuntime(dist: string, runtimes: string): Runtime {
   const agent = findAgent()
   const hash = createHash('sha256')
-  for (const script of scripts) hash.update(readFileSync(join(dist, script)))
-  const { size, mtimeMs } = statSync(agent.program)
-  hash.update(`${agent.version} ${size} ${mtimeMs} ${process.version}`)
+  // By size and time: reading hundreds of megabytes would be felt at every start.
+  for (const file of [...scripts.map((script) => join(dist, script)), agent.program]) {
+    const { size, mtimeMs } = statSync(file)
+    hash.update(`${file} ${size} ${mtimeMs} `)
+  }
+  hash.update(`${agent.version} ${process.version}`)
   const folder = join(runtimes, hash.digest('hex').slice(0, 16))
   if (!existsSync(folder)) {
     const fresh = mkdtempSync(join(runtimes, 'new-'))
@@ -80,11 +83,10 @@ function findAgent(): { readonly program: string; readonly version: string } {
   const require = createRequire(import.meta.url)
   const sdk = dirname(require.resolve('@anthropic-ai/claude-agent-sdk'))
   const { version, claudeCodeVersion } = JSON.parse(readFileSync(join(sdk, 'package.json'), 'utf8')) as Record<string, string>
-  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } }
-  const libc = process.platform === 'linux' && report.header?.glibcVersionRuntime === undefined ? '-musl' : ''
-  const name = `claude-agent-sdk-${process.platform}-${process.arch}${libc}`
-  const program = join(sdk, '..', name, 'claude')
-  if (!existsSync(program)) {
+  // npm installs the one that fits the machine's C library, so whichever is there is the right one.
+  const name = `claude-agent-sdk-${process.platform}-${process.arch}`
+  const program = [name, `${name}-musl`].map((one) => join(sdk, '..', one, 'claude')).find((path) => existsSync(path))
+  if (program === undefined) {
     throw new Failure('cell_unavailable', `Cannot find the agent "@anthropic-ai/${name}": it is not installed`, {
       hint: 'Run npm ci without --omit=optional',
     })

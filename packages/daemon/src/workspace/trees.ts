@@ -1,15 +1,42 @@
-import { execFile } from 'node:child_process'
+import { Failure } from '@anchorhold/protocol/failures'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { lchown, lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 
 type User = { readonly uid: number; readonly gid: number }
 
-/** A copy that follows no link and takes no owner along. */
-export async function copyTree(from: string, to: string, user: User | null): Promise<void> {
-  // --reflink=auto shares the blocks where the file system can.
-  await promisify(execFile)('cp', ['-a', '--no-preserve=ownership', '--reflink=auto', '--', `${from}/.`, to])
-  if (user !== null) await giveTree(to, user)
+/** A copy that follows no link and takes no owner along, read as one user and written as another. An agent may be at work
+ *  in the tree: a folder that it swaps for a link under way must not lead the copy out of the cell, so it is done by tar,
+ *  which opens every name relative to the folder above it and without following links (tar 1.24, "symbolic link races"). */
+export async function copyTree(from: string, to: string, { reader, writer }: Copying): Promise<void> {
+  const options = { cwd: '/', env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' } }
+  const read = spawn('tar', ['-C', from, '--sparse', '-cf', '-', '.'], {
+    ...options,
+    ...reader,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const write = spawn('tar', ['-C', to, '-xpf', '-', '--no-same-owner'], {
+    ...options,
+    ...writer,
+    stdio: ['pipe', 'ignore', 'pipe'],
+  })
+  // Should one of them end early, what it said tells why.
+  const copied = pipeline(read.stdout, write.stdin).catch(() => {})
+  const [reading, writing] = await Promise.all([outcome(read), outcome(write), copied])
+  // 1 says that something changed or went while it was read.
+  if (writing.code === 0 && (reading.code === 0 || reading.code === 1)) return
+  const why = (writing.code === 0 ? reading : writing).said.split('\n')[0]!.slice(0, 300)
+  throw new Failure('workspace_refused', `Cannot copy "${from}": ${why}`, { hint: 'Look at the free space and who may read it' })
+}
+
+type Copying = { readonly reader: User | null; readonly writer: User | null }
+
+async function outcome(child: ChildProcess): Promise<{ readonly code: number | null; readonly said: string }> {
+  const exited = new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
+  const [code, said] = await Promise.all([exited, child.stderr === null ? '' : text(child.stderr)])
+  return { code, said }
 }
 
 /** Changes the owner of everything below, of links themselves and never of what they lead to. */

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   chownSync,
   existsSync,
   lstatSync,
@@ -105,6 +106,36 @@ test.runIf(isRoot)('copyTree() takes no owner along', async () => {
   writeFileSync(join(project(), 'file'), '')
   chownSync(join(project(), 'file'), someone.uid, someone.gid)
   mkdirSync(join(root, 'to'))
-  await copyTree(project(), join(root, 'to'), fresh)
+  chownSync(join(root, 'to'), fresh.uid, fresh.gid)
+  chmodSync(root, 0o711)
+  await copyTree(project(), join(root, 'to'), { reader: null, writer: fresh })
   expect(statSync(join(root, 'to/file')).uid).toBe(fresh.uid)
+})
+
+test.runIf(isRoot)('copyTree() reads no more than its reader may', async () => {
+  writeFileSync(join(project(), 'secret'), 'of root', { mode: 0o600 })
+  mkdirSync(join(root, 'to'), { mode: 0o777 })
+  chmodSync(root, 0o711)
+  await expect(copyTree(project(), join(root, 'to'), { reader: someone, writer: null })).rejects.toMatchObject({
+    code: 'workspace_refused',
+    message: expect.stringContaining('secret') as string,
+  })
+  expect(existsSync(join(root, 'to/secret'))).toBe(false)
+})
+
+test('copyTree() copies files, modes, empty folders and links, and says so when it cannot', async () => {
+  mkdirSync(join(project(), 'deep/empty'), { recursive: true })
+  writeFileSync(join(project(), 'deep/run'), '#!/bin/sh', { mode: 0o755 })
+  symlinkSync('../../outside', join(project(), 'deep/link'))
+  mkdirSync(join(root, 'to'))
+  await copyTree(project(), join(root, 'to'), { reader: null, writer: null })
+  expect(statSync(join(root, 'to/deep/empty')).isDirectory()).toBe(true)
+  expect((statSync(join(root, 'to/deep/run')).mode & 0o777).toString(8)).toBe('755')
+  expect(readlinkSync(join(root, 'to/deep/link'))).toBe('../../outside')
+  await expect(copyTree(join(root, 'nothing'), join(root, 'to'), { reader: null, writer: null })).rejects.toMatchObject({
+    code: 'workspace_refused',
+  })
+  await expect(copyTree(project(), join(root, 'nothing'), { reader: null, writer: null })).rejects.toMatchObject({
+    code: 'workspace_refused',
+  })
 })

@@ -41,7 +41,7 @@ export async function prepareWorkspace({ asked, access, own, fresh, home, reserv
   const path = await resolveFolder(asked, home, reserved)
   if (access === 'copy') {
     makeFolder(own, 0o755, fresh)
-    await copyTree(path, own, fresh)
+    await copyTree(path, own, { reader: null, writer: fresh })
     return { path: own, runAs: fresh, grants: [] }
   }
   if (fresh === null) {

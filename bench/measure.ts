@@ -1,0 +1,39 @@
+/** One comparison: the product over a floor, both measured in the same run, turn by turn. */
+export type Ratio = {
+  readonly name: string
+  readonly value: number
+  /** What it must reach, and what would be a record; `above` when more is better. */
+  readonly must: number
+  readonly record: number
+  readonly better: 'below' | 'above'
+  readonly note: string
+}
+
+export const median = (values: readonly number[]): number => {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+/** Runs each contender once a round, in turn, so that a busy machine is busy for all of them. Milliseconds, medians. */
+export async function interleave<N extends string>(
+  rounds: number,
+  contenders: Readonly<Record<N, () => Promise<number | void>>>,
+  { warmUp = 1 }: { readonly warmUp?: number } = {},
+): Promise<Record<N, number>> {
+  const times = new Map<N, number[]>()
+  for (let round = -warmUp; round < rounds; round++) {
+    for (const [name, run] of Object.entries(contenders) as [N, () => Promise<number | void>][]) {
+      const started = performance.now()
+      const own = await run()
+      const took = typeof own === 'number' ? own : performance.now() - started
+      if (round >= 0) times.set(name, [...(times.get(name) ?? []), took])
+    }
+  }
+  return Object.fromEntries([...times].map(([name, values]) => [name, median(values)])) as Record<N, number>
+}
+
+export function verdict({ value, must, record, better }: Ratio): 'record' | 'must' | 'missed' {
+  const reaches = (bar: number) => (better === 'below' ? value <= bar : value >= bar)
+  return reaches(record) ? 'record' : reaches(must) ? 'must' : 'missed'
+}

@@ -1,0 +1,163 @@
+import { attachTo } from '@anchorhold/link/attach'
+import { newSessionId } from '@anchorhold/protocol/ids'
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { Agent, request, type RequestOptions } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { interleave, type Ratio } from './measure.ts'
+
+type Target = { readonly options: RequestOptions; readonly agent: Agent }
+
+const small = JSON.stringify({ model: 'claude-sonnet-5', max_tokens: 100, messages: [{ role: 'user', content: 'hello' }] })
+const streamed = small.replace('"max_tokens"', '"stream":true,"max_tokens"')
+const callsPerRound = 100
+const rounds = 12
+
+/** The model window against the same calls through a bare proxy, and against no proxy at all. */
+export async function modelWindowBench(): Promise<Ratio[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-bench-'))
+  const children = []
+  const start = (...args: string[]) => {
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit', 'ignore'], env: {} })
+    children.push(child)
+    return child
+  }
+  try {
+    const portFile = join(folder, 'port')
+    start(join(import.meta.dirname, 'parts/upstream.ts'), portFile)
+    await until(() => existsSync(portFile) && readFileSync(portFile, 'utf8') !== '')
+    const port = Number(readFileSync(portFile, 'utf8'))
+    const proxySocket = join(folder, 'proxy.sock')
+    start(join(import.meta.dirname, 'parts/proxy.ts'), proxySocket, String(port))
+    const gateFolder = join(folder, 'gate')
+    const windows = join(folder, 'windows')
+    for (const each of [gateFolder, windows]) mkdirSync(each)
+    const gate = spawn(process.execPath, [join(import.meta.dirname, '../dist/gate.mjs'), gateFolder], {
+      stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+      env: {},
+    })
+    children.push(gate)
+    await until(() => existsSync(proxySocket) && existsSync(join(gateFolder, 'link.sock')))
+    const link = await attachTo({
+      socketPath: join(gateFolder, 'link.sock'),
+      after: 0,
+      onRecord: ({ n }) => link.ack(n),
+      onLive() {},
+      onClose() {},
+    })
+    await link.do({
+      do: 'open',
+      session: newSessionId(randomBytes),
+      folder: windows,
+      provider: {
+        name: 'local',
+        kind: 'local',
+        base_url: `http://127.0.0.1:${port}`,
+        credential: { from: 'none' },
+        auth: 'none',
+      },
+      budget_nanos: null,
+      spent_nanos: 0,
+      spent_to: 0,
+      rules: { allow: [] },
+    })
+    const target = (options: RequestOptions): Target => ({ options, agent: new Agent({ keepAlive: true, maxSockets: 16 }) })
+    const direct = target({ host: '127.0.0.1', port })
+    const proxy = target({ socketPath: proxySocket })
+    const window = target({ socketPath: join(windows, 'model.sock') })
+
+    const calls = (to: Target) => async () => {
+      const started = performance.now()
+      for (let i = 0; i < callsPerRound; i++) await call(to, small)
+      return (performance.now() - started) / callsPerRound
+    }
+    const smallCall = await interleave(
+      rounds,
+      { direct: calls(direct), proxy: calls(proxy), window: calls(window) },
+      { warmUp: 2 },
+    )
+    const firsts = (to: Target) => async () => {
+      let sum = 0
+      for (let i = 0; i < 20; i++) sum += await call(to, streamed)
+      return sum / 20
+    }
+    const first = await interleave(rounds, { direct: firsts(direct), proxy: firsts(proxy), window: firsts(window) })
+    const rate = (to: Target) => async () => {
+      const started = performance.now()
+      await Promise.all(
+        Array.from({ length: 16 }, async () => {
+          for (let i = 0; i < 50; i++) await call(to, small)
+        }),
+      )
+      return performance.now() - started
+    }
+    const load = await interleave(rounds, { direct: rate(direct), proxy: rate(proxy), window: rate(window) })
+    link.close()
+    const ms = (value: number) => `${value.toFixed(2)} ms`
+    return [
+      {
+        name: 'small call through the model window ÷ a bare node:http unix proxy',
+        value: smallCall.window / smallCall.proxy,
+        must: 1.3,
+        record: 1.1,
+        better: 'below',
+        note: `${ms(smallCall.window)} against ${ms(smallCall.proxy)}; ÷ direct ${(smallCall.window / smallCall.direct).toFixed(2)}`,
+      },
+      {
+        name: 'first token of an instant stream ÷ direct',
+        value: first.window / first.direct,
+        must: 2,
+        record: 1.2,
+        better: 'below',
+        note: `${ms(first.window)} against ${ms(first.direct)}; the bare proxy ${(first.proxy / first.direct).toFixed(2)}`,
+      },
+      {
+        name: 'requests per second at 16 connections ÷ direct',
+        value: load.direct / load.window,
+        must: 0.7,
+        record: 1,
+        better: 'above',
+        note: `the bare proxy ${(load.direct / load.proxy).toFixed(2)}`,
+      },
+    ]
+  } finally {
+    for (const child of children) child.kill('SIGKILL')
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Makes one call and gives the time to its first byte of body. */
+function call({ options, agent }: Target, body: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const started = performance.now()
+    let first = 0
+    const sent = request(
+      {
+        ...options,
+        agent,
+        method: 'POST',
+        path: '/v1/messages',
+        headers: {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          'anthropic-version': '2023-06-01',
+        },
+      },
+      (response) => {
+        response.on('data', () => (first ||= performance.now() - started))
+        response.on('end', () =>
+          response.statusCode === 200 ? resolve(first) : reject(new Error(`status ${response.statusCode}`)),
+        )
+      },
+    )
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await wait(5)
+}

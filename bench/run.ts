@@ -1,0 +1,28 @@
+// Prints each comparison as a ratio: the product over a floor, medians of interleaved rounds in one run.
+//   npm run bench [NAME…]
+import { cellsBench } from './cells.ts'
+import { type Ratio, verdict } from './measure.ts'
+import { modelWindowBench } from './model-window.ts'
+import { sessionsBench } from './sessions.ts'
+import { storeBench } from './store.ts'
+
+const benches: Readonly<Record<string, () => Promise<Ratio[]>>> = {
+  window: modelWindowBench,
+  cells: cellsBench,
+  store: storeBench,
+  sessions: sessionsBench,
+}
+const wanted = process.argv.slice(2)
+let missed = 0
+for (const [name, bench] of Object.entries(benches)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  for (const ratio of await bench()) {
+    const result = verdict(ratio)
+    if (result === 'missed') missed++
+    const bars = `${ratio.better === 'below' ? '≤' : '≥'} ${ratio.must} must, ${ratio.record} record`
+    console.log(
+      `${ratio.value.toFixed(2).padStart(8)}  ${result.padEnd(7)} ${ratio.name} (${bars})\n${' '.repeat(18)}${ratio.note}`,
+    )
+  }
+}
+process.exit(missed === 0 ? 0 : 1)

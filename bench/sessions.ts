@@ -1,0 +1,232 @@
+import { rehearsalProvider } from '@anchorhold/gate/windows/model/rehearsal/provider'
+import { query, type SDKUserMessage } from '@anthropic-ai/claude-agent-sdk'
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
+import { type Installation, installation } from '../test/e2e/installation.ts'
+import { interleave, median, type Ratio } from './measure.ts'
+import { makeSession } from './store.ts'
+
+const prompt = 'say hello'
+const rounds = 8
+
+/** Whole sessions, from the request at the door to the first token at the watcher, against the SDK by itself. */
+export async function sessionsBench(): Promise<Ratio[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-bench-'))
+  const rehearsal = await rehearsalProvider(join(folder, 'rehearsal.sock'))
+  try {
+    await using it = await installation()
+    const bare = bareSdk(folder, rehearsal.path)
+    const warmSdk = await bare.open()
+    const session = await it.run(prompt)
+    const cold = await interleave(rounds, {
+      sdk: () => bare.cold(),
+      session: () => firstToken(it, () => it.api.createSession({ body: { prompt: { text: prompt } } })),
+      warmed: async () => {
+        const made = await it.api.createSession({ body: {} })
+        await it.follow(made.id, 0, ({ event }) => event?.type === 'keeper.started')
+        // The agent has begun to start; a person would be typing now.
+        await new Promise((resolve) => setTimeout(resolve, 1500))
+        return firstToken(it, async () => {
+          await it.api.prompt({ params: { id: made.id }, body: { text: prompt } })
+          return made
+        })
+      },
+    })
+    const warm = await interleave(20, {
+      sdk: () => warmSdk.turn(),
+      session: () =>
+        firstToken(it, async () => {
+          await it.api.prompt({ params: { id: session.session.id }, body: { text: prompt } })
+          return it.api.getSession({ params: { id: session.session.id } })
+        }),
+    })
+    warmSdk.close()
+    const memory = keeperMemory(it)
+    const ms = (value: number) => `${value.toFixed(0)} ms`
+    return [
+      ratio(
+        'cold session to its first token ÷ bare query()',
+        cold.session / cold.sdk,
+        1.25,
+        1.1,
+        `${ms(cold.session)} against ${ms(cold.sdk)}`,
+      ),
+      ratio('first token of a session with a warmed cell ÷ cold', cold.warmed / cold.session, 0.35, 0.25, ms(cold.warmed)),
+      ratio('second prompt of a live session ÷ cold', warm.session / cold.session, 0.15, 0.08, ms(warm.session)),
+      ratio(
+        'whole stack, warm ÷ the SDK, warm',
+        warm.session / warm.sdk,
+        1.5,
+        1.15,
+        `${ms(warm.session)} against ${ms(warm.sdk)}`,
+      ),
+      await daemonStart(folder),
+      ratio('memory of a keeper beyond an empty process with the SDK, MiB', memory, 12, 6, 'proportional set size'),
+    ]
+  } finally {
+    await rehearsal.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const ratio = (name: string, value: number, must: number, record: number, note: string): Ratio => ({
+  name,
+  value,
+  must,
+  record,
+  better: 'below',
+  note,
+})
+
+async function firstToken(it: Installation, begin: () => Promise<{ id: string; last_seq: number }>): Promise<number> {
+  const started = performance.now()
+  const made = await begin()
+  let first = 0
+  await it.follow(made.id as never, made.last_seq, ({ event, live }) => {
+    if (first === 0 && (live?.type === 'text.delta' || event?.type === 'text')) first = performance.now() - started
+    return event?.type === 'turn.ended'
+  })
+  return first
+}
+
+/** The SDK on the host without a cell, against the same rehearsal provider. */
+function bareSdk(folder: string, socket: string) {
+  const sdk = dirname(createRequire(import.meta.url).resolve('@anthropic-ai/claude-agent-sdk'))
+  const program = join(sdk, '..', `claude-agent-sdk-linux-${process.arch}`, 'claude')
+  let count = 0
+  const options = () => {
+    const home = join(folder, `home${++count}`)
+    mkdirSync(join(home, 'work'), { recursive: true })
+    return {
+      cwd: join(home, 'work'),
+      pathToClaudeCodeExecutable: program,
+      model: 'rehearsal-1',
+      settingSources: [],
+      includePartialMessages: true,
+      permissionMode: 'default' as const,
+      systemPrompt: { type: 'preset' as const, preset: 'claude_code' as const },
+      env: {
+        PATH: process.env.PATH,
+        HOME: home,
+        ANTHROPIC_UNIX_SOCKET: socket,
+        ANTHROPIC_BASE_URL: 'http://anthropic.internal',
+        ANTHROPIC_AUTH_TOKEN: 'placeholder',
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+        ENABLE_TOOL_SEARCH: 'false',
+      },
+    }
+  }
+  const message = (): SDKUserMessage => ({ type: 'user', message: { role: 'user', content: prompt }, parent_tool_use_id: null })
+  return {
+    async cold(): Promise<number> {
+      const started = performance.now()
+      let first = 0
+      for await (const one of query({ prompt, options: options() })) {
+        if (first === 0 && one.type === 'stream_event' && one.event.type === 'content_block_delta')
+          first = performance.now() - started
+      }
+      return first
+    },
+    async open() {
+      let push: (next: SDKUserMessage | null) => void = () => {}
+      async function* input() {
+        for (;;) {
+          const next = await new Promise<SDKUserMessage | null>((resolve) => (push = resolve))
+          if (next === null) return
+          yield next
+        }
+      }
+      const live = query({ prompt: input(), options: options() })
+      const turn = async () => {
+        const started = performance.now()
+        push(message())
+        let first = 0
+        for (;;) {
+          const { value, done } = await live.next()
+          if (done === true) return first
+          if (first === 0 && value.type === 'stream_event' && value.event.type === 'content_block_delta')
+            first = performance.now() - started
+          if (value.type === 'result') return first
+        }
+      }
+      await turn()
+      return { turn, close: () => push(null) }
+    },
+  }
+}
+
+/** From the start of the daemon's process until it answers, with a thousand sessions in its log. */
+async function daemonStart(folder: string): Promise<Ratio> {
+  const state = join(folder, 's')
+  mkdirSync(state, { recursive: true })
+  const store = sqliteStore(join(state, 'anchorhold.db'))
+  store.atomically(() => {
+    for (let i = 0; i < 1000; i++) makeSession(store)
+  })
+  store.close()
+  const daemon = () =>
+    new Promise<void>((resolve, reject) => {
+      const script = join(import.meta.dirname, '../dist/daemon.mjs')
+      const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, '--state', state, '--port', '0'], {
+        env: { PATH: process.env.PATH, HOME: folder },
+        stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+      })
+      child.once('error', reject)
+      child.stdio[3]?.once('data', () => resolve())
+      child.stdio[3]?.once('close', () => child.kill('SIGTERM'))
+      ended.push(new Promise((done) => child.once('exit', done)))
+    })
+  const ended: Promise<unknown>[] = []
+  const times: { daemon: number[]; node: number[] } = { daemon: [], node: [] }
+  for (let round = -1; round < 10; round++) {
+    let started = performance.now()
+    spawnSync(process.execPath, ['-e', '0'], { env: {} })
+    const node = performance.now() - started
+    started = performance.now()
+    await daemon()
+    const took = performance.now() - started
+    await Promise.all(ended.splice(0))
+    if (round >= 0) {
+      times.node.push(node)
+      times.daemon.push(took)
+    }
+  }
+  // The gate that the daemons started for themselves.
+  spawnSync(process.execPath, [join(import.meta.dirname, '../bin/anchorhold.mjs'), '--state', state, 'down', '--all'])
+  const [floor, own] = [median(times.node), median(times.daemon)]
+  return ratio(
+    'daemon start to its first answer with 1,000 sessions ÷ node -e 0',
+    own / floor,
+    4,
+    2.5,
+    `${own.toFixed(0)} ms against ${floor.toFixed(0)} ms`,
+  )
+}
+
+const pssKib = (pid: number) => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0)
+
+function keeperMemory(it: Installation): number {
+  const empty = spawn(
+    process.execPath,
+    [
+      '--input-type=module',
+      '-e',
+      `await import('@anthropic-ai/claude-agent-sdk'); console.log('up'); setInterval(() => {}, 1e6)`,
+    ],
+    { cwd: join(import.meta.dirname, '..'), stdio: ['ignore', 'pipe', 'ignore'] },
+  )
+  try {
+    spawnSync('sh', ['-c', `while ! grep -q . /proc/${empty.pid}/smaps_rollup; do :; done; sleep 1`])
+    const keepers = spawnSync('pgrep', ['-f', `${it.state}/runtime/.*keeper.mjs`], { encoding: 'utf8' })
+      .stdout.trim()
+      .split('\n')
+      .map(Number)
+    return (median(keepers.map(pssKib)) - pssKib(empty.pid!)) / 1024
+  } finally {
+    empty.kill('SIGKILL')
+  }
+}

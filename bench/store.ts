@@ -1,0 +1,140 @@
+import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import Database from 'better-sqlite3'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { interleave, type Ratio } from './measure.ts'
+
+const text = 'x'.repeat(200)
+
+/** The event log against raw SQLite, and against itself when it was small. */
+export async function storeBench(): Promise<Ratio[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-bench-'))
+  try {
+    return [await appending(folder), ...(await growing(folder))]
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function appending(folder: string): Promise<Ratio> {
+  const store = sqliteStore(join(folder, 'append.db'))
+  const session = makeSession(store)
+  const raw = new Database(join(folder, 'raw.db'))
+  raw.exec('pragma journal_mode = wal; pragma synchronous = full; create table event (pos integer primary key, body text)')
+  const insert = raw.prepare('insert into event (body) values (?)')
+  const twenty = raw.transaction(() => {
+    for (let i = 0; i < 20; i++) insert.run(text)
+  })
+  let n = 0
+  const times = await interleave(
+    30,
+    {
+      raw: async () => {
+        for (let i = 0; i < 20; i++) twenty()
+      },
+      log: async () => {
+        for (let i = 0; i < 20; i++) {
+          store.atomically(() => {
+            for (let j = 0; j < 20; j++) {
+              const event = {
+                type: 'tool.finished',
+                body: { call: 'c', tool: 'Bash', output: text, truncated: false, failed: false },
+              } as const
+              store.events.append(session, 1, event, { source: `keeper/${session}`, n: ++n })
+            }
+          })
+        }
+      },
+    },
+    { warmUp: 3 },
+  )
+  raw.close()
+  store.close()
+  return {
+    name: 'durable append, 20 a transaction ÷ raw SQLite',
+    value: times.raw / times.log,
+    must: 0.4,
+    record: 0.8,
+    better: 'above',
+    note: `${((400 / times.log) * 1000).toFixed(0)} events a second with sequence, state, search and cursor`,
+  }
+}
+
+async function growing(folder: string): Promise<Ratio[]> {
+  const open = (sessions: number, events: number, name: string) => {
+    const path = join(folder, name)
+    const store = sqliteStore(path)
+    let first: SessionId | null = null
+    store.atomically(() => {
+      for (let i = 0; i < sessions; i++) first = makeSession(store)
+    })
+    // Straight into the tables: a million events through the log would take minutes.
+    const db = new Database(path)
+    const insert = db.prepare(
+      `insert into event (session_id, seq, source, n, at, type, body) values (?, ?, 'bench', ?, 1, 'notice', ?)`,
+    )
+    const body = JSON.stringify({ level: 'info', code: 'bench', message: text })
+    db.transaction(() => {
+      for (let seq = 10; seq < events + 10; seq++) insert.run(first, seq, seq, body)
+    })()
+    db.close()
+    return { store, first: first! as SessionId, events }
+  }
+  const small = open(10, 1000, 'small.db')
+  const large = open(10_000, 1_000_000, 'large.db')
+  const page =
+    ({ store, first, events }: typeof small) =>
+    async () => {
+      for (let i = 0; i < 50; i++) store.events.before(first, events - 100, 50)
+    }
+  const list =
+    ({ store }: typeof small) =>
+    async () => {
+      for (let i = 0; i < 50; i++) store.sessions.list({ archived: false, state: null, before: null, limit: 10 })
+    }
+  const pages = await interleave(20, { small: page(small), large: page(large) }, { warmUp: 3 })
+  const lists = await interleave(20, { small: list(small), large: list(large) }, { warmUp: 3 })
+  small.store.close()
+  large.store.close()
+  return [
+    {
+      name: 'history page at 1,000,000 events ÷ at 1,000',
+      value: pages.large / pages.small,
+      must: 1.5,
+      record: 1.1,
+      better: 'below',
+      note: `${(pages.large / 50).toFixed(3)} ms a page of 50`,
+    },
+    {
+      name: 'session list at 10,000 sessions ÷ at 10',
+      value: lists.large / lists.small,
+      must: 1.5,
+      record: 1.1,
+      better: 'below',
+      note: `${(lists.large / 50).toFixed(3)} ms a page of 10`,
+    },
+  ]
+}
+
+export function makeSession(store: ReturnType<typeof sqliteStore>): SessionId {
+  const id = newSessionId(randomBytes)
+  store.sessions.insert({ id, options: {}, runAs: null, conversation: randomUUID(), conversing: false, grants: [] })
+  const at = Date.now()
+  const body = {
+    name: 'bench',
+    rung: 'bwrap',
+    provider: 'rehearsal',
+    model: 'rehearsal-1',
+    simulated: true,
+    workspace: '/tmp',
+    budget_nanos: null,
+    forked_from: null,
+    actor: 'bench',
+  } as const
+  store.events.append(id, at, { type: 'session.created', body }, { source: 'daemon' })
+  store.events.append(id, at, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } }, { source: 'daemon' })
+  return id
+}
