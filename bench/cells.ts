@@ -24,7 +24,7 @@ export async function cellsBench(): Promise<Ratio[]> {
   const floor = () =>
     new Promise<void>((resolve, reject) => {
       const args = [...bare, ...links, '--proc', '/proc', '--dev', '/dev', '--', 'true']
-      const child = spawn('/usr/bin/bwrap', args, { env: {}, stdio: ['pipe', 'pipe', 'pipe'], ...(spec.runAs ?? {}) })
+      const child = spawn('/usr/bin/bwrap', args, { env: {}, stdio: ['pipe', 'pipe', 'pipe'], ...spec.runAs })
       child.once('error', reject)
       child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`bwrap ended with ${code}`))))
     })

@@ -67,10 +67,8 @@ async function growing(folder: string): Promise<Ratio[]> {
   const open = (sessions: number, events: number, name: string) => {
     const path = join(folder, name)
     const store = sqliteStore(path)
-    let first: SessionId | null = null
-    store.atomically(() => {
-      for (let i = 0; i < sessions; i++) first = makeSession(store)
-    })
+    const made = store.atomically(() => Array.from({ length: sessions }, () => makeSession(store)))
+    const first = made.at(-1)!
     // Straight into the tables: a million events through the log would take minutes.
     const db = new Database(path)
     const insert = db.prepare(
@@ -81,7 +79,7 @@ async function growing(folder: string): Promise<Ratio[]> {
       for (let seq = 10; seq < events + 10; seq++) insert.run(first, seq, seq, body)
     })()
     db.close()
-    return { store, first: first! as SessionId, events }
+    return { store, first, events }
   }
   const small = open(10, 1000, 'small.db')
   const large = open(10_000, 1_000_000, 'large.db')
