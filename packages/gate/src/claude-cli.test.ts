@@ -46,7 +46,7 @@ test('the real Claude CLI works through the model window against the rehearsal p
   const result = lines.findLast(({ type }) => type === 'result')
   expect(result).toMatchObject({ is_error: false, result: expect.stringContaining('`cat hello.txt` gave:\n\n```\nhi\n```') })
   const settled = JSON.parse((await it.call(settlePath, '')).body) as { n: number }
-  expect(settled).toEqual({ source: 'gate', n: 3, refused: null })
+  expect(settled).toEqual({ source: 'gate', n: 6, refused: null })
   expect(it.usage().map(({ status, estimated, simulated }) => ({ status, estimated, simulated }))).toEqual(
     Array.from({ length: 3 }, () => ({ status: 200, estimated: false, simulated: true })),
   )

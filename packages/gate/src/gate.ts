@@ -1,109 +1,193 @@
-import { mkdir } from 'node:fs/promises'
+import { access, mkdir } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { z } from 'zod'
+import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, Provider } from '@anchorhold/protocol/link'
+import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
+import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { fileSecrets } from './secrets.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
-import { type CallLine, type Journal, modelWindow, type ModelWindow } from './windows/model/window.ts'
+import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
 /** The process that serves every cell's windows, without the link that it is commanded over. */
 export type Gate = {
   handle(command: Exclude<GateCommand, { do: 'leave' }>): Promise<unknown>
+  /** Resolves when no call is under way any more, or when it has taken too long. */
+  quiet(withinMs: number): Promise<void>
+  /** Ends every window. The next gate serves the same sessions. */
   close(): Promise<void>
 }
 
 export type GateParts = {
-  /** The gate's own: its key, and the rehearsal provider's socket. */
+  /** The gate's own: its key, its leases, and the rehearsal provider's socket. */
   readonly folder: string
-  readonly journal: Journal
+  readonly outbox: Outbox
   /** Where `{ env }` credentials are looked up, and nothing else. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly now?: () => number
   readonly log?: (line: CallLine) => void
+  /** What an operator should know. */
+  readonly say?: (message: string) => void
+  /** The disk failed: calls are refused from here on, until another gate takes over. */
+  readonly onBroken?: (error: Error) => void
 }
+
+/** A session that is served. */
+type Served = { readonly window: ModelWindow; readonly account: Account; terms: ServedOn }
 
 /** Connections that are kept to each provider while nobody uses them. */
 const idleConnectionsMax = 64
+/** What a call cost is safe from the gate's death as soon as it is written; on its way to the disk it may wait for others. */
+const settledSyncMs = 20
 
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
+  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {} } = parts
   const secrets = await fileSecrets(join(parts.folder, 'key'))
+  const books = await openBooks({
+    outbox: parts.outbox,
+    leases: leaseFiles(join(parts.folder, 'leases'), say),
+    newCall: randomUUID,
+    soon: (work) => void setTimeout(work, settledSyncMs),
+    onBroken,
+  })
+  const recovered = await books.recover()
+  if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const kept = { keepAlive: true, maxFreeSockets: idleConnectionsMax }
   const agents = { http: new Agent(kept), https: new TlsAgent(kept) }
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, agents }
-  const windows = new Map<SessionId, Promise<ModelWindow>>()
+  const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
+  const termsOf = ({ provider, rules }: ServedOn) => ({ upstream: upstream(provider, providers), allow: new Set(rules.allow) })
+
+  async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
+    const account = books.open(session, money)
+    const { folder } = terms
+    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log })
+    if (terms.paused) window.pause()
+    return { window, account, terms }
+  }
+
+  /** Changes what a session is served on, and keeps it that way. */
+  async function change(one: Served, terms: ServedOn): Promise<void> {
+    one.terms = terms
+    one.window.update(termsOf(terms))
+    if (terms.paused) one.window.pause()
+    else one.window.resume()
+    await one.account.save(terms)
+  }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
-    const terms = {
-      upstream: upstream(command.provider, providers),
-      capNanos: command.budget_nanos,
-      spentNanos: command.spent_nanos,
-      allow: new Set(command.rules.allow),
-    }
+    const { session, folder, provider, rules, paused, budget_nanos, spent_nanos, spent_to } = command
+    const terms = { folder, provider, rules, paused }
+    const money = { budget_nanos, spent_nanos, spent_to, closed: false }
+    // One that cannot be dialled is refused before anything is changed.
+    termsOf(terms)
     // A window that is on its way out would take the new one's socket along.
-    await closing.get(command.session)
-    const found = windows.get(command.session)
+    await closing.get(session)
+    const found = served.get(session)
     if (found !== undefined) {
-      const window = await found
-      window.update(terms)
-      return command.paused ? window.pause() : window.resume()
+      const one = await found
+      one.account.update(money)
+      return change(one, terms)
     }
-    const { session, folder } = command
-    const { journal, now = Date.now, log = () => {} } = parts
-    const opening = modelWindow({ session, folder, terms, journal, now, log })
-    windows.set(session, opening)
+    const opening = serve(session, terms, money)
+    served.set(session, opening)
     try {
-      const window = await opening
-      if (command.paused) window.pause()
+      await (await opening).account.save(terms)
     } catch (cause) {
-      windows.delete(session)
+      await close(session)
       if (cause instanceof Failure) throw cause
       throw new Failure('gate_unavailable', `Cannot open the windows of session "${session}" in "${folder}"`, { cause })
     }
   }
 
-  async function close(session: SessionId): Promise<void> {
-    const window = windows.get(session)
-    if (window === undefined) return closing.get(session)
-    windows.delete(session)
-    const closed = window.then(
-      (opened) => opened.close(),
+  /** Serves a session as a gate before this one did. */
+  async function reopen(lease: KeptLease): Promise<void> {
+    // Without its variable nobody could be served: the daemon brings a gate that has it, and agents try until then.
+    if (lacks(lease.provider, parts.env)) return
+    try {
+      await access(lease.folder)
+    } catch {
+      return books.close(lease.session)
+    }
+    const opening = serve(lease.session, lease, lease)
+    served.set(lease.session, opening)
+    try {
+      await opening
+    } catch (error) {
+      say(
+        `Cannot open the windows of session "${lease.session}" again: ${error instanceof Error ? error.message : String(error)}`,
+      )
+      await close(lease.session)
+    }
+  }
+
+  /** Ends the session's window; whoever opens it again waits for that, and for what has to happen with it. */
+  function shut(session: SessionId, and: Promise<void> = Promise.resolve()): Promise<void> {
+    const one = served.get(session)
+    served.delete(session)
+    const window = one?.then(
+      (opened) => opened.window.close(),
       () => {},
     )
+    const before = closing.get(session)
+    const closed = Promise.all([before, window, and]).then(() => {
+      if (closing.get(session) === closed) closing.delete(session)
+    })
     closing.set(session, closed)
-    await closed.finally(() => closing.delete(session))
+    return closed
   }
-  const closeAll = () => Promise.all([...windows.keys()].map(close))
+  /** Nobody is served there any more, now and after a restart. */
+  const close = (session: SessionId) => shut(session, books.close(session))
 
-  async function windowOf(session: SessionId): Promise<ModelWindow> {
-    const window = await windows.get(session)
-    if (window === undefined) throw new Failure('not_found', `Session "${session}" has no open windows`)
-    return window
+  async function servedOf(session: SessionId): Promise<Served> {
+    const one = await served.get(session)
+    if (one === undefined) throw new Failure('not_found', `Session "${session}" has no open windows`)
+    return one
   }
+  async function pause(session: SessionId, paused: boolean): Promise<void> {
+    const one = await servedOf(session)
+    await change(one, { ...one.terms, paused })
+  }
+
+  await Promise.all([...books.kept.values()].map(reopen))
 
   return {
     async handle(command) {
       switch (command.do) {
-        case 'ping':
-          return { sessions: windows.size }
+        case 'ping': {
+          const sessions = [...new Set([...served.keys(), ...books.kept.keys()])]
+          const health: z.infer<typeof GateHealth> = { sessions, env: Object.keys(parts.env) }
+          return health
+        }
         case 'open':
           return open(command)
         case 'close':
           return close(command.session)
         case 'pause':
-          return (await windowOf(command.session)).pause()
+          return pause(command.session, true)
         case 'resume':
-          return (await windowOf(command.session)).resume()
-        case 'budget':
-          return (await windowOf(command.session)).budget(command.budget_nanos)
-        case 'panic':
-          return { closed: (await closeAll()).length }
+          return pause(command.session, false)
+        case 'budget': {
+          const { window, account } = await servedOf(command.session)
+          account.recap(command.budget_nanos)
+          window.update()
+          return account.save()
+        }
+        case 'panic': {
+          const all = [...new Set([...served.keys(), ...books.kept.keys()])]
+          await Promise.all(all.map(close))
+          return { closed: all.length }
+        }
         case 'seal':
           return { box: secrets.seal(command.plaintext) }
         case 'check':
@@ -112,11 +196,19 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return testProvider(command.provider, command.model, providers)
       }
     },
+    async quiet(withinMs) {
+      const all = Promise.all([...served.values()].map(async (one) => (await one).window.quiet()))
+      await Promise.race([all.catch(() => {}), wait(withinMs)])
+    },
     async close() {
-      await closeAll()
+      await Promise.all([...served.keys()].map((session) => shut(session)))
+      await books.flush().catch(() => {})
       await rehearsal.close()
       agents.http.destroy()
       agents.https.destroy()
     },
   }
 }
+
+const lacks = ({ auth, credential }: Provider, env: GateParts['env']) =>
+  auth !== 'none' && credential.from === 'env' && env[credential.name] === undefined

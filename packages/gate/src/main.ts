@@ -8,26 +8,36 @@ import { GateCommand } from '@anchorhold/protocol/link'
 import { closeSync, writeFileSync } from 'node:fs'
 import { gate } from './gate.ts'
 
+/** As sysexits(3) has them. */
+const exits = { usage: 64, disk: 74, taken: 75 } as const
+/** How long calls may go on that were under way when the disk failed. */
+const lastCallsMs = 60_000
+
 const [folder] = process.argv.slice(2)
 if (folder === undefined) {
   console.error('usage: gate FOLDER')
-  process.exit(64)
+  process.exit(exits.usage)
 }
 // What this process makes is for itself alone, unless it says otherwise.
 process.umask(0o077)
 const lock = takeLock(`${folder}/gate.lock`)
-if (lock === null) process.exit(75)
+if (lock === null) process.exit(exits.taken)
 
 const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Date.now })
 const one = await gate({
   folder,
   env: { ...process.env },
-  journal: async (session, event) => {
-    const n = outbox.append(session, event)
-    await outbox.flush()
-    return n
-  },
+  outbox,
   log: (line) => console.log(JSON.stringify(line)),
+  say: (message) => console.log(message),
+  onBroken(error) {
+    console.error(`Cannot write to "${folder}/outbox", so no model call is made: ${error.message}`)
+    // The gate that is started in its place can write again as soon as the disk can.
+    setImmediate(leaveToNext)
+  },
+}).catch((error: unknown) => {
+  console.error(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  process.exit(exits.disk)
 })
 // Its secrets are not for those that it might start.
 for (const name of Object.keys(process.env)) delete process.env[name]
@@ -47,9 +57,13 @@ writeFileSync(3, 'ready')
 closeSync(3)
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 
+async function leaveToNext(): Promise<void> {
+  await one.quiet(lastCallsMs)
+  process.exit(exits.disk)
+}
+
 async function leave(): Promise<void> {
   await one.close()
-  await outbox.flush()
   await source[Symbol.asyncDispose]()
   await outbox.close()
   lock?.release()

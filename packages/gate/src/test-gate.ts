@@ -6,8 +6,10 @@ import { join } from 'node:path'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { GateCommand, Provider } from '@anchorhold/protocol/link'
+import { memoryDisk } from '@anchorhold/link/memory-disk'
+import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
 import { type Gate, gate } from './gate.ts'
-import type { CallLine, Journal } from './windows/model/window.ts'
+import type { CallLine } from './windows/model/window.ts'
 
 export const session = 'ses_0000000000000001' as SessionId
 export const realKey = 'sk-ant-the-real-key-of-the-owner'
@@ -32,16 +34,30 @@ export type Answered = { readonly status: number; readonly headers: IncomingHttp
 /** A gate in a folder of its own with one session's window open, and a client to that window, for tests. */
 export async function testGate(
   open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
-  journal?: Journal,
+  disk = memoryDisk(),
 ) {
   const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
   const folder = join(root, 'w')
   await mkdir(folder)
+  const outbox = await openOutbox({ disk, now: Date.now })
   const events: NewEvent[] = []
+  const watched: Outbox = {
+    ...outbox,
+    get last() {
+      return outbox.last
+    },
+    get written() {
+      return outbox.written
+    },
+    append(of, entry) {
+      const n = outbox.append(of, entry)
+      if (entry.type !== 'reservation') events.push(entry)
+      return n
+    },
+  }
   const lines: CallLine[] = []
   const env: Record<string, string | undefined> = { TEST_KEY: realKey }
-  const record: Journal = journal ?? (async (_, event) => events.push(event))
-  const made: Gate = await gate({ folder: join(root, 'gate'), journal: record, env, log: (line) => lines.push(line) })
+  const made: Gate = await gate({ folder: join(root, 'gate'), outbox: watched, env, log: (line) => lines.push(line) })
   const command = {
     do: 'open' as const,
     session,

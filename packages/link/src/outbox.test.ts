@@ -144,7 +144,7 @@ describe('openOutbox()', () => {
       },
     )
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 60, size: 'max' }), async (steps) => {
         let disk = memoryDisk()
         let outbox = await open(disk, 400)
         /** What a daemon was told, and may rely upon for ever. */
@@ -180,7 +180,7 @@ describe('openOutbox()', () => {
             await new Promise(setImmediate)
           } else if (one.do === 'trim') {
             acknowledged = Math.max(acknowledged, Math.floor(outbox.last * one.part))
-            void outbox.trim(acknowledged)
+            outbox.trim(acknowledged).catch(() => {})
           } else if (one.do === 'kill') await reopen(disk.kill())
           else if (one.do === 'cut') await reopen(disk.powerCut((bytes) => Math.floor(bytes * one.kept)))
           else if (one.what === 'write') disk.failWrite(one.at, 'ENOSPC', 17)

@@ -151,6 +151,10 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
         .then(async () => {
           if (segments.length < 2 || segments[1]! > n + 1) return
           const free = Math.min(n, await release(n))
+          // The last segment says where numbers go on: its name has to be on the disk before the one before it goes.
+          await disk.sync().catch((error: unknown) => {
+            throw breakOn(error)
+          })
           while (segments.length > 1 && segments[1]! <= free + 1) {
             await disk.remove(nameOf(segments[0]!))
             segments.shift()

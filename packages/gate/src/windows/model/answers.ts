@@ -21,3 +21,7 @@ export const overloaded = (message: string): Answer => ({ status: 529, type: 'ov
 
 /** The answer's body in the shape that the Messages API gives its errors. */
 export const bodyOf = ({ type, message }: Answer): string => JSON.stringify({ type: 'error', error: { type, message } })
+
+export const unwritable = refused(
+  'Anchorhold cannot write down what calls cost, so it makes none: look at the disk of its state folder',
+)

@@ -3,7 +3,7 @@ import { costOf } from '@anchorhold/core/prices'
 import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Upstream } from '../../providers.ts'
-import { type Answer, bodyOf, refused, unreachable } from './answers.ts'
+import { type Answer, bodyOf, refused, unreachable, unwritable } from './answers.ts'
 import { type Meter, meter } from './meter.ts'
 
 /** How a call ended. */
@@ -24,6 +24,8 @@ export type Forwarded = {
   readonly headers: Readonly<Record<string, string | number>>
   readonly body: string
   readonly response: ServerResponse
+  /** When the answer may be passed on; null when nothing has to be waited for. */
+  readonly safe: Promise<void> | null
   readonly signal: AbortSignal
 }
 
@@ -107,12 +109,33 @@ export function forward(call: Forwarded): Promise<Outcome> {
       end(broken(status))
       response.destroy()
     })
+  }
+
+  // Whoever has an answer must not be able to lose what it cost: the reservation is on the disk before the first byte.
+  let safe = call.safe === null
+  call.safe?.then(
+    () => (safe = true),
+    () => {},
+  )
+  const whenSafe = (from: IncomingMessage) => {
     from.on('error', () => {})
+    if (safe) return passOn(from)
+    void call.safe?.then(
+      () => {
+        if (ended) return
+        if (!from.destroyed) return passOn(from)
+        end(broken(from.statusCode ?? 0))
+        response.destroy()
+      },
+      () => {
+        if (!ended) replace(broken(from.statusCode ?? 0), unwritable)
+      },
+    )
   }
 
   const dial = (connection: 'kept' | 'fresh') => {
     request = upstream.dial(call.path, call.headers, connection)
-    request.on('response', passOn)
+    request.on('response', whenSafe)
     request.on('timeout', () => request.destroy(Object.assign(new Error('quiet for too long'), { code: 'ETIMEDOUT' })))
     request.on('error', (error: NodeJS.ErrnoException) => {
       if (ended || response.headersSent) return

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { costOf } from '@anchorhold/core/prices'
+import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { settlePath } from '@anchorhold/protocol/link'
 import { expect, test, vi } from 'vitest'
 import { fakeUpstream, sse, streamed } from '../../fake-upstream.ts'
@@ -447,7 +448,7 @@ test('modelWindow() holds new calls while it is paused, and lets running ones fi
   running[0]!.end(streamed('ok', 10, 5))
   expect((await first).status).toBe(200)
   // The books are not kept waiting by a call that has not begun.
-  expect(JSON.parse((await it.call(settlePath, '')).body)).toMatchObject({ n: 1 })
+  expect(JSON.parse((await it.call(settlePath, '')).body)).toMatchObject({ n: 2 })
   expect(answered).toBe(false)
   expect(running).toHaveLength(1)
   await it.gate.handle({ do: 'resume', session })
@@ -456,33 +457,51 @@ test('modelWindow() holds new calls while it is paused, and lets running ones fi
   expect((await second).status).toBe(200)
 })
 
-test('modelWindow() settles only when every record is journalled', async () => {
-  const writes: PromiseWithResolvers<number>[] = []
+test('modelWindow() passes nothing of an answer on before its reservation is on the disk', async () => {
+  const disk = memoryDisk()
+  const answers = answering(streamed('ok', 10, 5))
+  await using upstream = await fakeUpstream(answers)
+  await using it = await testGate({ provider: local(upstream.url) }, disk)
+  disk.holdSyncs()
+  let answered = false
+  const call = it.call(messages, small()).finally(() => (answered = true))
+  await vi.waitUntil(() => upstream.received.length === 1)
+  // Another answer of the same upstream would have come by now.
+  expect((await it.call('/v1/messages/count_tokens', { model: 'm', messages: small().messages })).status).toBe(200)
+  expect(answered).toBe(false)
+  disk.finishSyncs()
+  expect(await call).toMatchObject({ status: 200, body: streamed('ok', 10, 5) })
+})
+
+test('modelWindow() settles only when every record is on the disk', async () => {
+  const disk = memoryDisk()
   await using upstream = await fakeUpstream(answering(streamed('ok', 10, 5)))
-  await using it = await testGate({ provider: local(upstream.url) }, () => {
-    const write = Promise.withResolvers<number>()
-    writes.push(write)
-    return write.promise
-  })
+  await using it = await testGate({ provider: local(upstream.url) }, disk)
   expect((await it.call(messages, small())).status).toBe(200)
-  await vi.waitUntil(() => writes.length === 1)
+  disk.holdSyncs()
   let settled = false
   const settling = it.call(settlePath, '').finally(() => (settled = true))
   expect((await it.call('/x', '', {}, 'HEAD')).status).toBe(200)
   expect(settled).toBe(false)
-  writes[0]!.resolve(42)
-  expect(JSON.parse((await settling).body)).toEqual({ source: 'gate', n: 42, refused: null })
+  disk.finishSyncs()
+  expect(JSON.parse((await settling).body)).toEqual({ source: 'gate', n: 2, refused: null })
 })
 
-test('modelWindow() makes no further call when it cannot write down what one cost', async () => {
+test.each([
+  ['write down what a call may cost', (disk: MemoryDisk) => disk.failWrite(1, 'ENOSPC', 20), 403, 0],
+  ['bring to the disk what a call may cost', (disk: MemoryDisk) => disk.failSync(1, 'EIO'), 403, 1],
+  ['write down what a call did cost', (disk: MemoryDisk) => disk.failWrite(2, 'ENOSPC', 20), 200, 1],
+])('modelWindow() makes no further call when it cannot %s', async (_, breakDisk, status, dialled) => {
+  const disk = memoryDisk()
   await using upstream = await fakeUpstream(answering(streamed('ok', 10, 5)))
-  await using it = await testGate({ provider: local(upstream.url) }, () => Promise.reject(new Error('ENOSPC')))
-  expect((await it.call(messages, small())).status).toBe(200)
+  await using it = await testGate({ provider: local(upstream.url) }, disk)
+  breakDisk(disk)
+  expect((await it.call(messages, small())).status).toBe(status)
   await it.call(settlePath, '')
   const answer = await it.call(messages, small())
   expect(answer.status).toBe(403)
   expect(errorIn(answer.body).message).toContain('disk')
-  expect(upstream.received).toHaveLength(1)
+  expect(upstream.received).toHaveLength(dialled)
 })
 
 test('modelWindow() ends every call and its socket when it is closed, and books them', async () => {
@@ -502,7 +521,7 @@ test('modelWindow() ends every call and its socket when it is closed, and books 
   await expect(call).rejects.toThrow()
   expect(it.usage()).toHaveLength(1)
   await expect(stat(it.socketPath)).rejects.toThrow('ENOENT')
-  expect(await it.gate.handle({ do: 'ping' })).toEqual({ sessions: 0 })
+  expect(await it.gate.handle({ do: 'ping' })).toMatchObject({ sessions: [] })
 })
 
 test('modelWindow() books what was seen of an answer that ends without saying what it used', async () => {

@@ -1,15 +1,15 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import { afford, type Lease, leftNanos, newLease, recap, reserve, settle } from '@anchorhold/core/ledger'
+import { type Lease, leftNanos } from '@anchorhold/core/ledger'
 import { priceOf, worstCase } from '@anchorhold/core/prices'
-import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { settlePath, type Settlement } from '@anchorhold/protocol/link'
-import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
+import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
+import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import type { Account, Books, Reserved } from '../../books.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
-import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath } from './answers.ts'
+import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { forward, type Outcome } from './forward.ts'
 import { prefixes } from './prefixes.ts'
@@ -17,12 +17,13 @@ import { screen, screenBetas, type Screened, serialise } from './screen.ts'
 
 /** A session's window to its model. */
 export type ModelWindow = {
-  /** New terms for calls that are yet to come. What was spent here is never forgotten. */
-  update(terms: Terms): void
+  /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
+  update(terms?: Terms): void
   /** Holds new calls back, unanswered; running ones finish. */
   pause(): void
   resume(): void
-  budget(capNanos: Nanos | null): void
+  /** Resolves when every call has its answer and is in the books. */
+  quiet(): Promise<void>
   /** Ends every call at once, books what it cost, and takes the socket away. */
   close(): Promise<void>
 }
@@ -30,14 +31,9 @@ export type ModelWindow = {
 /** On what terms a session may call its model. */
 export type Terms = {
   readonly upstream: Upstream
-  readonly capNanos: Nanos | null
-  readonly spentNanos: Nanos
   /** What the owner allows beyond what agents need (see `screen`). */
   readonly allow: ReadonlySet<string>
 }
-
-/** Writes a record to the gate's outbox, and says under which number once it is safe there. */
-export type Journal = (session: SessionId, event: NewEvent) => Promise<number>
 
 /** One line of the log of a window. It never holds a header or a body. */
 export type CallLine = {
@@ -54,9 +50,19 @@ export type WindowParts = {
   /** Who may enter the folder may use the window. */
   readonly folder: string
   readonly terms: Terms
-  readonly journal: Journal
+  readonly account: Account
+  readonly books: Books
   readonly now: () => number
   readonly log: (line: CallLine) => void
+}
+
+/** What a call was promised. */
+type SetAside = {
+  readonly reserved: Reserved
+  readonly promptNanos: number
+  /** Nobody is charged for it. */
+  readonly free: boolean
+  readonly measured: (promptTokens: number) => void
 }
 
 /** What the kernel takes (unix(7)), on Linux and on macOS. */
@@ -77,7 +83,7 @@ const endpoints: Readonly<Record<string, 'messages' | 'count_tokens'>> = {
 }
 
 export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
-  const { session, journal, now } = parts
+  const { session, account, books, now } = parts
   const path = join(parts.folder, 'model.sock')
   if (Buffer.byteLength(path) > socketPathBytesMax) {
     throw new Failure(
@@ -89,12 +95,9 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     )
   }
   let terms = parts.terms
-  let lease: Lease = newLease(terms.capNanos, terms.spentNanos)
   let paused: PromiseWithResolvers<void> | null = null
   let heldBytes = 0
   let calls = 0
-  let lastRecord = 0
-  let journalFailed = false
   let refusal: Settlement['refused'] = null
   /** What was said already, so that it is said once. */
   let noticed = new Set<string>()
@@ -103,18 +106,10 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
 
-  const write = async (event: NewEvent) => {
-    try {
-      lastRecord = Math.max(lastRecord, await journal(session, event))
-    } catch {
-      // What cannot be written down cannot be paid for: no further call until the window is opened again.
-      journalFailed = true
-    }
-  }
-  const notice = async (code: string, level: 'warning' | 'error', message: string) => {
+  const notice = (code: string, level: 'warning' | 'error', message: string) => {
     if (noticed.has(code)) return
     noticed.add(code)
-    await write({ type: 'notice', body: { level, code, message } })
+    account.note({ type: 'notice', body: { level, code, message } })
   }
 
   const server = createServer(
@@ -133,6 +128,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined
       if (request.method === 'POST' && endpoint !== undefined) return void answerCall(request, response, endpoint, beta)
       if (request.method === 'POST' && pathname === settlePath) return void answerSettle(request, response)
+      // Never answered to its end: whoever waits here hears at once when the gate is gone.
+      if (request.method === 'GET' && pathname === watchPath) return response.writeHead(200).flushHeaders()
       request.resume()
       answer(response, unknownPath('This window serves POST /v1/messages and /v1/messages/count_tokens only'))
     },
@@ -185,12 +182,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
     if (response.destroyed || closing.signal.aborted) return response.destroy()
     const { upstream, allow } = terms
-    if (journalFailed) {
-      return answer(
-        response,
-        refused('Anchorhold cannot write down what calls cost, so it makes none: look at the disk of its state folder'),
-      )
-    }
+    if (books.broken) return answer(response, unwritable)
     let credential: Readonly<Record<string, string>>
     try {
       credential = await upstream.authorise()
@@ -198,34 +190,40 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       if (!(error instanceof Failure)) throw error
       const sentence = error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
       refusal = 'credential'
-      await notice('credential_missing', 'error', sentence)
+      notice('credential_missing', 'error', sentence)
       return answer(response, refused(sentence))
     }
     if (response.destroyed) return
 
     // From here to the dial nothing waits, so no other call can take what this one was promised.
     const counted = endpoint === 'messages'
-    const books = counted
-      ? setAside(request, upstream)
-      : { maxTokens: null, reservedNanos: 0, promptNanos: 0, measured: () => {} }
-    if (books === null) {
-      const sentence = budgetSentence(session, lease)
-      refusal = 'budget'
-      await notice('budget_used_up', 'warning', sentence)
-      return answer(response, refused(sentence))
+    let set: SetAside | null = null
+    if (counted) {
+      try {
+        set = setAside(request, upstream)
+      } catch (error) {
+        if (books.broken) return answer(response, unwritable)
+        throw error
+      }
+      if (set === null) {
+        const sentence = budgetSentence(session, account.lease)
+        refusal = 'budget'
+        notice('budget_used_up', 'warning', sentence)
+        return answer(response, refused(sentence))
+      }
     }
     refusal = null
     const startedAt = now()
-    const body = serialise(request, books.maxTokens)
+    const body = serialise(request, set?.reserved.maxTokens ?? null)
     const headers = { ...outgoing(from.headers, upstream, allow), 'content-length': Buffer.byteLength(body), ...credential }
     const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
-    const booked = forward({ upstream, path: where, headers, body, response, signal: closing.signal }).then(async (outcome) => {
+    const safe = set?.reserved.safe ?? null
+    const booked = forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal }).then((outcome) => {
       if (outcome.credentialRefused) {
         refusal = 'credential'
-        await notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
+        notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
       }
-      if (!counted) return
-      await book(request, upstream, books, outcome, now() - startedAt)
+      if (set !== null) book(request, upstream, set, outcome, now() - startedAt)
     })
     const entry = booked.finally(() => open.delete(entry))
     open.add(entry)
@@ -233,44 +231,33 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   }
 
   /** Reserves the worst case; null when the lease does not hold it. */
-  function setAside(request: Screened, upstream: Upstream) {
+  function setAside(request: Screened, upstream: Upstream): SetAside | null {
     const free = !upstream.billed && !priceOf(request.model, 0).known
-    const capped = lease.capNanos !== null
+    const capped = account.lease.capNanos !== null
     const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
     const bound = free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt)
-    const { maxTokens, thinkingTokens } = request
-    const affordable = afford(lease, { ...bound, maxTokens, thinkingTokens })
-    const reserved = affordable === null ? null : reserve(lease, affordable.nanos)
-    if (affordable === null || reserved === null) return null
-    lease = reserved
-    return { maxTokens: affordable.maxTokens, reservedNanos: affordable.nanos, promptNanos: bound.promptNanos, free, measured }
+    const { model, maxTokens, thinkingTokens } = request
+    const { name: provider, simulated, notional } = upstream
+    const wish = { ...bound, maxTokens, thinkingTokens }
+    const reserved = account.reserve(wish, { provider, model, simulated, notional })
+    return reserved === null ? null : { reserved, promptNanos: bound.promptNanos, free, measured }
   }
 
   /** Settles a call: in its place goes what the answer said, or the most that it can have cost. */
-  async function book(
-    request: Screened,
-    upstream: Upstream,
-    books: { reservedNanos: Nanos; promptNanos: Nanos; free?: boolean; measured: (tokens: number) => void },
-    outcome: Outcome,
-    durationMs: number,
-  ) {
-    const { tokens, nanos, estimated } = outcome.cost(request, books)
-    if (!estimated && outcome.status === 200) books.measured(tokens.input + tokens.cache_read + tokens.cache_write)
-    const costNanos = books.free === true ? 0 : nanos
-    lease = settle(lease, books.reservedNanos, costNanos)
-    await write({
-      type: 'usage',
-      body: {
-        provider: upstream.name,
-        model: request.model,
-        tokens,
-        cost_nanos: costNanos,
-        simulated: upstream.simulated,
-        estimated: estimated || (outcome.status === 200 && books.free !== true && !priceOf(request.model, 0).known),
-        notional: upstream.notional,
-        status: outcome.status,
-        duration_ms: Math.max(0, Math.round(durationMs)),
-      },
+  function book(request: Screened, upstream: Upstream, set: SetAside, outcome: Outcome, durationMs: number) {
+    const { reserved, promptNanos, free, measured } = set
+    const { tokens, nanos, estimated } = outcome.cost(request, { reservedNanos: reserved.nanos, promptNanos })
+    if (!estimated && outcome.status === 200) measured(tokens.input + tokens.cache_read + tokens.cache_write)
+    account.settle(reserved, {
+      provider: upstream.name,
+      model: request.model,
+      tokens,
+      cost_nanos: free ? 0 : nanos,
+      simulated: upstream.simulated,
+      estimated: estimated || (outcome.status === 200 && !free && !priceOf(request.model, 0).known),
+      notional: upstream.notional,
+      status: outcome.status,
+      duration_ms: Math.max(0, Math.round(durationMs)),
     })
   }
 
@@ -280,7 +267,9 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     const { promise, resolve } = Promise.withResolvers<void>()
     late.addEventListener('abort', () => resolve())
     while (open.size > 0 && !late.aborted) await Promise.race([Promise.allSettled(open), promise])
-    const settlement: Settlement = { source: 'gate', n: lastRecord, refused: refusal }
+    // The turn's end waits for these records, so they go to the disk now.
+    await books.flush().catch(() => {})
+    const settlement: Settlement = { source: 'gate', n: account.last, refused: refusal }
     respond(response, 200, JSON.stringify(settlement))
   }
 
@@ -294,10 +283,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
 
   return {
     update(next) {
-      terms = next
-      const spentNanos = Math.max(lease.spentNanos, next.spentNanos)
-      lease = next.capNanos === lease.capNanos ? { ...lease, spentNanos } : recap({ ...lease, spentNanos }, next.capNanos)
-      journalFailed = false
+      terms = next ?? terms
       noticed = new Set()
     },
     pause() {
@@ -307,9 +293,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       paused?.resolve()
       paused = null
     },
-    budget(capNanos) {
-      lease = recap(lease, capNanos)
-      noticed.delete('budget_used_up')
+    async quiet() {
+      while (open.size > 0) await Promise.allSettled(open)
     },
     async close() {
       closing.abort()

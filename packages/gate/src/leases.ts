@@ -1,0 +1,79 @@
+import { Nanos } from '@anchorhold/protocol/money'
+import { SessionId } from '@anchorhold/protocol/ids'
+import { ModelRules, Provider } from '@anchorhold/protocol/link'
+import { constants } from 'node:fs'
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+
+/** On what terms a session is served: enough for a gate that starts to serve it again without the daemon.
+ *  A credential is in it as ciphertext, or as the name of where it lies. */
+export const KeptLease = z.strictObject({
+  session: SessionId,
+  folder: z.string(),
+  provider: Provider,
+  rules: ModelRules,
+  paused: z.boolean(),
+  budget_nanos: Nanos.nullable(),
+  /** What was spent, up to which of the gate's own records: what comes after is added when it is read. */
+  spent_nanos: Nanos,
+  spent_to: z.int().min(0),
+  /** A call cost more than was set aside for it, and nobody has set a new budget since. */
+  closed: z.boolean(),
+})
+export type KeptLease = z.infer<typeof KeptLease>
+
+/** Where leases outlive their gate. A lease is there whole or not at all. */
+export interface Leases {
+  list(): Promise<readonly KeptLease[]>
+  put(lease: KeptLease): Promise<void>
+  remove(session: SessionId): Promise<void>
+}
+
+/** One file a session, for the gate's user alone. */
+export function leaseFiles(folder: string, say: (message: string) => void): Leases {
+  const fileOf = (session: SessionId) => join(folder, `${session}.json`)
+  async function syncFolder(): Promise<void> {
+    const handle = await open(folder, 'r')
+    await handle.sync().finally(() => handle.close())
+  }
+  return {
+    async list() {
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      const found: KeptLease[] = []
+      for (const name of await readdir(folder)) {
+        const path = join(folder, name)
+        if (!name.endsWith('.json')) {
+          // Half of one that was being written when its gate died.
+          await rm(path, { force: true })
+          continue
+        }
+        try {
+          found.push(KeptLease.parse(JSON.parse(await readFile(path, 'utf8'))))
+        } catch {
+          // Nobody is served on terms that cannot be read; the daemon opens the session's windows anew.
+          say(`Cannot read the lease in "${path}": removed`)
+          await rm(path, { force: true })
+        }
+      }
+      return found
+    },
+    async put(lease) {
+      const draft = `${fileOf(lease.session)}.new`
+      const { O_CREAT, O_TRUNC, O_WRONLY, O_NOFOLLOW } = constants
+      const file = await open(draft, O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW, 0o600)
+      try {
+        await file.writeFile(JSON.stringify(lease))
+        await file.datasync()
+      } finally {
+        await file.close()
+      }
+      await rename(draft, fileOf(lease.session))
+      await syncFolder()
+    },
+    async remove(session) {
+      await rm(fileOf(session), { force: true })
+      await syncFolder()
+    },
+  }
+}

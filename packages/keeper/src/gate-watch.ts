@@ -1,0 +1,60 @@
+import { type KeeperStart, watchPath } from '@anchorhold/protocol/link'
+import { spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { request } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
+
+export type GateWatch = {
+  /** The session's own model window: whoever listens there is the gate. */
+  readonly socketPath: string
+  readonly gate: NonNullable<KeeperStart['gate']>
+  readonly log: (message: string) => void
+}
+
+const retryMs = 100
+/** The daemon is quicker, and can give the gate the variables that providers name; so a keeper lets it go first. */
+const daemonFirstMs = 1000
+
+/** Starts the gate when it died and no daemon does. Of several that start one, the gate's own lock lets one through. */
+export async function watchGate({ socketPath, gate, log }: GateWatch, signal: AbortSignal): Promise<void> {
+  let refusedSince: number | null = null
+  while (!signal.aborted) {
+    const listens = await untilGone(socketPath, signal)
+    if (listens) refusedSince = null
+    else refusedSince ??= performance.now()
+    if (refusedSince !== null && performance.now() - refusedSince >= daemonFirstMs) {
+      log('The gate is gone and no daemon starts another: starting one')
+      startGate(gate, log)
+      refusedSince = null
+    }
+    await wait(retryMs, undefined, { signal }).catch(() => {})
+  }
+}
+
+/** Waits at the window until the gate is gone. False when it was gone before: its socket is there, and nobody listens. A window
+ *  that is not there at all was closed on purpose. */
+function untilGone(socketPath: string, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const watching = request({ socketPath, path: watchPath, agent: false, signal }, (response) => {
+      response.resume()
+      response.on('error', () => {})
+      response.once('close', () => resolve(true))
+    })
+    watching.once('error', (error: NodeJS.ErrnoException) => resolve(error.code !== 'ECONNREFUSED'))
+    watching.end()
+  })
+}
+
+function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], log: (message: string) => void): void {
+  const out = openSync(logFile, 'a', 0o600)
+  const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
+    detached: true,
+    cwd: '/',
+    env: {},
+    // The third is where it says that it stands; the window itself tells.
+    stdio: ['ignore', out, out, 'ignore'],
+  })
+  closeSync(out)
+  child.once('error', (error) => log(`Cannot start the gate: ${error.message}`))
+  child.unref()
+}
