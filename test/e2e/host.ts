@@ -1,4 +1,4 @@
-import { lchownSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { lchownSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** What the host shows of its processes and files, for tests that look at a running product from outside. */
@@ -29,16 +29,21 @@ export function processesOf(state: string, which: (one: HostProcess) => boolean 
   return [...new Map([...found, ...found.flatMap(({ pid }) => below(pid))].map((one) => [one.pid, one])).values()]
 }
 
-/** The keepers, or the one of a session, each with all that lives in its cell. */
+/** The keepers that tend a session, or the one of this session, each with all that lives in its cell. */
 export const keepersOf = (state: string, session = ''): HostProcess[] =>
-  processesOf(
-    state,
-    ({ pid, argv }) => argv.includes('/keeper.mjs') && environOf(pid).includes(`HOME=${state}/sessions/${session}`),
-  )
+  processesOf(state, ({ pid, argv }) => argv.includes('/keeper.mjs') && holds(pid, `${state}/sessions/${session}`))
 
-function environOf(pid: number): string {
+/** Whether a process has a file open whose path begins so. */
+function holds(pid: number, prefix: string): boolean {
   try {
-    return readFileSync(`/proc/${pid}/environ`, 'latin1')
+    return readdirSync(`/proc/${pid}/fd`).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`).startsWith(prefix))
+  } catch {
+    return false
+  }
+}
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path)
   } catch {
     return ''
   }

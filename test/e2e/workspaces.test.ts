@@ -124,7 +124,9 @@ describe.runIf(isRoot)('as root', () => {
   })
 
   test('sessions that are made at the same time have users of their own', async () => {
-    const made = await Promise.all(Array.from({ length: 8 }, () => it.api.createSession({ body: {} })))
+    // A copy takes a while, in which others come and ask for a user too.
+    const body = { workspace: folder('many'), workspace_access: 'copy' as const }
+    const made = await Promise.all(Array.from({ length: 8 }, () => it.api.createSession({ body })))
     const owners = made.map(({ id }) => ownerOf(join(it.state, 'sessions', id)))
     expect(new Set(owners).size).toBe(8)
     expect(Math.min(...owners)).toBeGreaterThan(1_900_000_000)
@@ -159,7 +161,8 @@ describe.runIf(!isRoot)('as a user', () => {
       code: 2,
       err: expect.stringMatching(/you cannot write to it\n.*--copy/) as string,
     })
-    expect(await it.cli(['run', '--copy', '--workspace', path, work])).toMatchObject({ code: 0 })
+    const told = await it.cli(['run', '--copy', '--workspace', path, work])
+    expect(told).toMatchObject({ code: 0, out: expect.stringContaining('I created made.txt') as string })
     expect(existsSync(join(path, 'made.txt'))).toBe(false)
     chmodSync(path, 0o755)
   })
@@ -182,6 +185,14 @@ test('a workspace of the session’s own is made where none is given, and its pa
   expect(outputsOf(events)).toContain('/workspace\n0\nls: cannot access')
   expect(outputsOf(events)).not.toContain('Permission denied')
   expect(session.workspace).toBe(join(it.state, 'sessions', session.id, 'workspace'))
+})
+
+test('a session can be purged whatever its agent did to its folders', async () => {
+  const { session } = await it.run('run `mkdir -p a/b && touch a/b/c && chmod 000 a/b && chmod 555 a .`')
+  const { id } = session
+  await it.api.archive({ params: { id } })
+  expect(await it.cli(['purge', id, '--confirm', id])).toMatchObject({ code: 0 })
+  expect(existsSync(join(it.state, 'sessions', id))).toBe(false)
 })
 
 /** A mask is left behind by setfacl -x; without named entries it gives nothing to anyone. */

@@ -5,9 +5,9 @@ import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
-import { rm } from 'node:fs/promises'
 import { firstSessionUid, makeFolder } from '../folders.ts'
 import type { Store } from '../store/store.ts'
+import { removeTree } from '../workspace/trees.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
@@ -74,7 +74,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     })
   } catch (error) {
     if (workspace?.runAs != null) await revokeGrants(workspace.grants, workspace.runAs)
-    await rm(parts.folders.session(id), { recursive: true, force: true })
+    await removeTree(parts.folders.session(id))
     if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
     throw error
   }

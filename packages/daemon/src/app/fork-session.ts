@@ -2,9 +2,8 @@ import type { Actor } from '@anchorhold/core/actors'
 import type { ForkSession } from '@anchorhold/protocol/api'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { rm } from 'node:fs/promises'
 import { makeFolder } from '../folders.ts'
-import { copyTree } from '../workspace/trees.ts'
+import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
 
@@ -51,7 +50,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
       record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
     })
   } catch (error) {
-    await rm(parts.folders.session(id), { recursive: true, force: true })
+    await removeTree(parts.folders.session(id))
     throw error
   }
   return shown(parts.store.sessions.get(id)!)

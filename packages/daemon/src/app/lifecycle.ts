@@ -5,6 +5,7 @@ import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { ChangeSession } from '@anchorhold/protocol/api'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
+import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -92,7 +93,7 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   sessionFor(parts, id, 'purge')
   if (confirm !== id)
     throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
-  await rm(parts.folders.session(id), { recursive: true, force: true })
+  await removeTree(parts.folders.session(id))
   await rm(parts.folders.windows(id), { recursive: true, force: true })
   parts.store.sessions.purge(id)
 }

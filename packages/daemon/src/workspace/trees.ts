@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { lchown, lstat, readdir } from 'node:fs/promises'
+import { chmod, lchown, lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -37,6 +37,21 @@ async function outcome(child: ChildProcess): Promise<{ readonly code: number | n
   const exited = new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
   const [code, said] = await Promise.all([exited, child.stderr === null ? '' : text(child.stderr)])
   return { code, said }
+}
+
+/** Removes everything below. Whoever worked there may have taken the right to write away, and without it an ordinary
+ *  user cannot empty a folder. Nobody works there any more. */
+export async function removeTree(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true }).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error
+    await openTree(path)
+    await rm(path, { recursive: true, force: true })
+  })
+}
+async function openTree(folder: string): Promise<void> {
+  await chmod(folder, 0o700)
+  for (const entry of await readdir(folder, { withFileTypes: true }))
+    if (entry.isDirectory()) await openTree(join(folder, entry.name))
 }
 
 /** Changes the owner of everything below, of links themselves and never of what they lead to. */

@@ -42,6 +42,8 @@ export async function prepareWorkspace({ asked, access, own, fresh, home, reserv
   if (access === 'copy') {
     makeFolder(own, 0o755, fresh)
     await copyTree(path, own, { reader: null, writer: fresh })
+    // The copy is there to be worked on, whatever the original was.
+    makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [] }
   }
   if (fresh === null) {
