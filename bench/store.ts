@@ -28,6 +28,10 @@ async function appending(folder: string): Promise<Ratio> {
   const twenty = raw.transaction(() => {
     for (let i = 0; i < 20; i++) insert.run(text)
   })
+  const event = {
+    type: 'tool.finished',
+    body: { call: 'c', tool: 'Bash', output: text, truncated: false, failed: false },
+  } as const
   let n = 0
   const times = await interleave(
     30,
@@ -38,13 +42,8 @@ async function appending(folder: string): Promise<Ratio> {
       log: async () => {
         for (let i = 0; i < 20; i++) {
           store.atomically(() => {
-            for (let j = 0; j < 20; j++) {
-              const event = {
-                type: 'tool.finished',
-                body: { call: 'c', tool: 'Bash', output: text, truncated: false, failed: false },
-              } as const
-              store.events.append(session, 1, event, { source: `keeper/${session}`, n: ++n })
-            }
+            const entries = Array.from({ length: 20 }, () => ({ n: ++n, at: 1, event }))
+            store.events.append(session, `keeper/${session}`, entries)
           })
         }
       },
@@ -132,7 +131,9 @@ export function makeSession(store: ReturnType<typeof sqliteStore>): SessionId {
     forked_from: null,
     actor: 'bench',
   } as const
-  store.events.append(id, at, { type: 'session.created', body }, { source: 'daemon' })
-  store.events.append(id, at, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } }, { source: 'daemon' })
+  store.events.append(id, 'daemon', [
+    { n: null, at, event: { type: 'session.created', body } },
+    { n: null, at, event: { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } } },
+  ])
   return id
 }

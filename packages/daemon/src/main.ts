@@ -34,6 +34,7 @@ const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
 const startedAt = Date.now()
 const cliTokenName = 'cli'
+const indexMs = 2000
 const lastAnswersMs = 200
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 const say = (word: string) => {
@@ -203,6 +204,9 @@ async function main(): Promise<void> {
     process.exit(0)
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
+
+  // The search index follows behind the log, a step at a time.
+  setInterval(() => store.index(), indexMs).unref()
 
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)

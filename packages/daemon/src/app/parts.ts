@@ -59,7 +59,13 @@ const hints: Partial<Record<Session['state'], string>> = {
 export function record(parts: Parts, session: SessionId, ...events: readonly NewEvent[]): void {
   const at = parts.now()
   parts.hub.stored(
-    parts.store.atomically(() => events.flatMap((event) => parts.store.events.append(session, at, event, { source: 'daemon' }))),
+    parts.store.atomically(() =>
+      parts.store.events.append(
+        session,
+        'daemon',
+        events.map((event) => ({ n: null, at, event })),
+      ),
+    ),
   )
 }
 

@@ -71,19 +71,22 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     }
     if (ready.length === 0) return
     const acks = new Map<SourceName, number>()
+    const runs = runsOf(ready)
     const stored = store.atomically(() =>
-      ready.map((item) => {
-        if (!('record' in item)) return []
-        acks.set(item.source, item.record.n)
-        const { source, record } = item
-        const event = eventOf(item)
-        if (event !== null) return store.events.append(record.session, record.at, event, { source, n: record.n })
-        store.events.pass(source, record.n)
-        return []
+      runs.map((run) => {
+        if ('live' in run) return []
+        acks.set(run.source, run.records.at(-1)!.n)
+        const entries = run.records.flatMap((record) => {
+          const event = eventOf({ source: run.source, record })
+          return event === null ? [] : [{ n: record.n, at: record.at, event }]
+        })
+        const events = store.events.append(run.session, run.source, entries)
+        store.events.pass(run.source, run.records.at(-1)!.n)
+        return events
       }),
     )
-    for (const [index, item] of ready.entries()) {
-      if ('live' in item) hub.live(item.session, item.live)
+    for (const [index, run] of runs.entries()) {
+      if ('live' in run) hub.live(run.session, run.live)
       else if (stored[index]!.length > 0) hub.stored(stored[index]!)
     }
     for (const [source, n] of acks) attachments.get(source)?.ack(n)
@@ -146,4 +149,25 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     },
     flush,
   }
+}
+
+type Run =
+  | { readonly source: SourceName; readonly session: SessionId; readonly records: OutboxRecord[] }
+  | { readonly source: SourceName; readonly session: SessionId; readonly live: LiveFrame }
+
+/** What follows each other from one source about one session is stored together. */
+function runsOf(items: readonly Item[]): Run[] {
+  const runs: Run[] = []
+  for (const item of items) {
+    if ('live' in item) {
+      runs.push(item)
+      continue
+    }
+    const { source, record } = item
+    const last = runs.at(-1)
+    if (last !== undefined && 'records' in last && last.source === source && last.session === record.session)
+      last.records.push(record)
+    else runs.push({ source, session: record.session, records: [record] })
+  }
+  return runs
 }

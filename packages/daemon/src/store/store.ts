@@ -19,17 +19,20 @@ export interface Store {
     readonly session: SessionId | null
     readonly limit: number
   }) => readonly SearchHit[]
+  /** Brings the search index a bounded step further; true when there is more to do. */
+  readonly index: () => boolean
   readonly usage: (session: SessionId | null) => Usage
   close(): void
 }
 
-/** Where a record came from; the daemon's own events have no number of their own. */
-export type Origin = { readonly source: string; readonly n: number } | { readonly source: 'daemon' }
+/** An event to be stored. `n` counts within its source; the daemon's own events have none. */
+export type Entry = { readonly n: number | null; readonly at: number; readonly event: NewEvent }
 
 export interface EventLog {
-  /** Numbers and stores an event, and with it whatever it changes: the session's row, its requests and prompts, and a
-   *  `session.state` of its own when it moves the session. Returns all that was stored; nothing when it is stored already. */
-  append(session: SessionId, at: number, event: NewEvent, origin: Origin): readonly Event[]
+  /** Numbers and stores events of one session, and with each whatever it changes: the session's row, its requests and
+   *  prompts, and a `session.state` of its own when it moves the session. Returns all that was stored; what a source has
+   *  told before is not stored again. */
+  append(session: SessionId, source: string, entries: readonly Entry[]): readonly Event[]
   /** By `seq`, ascending. */
   after(session: SessionId, seq: number, limit: number): readonly Event[]
   /** The newest before `seq`, ascending. */

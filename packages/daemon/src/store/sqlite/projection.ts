@@ -1,13 +1,8 @@
-import { after, type Standing } from '@anchorhold/core/session-states'
-import type { Event, NewEvent } from '@anchorhold/protocol/events'
+import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 
-const searchedChars = 64 * 1024
-
-/** Brings the tables up to date with an event that was just stored. Returns the `session.state` that follows from it. */
-export function projection(db: Database): (event: Event) => NewEvent | null {
-  const standingOf = db.prepare<[string], { standing: string }>(`select standing from session where id = ?`)
-  const stand = db.prepare(`update session set standing = ?, active_at = max(active_at, ?) where id = ?`)
+/** Brings the tables up to date with an event that was just stored. */
+export function projection(db: Database): (event: Event) => void {
   const enter = db.prepare(
     `update session set state = ?, why = ?, archived_at = case when ? = 'archived' then coalesce(archived_at, ?) else null end where id = ?`,
   )
@@ -28,7 +23,6 @@ export function projection(db: Database): (event: Event) => NewEvent | null {
   const answered = db.prepare(
     `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
   )
-  const index = db.prepare(`insert into event_text (rowid, text) values (?, ?)`)
 
   return (event) => {
     const { session, at } = event
@@ -74,31 +68,5 @@ export function projection(db: Database): (event: Event) => NewEvent | null {
       }
       default:
     }
-    const words = searchable(event)
-    if (words !== null) index.run(event.pos, words.slice(0, searchedChars))
-
-    const before = JSON.parse(standingOf.get(session)!.standing) as Standing
-    const { standing, why } = after(before, event)
-    stand.run(JSON.stringify(standing), at, session)
-    return standing.state === before.state || event.type === 'session.state'
-      ? null
-      : { type: 'session.state', body: { from: before.state, to: standing.state, why } }
-  }
-}
-
-/** What full-text search finds. */
-function searchable(event: Event): string | null {
-  switch (event.type) {
-    case 'prompt.queued':
-    case 'text':
-      return event.body.text
-    case 'tool.started':
-      return `${event.body.tool} ${typeof event.body.input === 'string' ? event.body.input : JSON.stringify(event.body.input)}`
-    case 'tool.finished':
-      return event.body.output
-    case 'session.created':
-      return event.body.name
-    default:
-      return null
   }
 }

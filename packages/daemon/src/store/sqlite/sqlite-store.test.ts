@@ -59,11 +59,11 @@ function newSession({ name = 'A session', at = 1000 } = {}): SessionId {
   const id = newSessionId(randomBytes)
   store.atomically(() => {
     store.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
-    store.events.append(id, at, created(name), { source: 'daemon' })
+    store.events.append(id, 'daemon', [{ n: null, at, event: created(name) }])
   })
   return id
 }
-const append = (id: SessionId, event: NewEvent, at = 2000) => store.events.append(id, at, event, { source: 'daemon' })
+const append = (id: SessionId, event: NewEvent, at = 2000) => store.events.append(id, 'daemon', [{ n: null, at, event }])
 const all = (id: SessionId) => store.events.after(id, 0, 10_000)
 
 test('append() numbers the events of a session without a gap, and all by one position', () => {
@@ -78,8 +78,9 @@ test('append() numbers the events of a session without a gap, and all by one pos
 test('append() stores a record of a source once', () => {
   const id = newSession()
   const source = `keeper/${id}`
-  expect(store.events.append(id, 1, text('once'), { source, n: 1 })).toHaveLength(1)
-  expect(store.events.append(id, 1, text('once'), { source, n: 1 })).toEqual([])
+  const entry = { n: 1, at: 1, event: text('once') }
+  expect(store.events.append(id, source, [entry, entry])).toHaveLength(1)
+  expect(store.events.append(id, source, [entry])).toEqual([])
   expect(store.events.lastOf(source)).toBe(1)
   expect(store.events.lastOf('gate')).toBe(0)
   expect(all(id)).toHaveLength(2)

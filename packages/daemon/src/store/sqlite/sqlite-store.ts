@@ -27,7 +27,7 @@ export function sqliteStore(path: string): Store {
     requests: sqliteRequests(db),
     tokens: sqliteTokens(db),
     providers: sqliteProviders(db),
-    search: sqliteSearch(db),
+    ...sqliteSearch(db),
     usage: sqliteUsage(db),
     close: () => void db.close(),
   }
