@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { chmod, lchown, lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -42,11 +43,8 @@ async function outcome(child: ChildProcess): Promise<{ readonly code: number | n
 /** Removes everything below. Whoever worked there may have taken the right to write away, and without it an ordinary
  *  user cannot empty a folder. Nobody works there any more. */
 export async function removeTree(path: string): Promise<void> {
-  await rm(path, { recursive: true, force: true }).catch(async (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EACCES' && error.code !== 'EPERM') throw error
-    await openTree(path)
-    await rm(path, { recursive: true, force: true })
-  })
+  if (process.getuid?.() !== 0 && existsSync(path)) await openTree(path)
+  await rm(path, { recursive: true, force: true })
 }
 async function openTree(folder: string): Promise<void> {
   await chmod(folder, 0o700)
