@@ -23,6 +23,8 @@ export function folders(state: string) {
     home: (id: SessionId) => `${session(id)}/home`,
     workspace: (id: SessionId) => `${session(id)}/workspace`,
     outbox: (id: SessionId) => `${session(id)}/outbox`,
+    /** What the session's agent was saying, for when its keeper died. */
+    saying: (id: SessionId) => `${session(id)}/saying.json`,
     keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
     keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
     keepersLog: `${state}/keepers.log`,

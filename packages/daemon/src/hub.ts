@@ -1,3 +1,4 @@
+import { type OpenBlocks, openBlocks } from '@anchorhold/core/open-blocks'
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 
@@ -9,6 +10,8 @@ export type Seen = { readonly event: Event } | { readonly session: SessionId; re
 export interface Hub {
   stored(events: readonly Event[]): void
   live(session: SessionId, frame: LiveFrame): void
+  /** What the session's agent is saying and has not finished. */
+  saying(session: SessionId): readonly LiveFrame[]
   watch(options: WatchOptions): AsyncIterable<Seen>
 }
 
@@ -27,13 +30,12 @@ const liveFramesMax = 2000
 /** A frame, and the last stored event before it. */
 type Frame = { readonly session: SessionId; readonly live: LiveFrame; readonly pos: number }
 type Watcher = { readonly session: SessionId | null; readonly frames: Frame[]; wake: () => void }
-type Said = { readonly type: 'text.delta' | 'thinking.delta'; text: string; readonly parent: string | null }
 
 /** `lastPos` is the last event that is stored already. */
 export function hub(lastPos = 0): Hub {
   const watchers = new Set<Watcher>()
   /** What each session's open blocks hold so far, for those who begin to watch in the middle of one. */
-  const open = new Map<SessionId, Map<string, Said>>()
+  const open = new Map<SessionId, OpenBlocks>()
 
   const wake = (session: SessionId) => {
     for (const watcher of watchers) if (watcher.session === null || watcher.session === session) watcher.wake()
@@ -43,19 +45,17 @@ export function hub(lastPos = 0): Hub {
     stored(events) {
       for (const event of events) {
         lastPos = event.pos
-        if (event.type === 'text' || event.type === 'thinking') open.get(event.session)?.delete(event.body.block)
-        else if (event.type === 'turn.ended' || event.type === 'keeper.lost' || event.type === 'keeper.left')
+        open.get(event.session)?.stored(event)
+        if (event.type === 'turn.ended' || event.type === 'keeper.lost' || event.type === 'keeper.left')
           open.delete(event.session)
       }
       for (const session of new Set(events.map((event) => event.session))) wake(session)
     },
     live(session, frame) {
       if (frame.type !== 'tool.progress') {
-        const blocks = open.get(session) ?? new Map<string, Said>()
+        const blocks = open.get(session) ?? openBlocks()
         open.set(session, blocks)
-        const said = blocks.get(frame.block)
-        if (said === undefined) blocks.set(frame.block, { type: frame.type, text: frame.text, parent: frame.parent ?? null })
-        else said.text = said.text.slice(0, frame.offset) + frame.text
+        blocks.live(frame)
       }
       for (const watcher of watchers) {
         if (watcher.session !== null && watcher.session !== session) continue
@@ -65,6 +65,7 @@ export function hub(lastPos = 0): Hub {
         watcher.wake()
       }
     },
+    saying: (session) => open.get(session)?.frames() ?? [],
     async *watch({ session, after, read, signal }) {
       let cursor = after
       let waiting = Promise.withResolvers<void>()
@@ -74,10 +75,7 @@ export function hub(lastPos = 0): Hub {
       watchers.add(watcher)
       for (const [owner, blocks] of open) {
         if (session !== null && owner !== session) continue
-        for (const [block, said] of blocks) {
-          const live = { type: said.type, block, offset: 0, text: said.text, parent: said.parent }
-          watcher.frames.push({ session: owner, live, pos: lastPos })
-        }
+        for (const live of blocks.frames()) watcher.frames.push({ session: owner, live, pos: lastPos })
       }
       try {
         while (!signal.aborted) {

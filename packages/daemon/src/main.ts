@@ -3,6 +3,7 @@
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { serve } from '@hono/node-server'
 import { execFile } from 'node:child_process'
@@ -100,6 +101,14 @@ async function main(): Promise<void> {
     folders,
     runtime,
     sources,
+    onSaying(id, frames) {
+      const finished = new Set(
+        store.events
+          .before(id, Number.MAX_SAFE_INTEGER, 100)
+          .flatMap((event) => (event.type === 'text' || event.type === 'thinking' ? [event.body.block] : [])),
+      )
+      for (const frame of frames) if (frame.type !== 'tool.progress' && !finished.has(frame.block)) hub.live(id, frame)
+    },
     spare: config.spareKeeper,
     newUser: () => (config.root ? newUser(store) : null),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
@@ -170,7 +179,20 @@ async function main(): Promise<void> {
 
   /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. */
   function forgetKeeper(id: SessionId, why: string): void {
-    if (store.sessions.get(id)?.standing.keeper === true) record(parts, id, { type: 'keeper.lost', body: { why } })
+    if (store.sessions.get(id)?.standing.keeper === true) {
+      // What its agent was saying is kept as far as anybody has seen it.
+      const partial = hub.saying(id).flatMap((frame): NewEvent[] =>
+        frame.type === 'tool.progress'
+          ? []
+          : [
+              {
+                type: frame.type === 'text.delta' ? 'text' : 'thinking',
+                body: { block: frame.block, text: frame.text, parent: frame.parent, partial: true },
+              },
+            ],
+      )
+      record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
+    }
     if (gate.up) void gate.do({ do: 'close', session: id }).catch(() => {})
     rmSync(folders.windows(id), { recursive: true, force: true })
   }

@@ -25,6 +25,8 @@ export type KeeperOptions = {
   readonly toolchains: readonly Toolchain[]
   readonly outbox: Outbox
   readonly live: (frame: LiveFrame) => void
+  /** Told of every event once it is in the outbox. */
+  readonly stored?: (event: NewEvent) => void
   /** Has the gate settle the session's calls; null when the gate does not answer. */
   readonly settle: () => Promise<Settlement | null>
   readonly now: () => number
@@ -39,7 +41,7 @@ const interruptGraceMs = 5000
 /** How long a leaving keeper waits for the agent to write down how its turn ended. */
 const farewellMs = 1000
 
-export function keeper({ start, cells, agents, toolchains, outbox, live, settle, now }: KeeperOptions): Keeper {
+export function keeper({ start, cells, agents, toolchains, outbox, live, stored, settle, now }: KeeperOptions): Keeper {
   const { session } = start
   let agent: Agent | null = null
   let cell: Cell | null = null
@@ -65,6 +67,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, settle,
   const journal = async (event: NewEvent, after?: OutboxRecord['after']): Promise<void> => {
     try {
       outbox.append(session, event, after)
+      stored?.(event)
       await outbox.flush()
     } catch (error) {
       // A disk that cannot be written ends the keeper: what it does from here on could not be told.

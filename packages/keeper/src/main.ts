@@ -1,4 +1,5 @@
 // The keeper's process: told on standard input which session it tends, it lives until the session rests.
+import { openBlocks } from '@anchorhold/core/open-blocks'
 import { KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { folderDisk } from '@anchorhold/link/disk'
@@ -20,6 +21,7 @@ import { keeper } from './keeper.ts'
 const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
 const settleMs = 5000
+const sayingMs = 250
 
 const told = await text(process.stdin)
 // A spare one whose daemon ended has nothing to do.
@@ -33,13 +35,18 @@ if (lock === null) process.exit(75)
 
 await prepareHome(start)
 const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
+const open = openBlocks()
 const one = keeper({
   start,
   cells: cells[start.rung](),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   outbox,
-  live: (frame) => source.live(start.session, frame),
+  live(frame) {
+    open.live(frame)
+    source.live(start.session, frame)
+  },
+  stored: open.stored,
   settle: () => settle(`${start.windows}/model.sock`),
   now: Date.now,
 })
@@ -48,9 +55,17 @@ const source = await listenAsSource({
   source: `keeper/${start.session}`,
   outbox,
   handle: one.handle,
+  saying: () => ({ session: start.session, frames: open.frames() }),
 })
 writeFileSync(3, 'ready')
 closeSync(3)
+// Should this process die, what was being said is found here. Not synced: it is for a crash of ours, not of the machine's.
+let saved = '[]'
+setInterval(() => {
+  const frames = JSON.stringify(open.frames())
+  if (frames !== saved) writeFileSync(`${start.folder}/saying.json`, frames, { mode: 0o600 })
+  saved = frames
+}, sayingMs).unref()
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
   process.on(signal, () => void one.leave(`The keeper got ${signal}`))
 const watching = new AbortController()

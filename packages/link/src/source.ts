@@ -18,13 +18,15 @@ export type SourceOptions = {
   readonly source: SourceName
   readonly outbox: Outbox
   readonly handle: (command: unknown) => Promise<unknown>
+  /** What a daemon that attaches is shown first: what is being said right now. */
+  readonly saying?: () => { readonly session: SessionId; readonly frames: readonly LiveFrame[] }
 }
 
 const liveBacklogBytesMax = 1024 * 1024
 const recordsPerRead = 500
 const farewellMs = 1000
 
-export async function listenAsSource({ socketPath, source, outbox, handle }: SourceOptions): Promise<Source> {
+export async function listenAsSource({ socketPath, source, outbox, handle, saying }: SourceOptions): Promise<Source> {
   const attached = new Set<{ readonly socket: Socket; pump(): void }>()
   const sockets = new Set<Socket>()
   const send = (socket: Socket, frame: ToDaemon) => writeFrame(socket, frame)
@@ -59,6 +61,8 @@ export async function listenAsSource({ socketPath, source, outbox, handle }: Sou
     socket.once('close', () => attached.delete(end))
     send(socket, { t: 'hello', version: linkVersion, source, pid: process.pid, last: outbox.last })
     end.pump()
+    const said = saying?.()
+    for (const frame of said?.frames ?? []) send(socket, { t: 'live', session: said!.session, frame })
   }
 
   const server = createServer((socket) => {

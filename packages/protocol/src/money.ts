@@ -20,8 +20,8 @@ export function parseUsd(text: string): Nanos | null {
   return Number(whole) * nanosPerUsd + Number(fraction.padEnd(9, '0'))
 }
 
-/** `$0.0123`: four decimals below a dollar, where they matter; two above. */
+/** `$0.0123`: as many decimals as matter, two from a dollar on. */
 export function formatUsd(micros: Micros): string {
-  const usd = micros / 1_000_000
-  return `$${usd.toFixed(usd < 1 && micros !== 0 ? 4 : 2)}`
+  const decimals = micros === 0 || micros >= 1_000_000 ? 2 : micros >= 100 ? 4 : 6
+  return `$${(micros / 1_000_000).toFixed(decimals)}`
 }

@@ -56,6 +56,7 @@ function processes(): KeeperProcesses {
     }),
     onGone: (id) => void gone.push(id),
     log: () => {},
+    onSaying: () => {},
     spare: false,
     newUser: () => null,
   })

@@ -2,10 +2,13 @@ import type { Attachment } from '@anchorhold/link/attach'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
+import { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
+import { readFile, rm } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
+import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { spareKeepers } from './spare-keepers.ts'
@@ -47,6 +50,8 @@ export type KeeperProcessesOptions = {
   ) => Promise<{ readonly start: KeeperStart; readonly runAs: { uid: number; gid: number } | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
+  /** What a keeper that died had its agent saying when it last wrote that down. */
+  readonly onSaying: (session: SessionId, frames: readonly LiveFrame[]) => void
   readonly log: (message: string) => void
   /** Keep a keeper at hand that has loaded everything and waits for its session. */
   readonly spare: boolean
@@ -68,6 +73,7 @@ export function keeperProcesses({
   sources,
   describe,
   onGone,
+  onSaying,
   log,
   spare,
   newUser,
@@ -101,6 +107,7 @@ export function keeperProcesses({
     await sources.settled(source)
     sources.take(source, await readDeadOutbox(folderDisk(folders.outbox(session)), 0))
     await sources.settled(source)
+    onSaying(session, await readSaying(folders.saying(session)))
   }
 
   async function isFree(session: SessionId, withinMs: number): Promise<boolean> {
@@ -198,6 +205,17 @@ export function keeperProcesses({
       spares.discard()
       for (const { attachment } of live.values()) attachment.close()
     },
+  }
+}
+
+/** The file may be missing, or cut off by the crash: then nothing is known. */
+async function readSaying(path: string): Promise<readonly LiveFrame[]> {
+  try {
+    return z.array(LiveFrame).parse(JSON.parse(await readFile(path, 'utf8')))
+  } catch {
+    return []
+  } finally {
+    await rm(path, { force: true })
   }
 }
 

@@ -1,0 +1,36 @@
+import type { LiveFrame } from '@anchorhold/protocol/events'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { openBlocks } from './open-blocks.ts'
+
+const delta = (block: string, offset: number, text: string): LiveFrame => ({ type: 'text.delta', block, offset, text })
+
+test('openBlocks() holds the whole text of a block whatever is repeated or comes late', () => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 1 }), fc.array(fc.tuple(fc.nat(50), fc.nat(50))), (text, ranges) => {
+      const open = openBlocks()
+      for (let at = 0; at < text.length; at++) {
+        open.live(delta('b', at, text[at]!))
+        for (const [from, length] of ranges)
+          if (from + length <= at + 1) open.live(delta('b', from, text.slice(from, from + length)))
+        expect(open.frames()).toEqual([delta('b', 0, text.slice(0, at + 1))])
+      }
+    }),
+  )
+})
+
+test('openBlocks() leaves no hole where a delta was missed', () => {
+  const open = openBlocks()
+  open.live(delta('b', 0, 'abc'))
+  open.live(delta('b', 5, 'fg'))
+  expect(open.frames()).toEqual([delta('b', 0, 'abc')])
+})
+
+test('openBlocks() forgets a block when it is stored, and all of them when the turn ends', () => {
+  const open = openBlocks()
+  for (const block of ['a', 'b', 'c']) open.live(delta(block, 0, block))
+  open.stored({ type: 'text', body: { block: 'b', text: 'b', parent: null } })
+  expect(open.frames().map(({ block }) => block)).toEqual(['a', 'c'])
+  open.stored({ type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1 } })
+  expect(open.frames()).toEqual([])
+})
