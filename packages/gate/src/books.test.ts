@@ -88,7 +88,8 @@ async function world(caps: readonly number[]) {
           outbox,
           leases: leases(),
           newCall: () => `call${++calls}`,
-          soon: (work) => soon.push(work),
+          afterThis: async () => {},
+          soon: () => new Promise((resolve) => soon.push(resolve)),
           onBroken: () => (broken = true),
         })
         await books.recover()
@@ -265,7 +266,7 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
         await it.balance()
       },
     ),
-    { numRuns: 3000 },
+    { numRuns: 1500 },
   )
 })
 
@@ -287,7 +288,8 @@ async function plainBooks() {
       remove: async () => {},
     },
     newCall: randomUUID,
-    soon: () => {},
+    afterThis: async () => {},
+    soon: () => new Promise(() => {}),
     onBroken: () => {},
   })
   const account = books.open(id, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false })

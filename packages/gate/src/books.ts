@@ -56,8 +56,9 @@ export type BooksParts = {
   readonly outbox: Outbox
   readonly leases: Leases
   readonly newCall: () => string
-  /** Does it soon. What is due by then goes to the disk together. */
-  readonly soon: (work: () => void) => void
+  /** Resolves when what is being done now is done, and soon after it. What is due by then goes to the disk together. */
+  readonly afterThis: () => Promise<void>
+  readonly soon: () => Promise<void>
   readonly onBroken: (error: Error) => void
 }
 
@@ -68,7 +69,7 @@ type Held = { readonly account: Account; savedTo: number; readonly close: () => 
 
 const nothing = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 
-export async function openBooks({ outbox, leases, newCall, soon, onBroken }: BooksParts): Promise<Books> {
+export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBroken }: BooksParts): Promise<Books> {
   const openCalls = new Map<string, OpenCall>()
   /** What each session's calls cost, by record, as long as the record is in the outbox. */
   const booked = new Map<SessionId, Entry[]>()
@@ -76,6 +77,7 @@ export async function openBooks({ outbox, leases, newCall, soon, onBroken }: Boo
   const held = new Map<SessionId, Held>()
   const kept = new Map((await leases.list()).map((lease) => [lease.session, lease]))
   let broken = false
+  let dialling: Promise<void> | null = null
   let flushDue = false
 
   for (const { n, session, type, body } of await outbox.read(0, Infinity)) {
@@ -128,10 +130,21 @@ export async function openBooks({ outbox, leases, newCall, soon, onBroken }: Boo
   function flushSoon(): void {
     if (flushDue) return
     flushDue = true
-    soon(() => {
+    void soon().then(() => {
       flushDue = false
-      flush().catch(() => {})
+      return flush().catch(() => {})
     })
+  }
+
+  /** The dial goes first: the disk and the upstream work at the same time. */
+  function flushAfterDial(): Promise<void> {
+    if (dialling !== null) return dialling
+    dialling = afterThis().then(() => {
+      dialling = null
+      return flush()
+    })
+    dialling.catch(() => {})
+    return dialling
   }
 
   function spentAfter(session: SessionId, n: number): { readonly nanos: Nanos; readonly exceeds: boolean } {
@@ -179,8 +192,7 @@ export async function openBooks({ outbox, leases, newCall, soon, onBroken }: Boo
         const n = append(session, { type: 'reservation', body: reservation })
         openCalls.set(reservation.call, { ...reservation, n, session })
         lease = next
-        const safe = flush()
-        safe.catch(() => {})
+        const safe = flushAfterDial()
         return { call: reservation.call, ...affordable, safe }
       },
       settle({ call, nanos }, usage) {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as immediate, setTimeout as wait } from 'node:timers/promises'
 import type { z } from 'zod'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -55,7 +55,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
     newCall: randomUUID,
-    soon: (work) => void setTimeout(work, settledSyncMs),
+    afterThis: () => immediate(),
+    soon: () => wait(settledSyncMs),
     onBroken,
   })
   const recovered = await books.recover()

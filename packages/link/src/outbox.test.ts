@@ -190,7 +190,7 @@ describe('openOutbox()', () => {
         await reopen(disk.powerCut(() => 0))
         await check()
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     )
   })
 
