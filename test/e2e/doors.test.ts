@@ -503,6 +503,19 @@ describe('the streams', () => {
     for (const { session } of [one, two]) expect(text).toContain(`"session":"${session.id}"`)
   })
 
+  test('a position is never given twice: who follows all sessions misses nothing when one is purged', async () => {
+    const { session } = await it.run('say nothing of note')
+    const { id } = session
+    await it.api.archive({ params: { id } })
+    const newest = async () => (await it.api.events({ query: { before: Number.MAX_SAFE_INTEGER, limit: 1 } })).events[0]!.pos
+    const seen = await newest()
+    await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+    const { id: next } = await it.api.createSession({ body: { name: 'the next one' } })
+    const { events } = await it.api.events({ query: { after: seen } })
+    expect(events[0]).toMatchObject({ session: next, type: 'session.created' })
+    expect(JSON.stringify(await it.api.search({ query: { q: 'the next one' } }))).toContain(next)
+  })
+
   test('revoking a token ends the streams that were opened with it, and no others', async () => {
     const { id } = await it.api.createSession({ body: {} })
     const { token, secret } = await it.api.createToken({ body: { name: 'watcher' } })

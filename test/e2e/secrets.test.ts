@@ -121,7 +121,7 @@ test('the upstream gets the real key, and nothing in the cell, the logs, the eve
       .map((path) => readFileSync(path, 'latin1')),
   ]
   for (const guise of guises(key)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
-  for (const name of ['daemon.log', 'gate.log', 'anchorhold.db', `sessions/${session.id}/keeper.log`])
+  for (const name of ['daemon.log', 'gate.log', 'anchorhold.db', 'keepers.log'])
     expect(files(it.state)).toContain(join(it.state, name))
   await it.api.archive({ params: { id: session.id } })
 })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { bothDoors, ended, letGo, reason, types, sessionsOf } from './both-doors.ts'
-import { type Installation, installation, outputsOf, script, textOf, until } from './installation.ts'
+import { type Installation, installation, textOf, until } from './installation.ts'
 
 let it: Installation
 const scratch = mkdtempSync(join(tmpdir(), 'ah-turns-'))
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const { cli, http } = bothDoors(() => it)
 const doors = [cli, http] as const
-const { afterTurn, busy, last, meanwhile, request, session, archiveAll } = sessionsOf(() => it)
+const { afterTurn, busy, last, request, session, archiveAll } = sessionsOf(() => it)
 afterEach(archiveAll)
 
 describe.each(doors)('by $name', (door) => {
@@ -113,45 +113,5 @@ describe.each(doors)('by $name', (door) => {
     expect(reason(await it.event(id, asked, ended))).toBe('interrupted')
     expect(await it.api.getRequest({ params: { id: body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
     await expect(door.answer(body.id, { deny: 'too late' })).rejects.toThrow('settled already')
-  })
-
-  test('while paused no model call and no tool starts; what ran ends; resume goes on', async () => {
-    const { id, workspace } = await busy(door, ' then run `touch second`')
-    await door.verb('pause', id)
-    letGo(workspace)
-    const finished = await it.event(id, 0, ({ type }) => type === 'tool.finished')
-    await meanwhile()
-    const quiet = (await it.log(id)).filter(({ seq }) => seq > finished.seq)
-    expect(types(quiet, 'tool.started', 'usage', 'text', 'turn.ended')).toEqual([])
-    expect(await session(id)).toMatchObject({ state: 'paused' })
-    expect(existsSync(join(workspace, 'second'))).toBe(false)
-    await door.verb('resume', id)
-    expect(reason(await it.event(id, finished.seq, ended))).toBe('done')
-    expect(existsSync(join(workspace, 'second'))).toBe(true)
-  })
-
-  test('a pause outlasts the turn that it found, and an interrupted one', async () => {
-    const id = await door.create({ prompt: { text: script([{ text: 'one two three four five', pace_ms: 100 }]) } })
-    await it.follow(id, 0, ({ live }) => live?.type === 'text.delta')
-    await door.verb('pause', id)
-    expect(reason(await it.event(id, 0, ended))).toBe('done')
-    expect(await session(id)).toMatchObject({ state: 'paused' })
-    const before = await last(id)
-    await door.send(id, 'run `echo $((6 * 7))`')
-    await it.event(id, before, ({ type }) => type === 'turn.started')
-    await meanwhile()
-    expect(
-      types(
-        (await it.log(id)).filter(({ seq }) => seq > before),
-        'usage',
-        'tool.started',
-      ),
-    ).toEqual([])
-    await door.verb('interrupt', id)
-    expect(reason(await it.event(id, before, ended))).toBe('interrupted')
-    expect(await session(id)).toMatchObject({ state: 'paused' })
-    await door.verb('resume', id)
-    expect(await session(id)).toMatchObject({ state: 'ready' })
-    expect(outputsOf(await it.turn(id, 'run `echo $((6 * 8))`'))).toContain('48')
   })
 })

@@ -3,6 +3,7 @@ import type { Store } from '../store.ts'
 import { sqliteEventLog } from './event-log.ts'
 import { first } from './migrations/001-first.ts'
 import { source } from './migrations/002-source.ts'
+import { positions } from './migrations/003-positions.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -12,7 +13,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source] as const
+const migrations = [first, source, positions] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
