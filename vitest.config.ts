@@ -23,6 +23,10 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      // Long: run by `npm run test:chaos`, not by `npm test`.
+      ...(process.env.CHAOS === undefined
+        ? []
+        : [{ test: { name: 'chaos', include: ['test/chaos/**/*.test.ts'], testTimeout: 1_800_000 } }]),
     ],
   },
 })

@@ -4,8 +4,8 @@ import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
+import { sayReady } from '@anchorhold/link/stands'
 import { GateCommand } from '@anchorhold/protocol/link'
-import { closeSync, writeFileSync } from 'node:fs'
 import { gate } from './gate.ts'
 
 /** As sysexits(3) has them. */
@@ -53,8 +53,7 @@ const source = await listenAsSource({
     return null
   },
 })
-writeFileSync(3, 'ready')
-closeSync(3)
+sayReady()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 
 async function leaveToNext(): Promise<void> {

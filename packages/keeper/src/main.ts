@@ -6,7 +6,8 @@ import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
-import { closeSync, writeFileSync } from 'node:fs'
+import { sayReady } from '@anchorhold/link/stands'
+import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -57,8 +58,7 @@ const source = await listenAsSource({
   handle: one.handle,
   saying: () => ({ session: start.session, frames: open.frames() }),
 })
-writeFileSync(3, 'ready')
-closeSync(3)
+sayReady()
 // Should this process die, what was being said is found here. Not synced: it is for a crash of ours, not of the machine's.
 let saved = '[]'
 setInterval(() => {

@@ -19,6 +19,10 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
     const session = sessionFor(parts, id, 'prompt')
     const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
     if (name !== null) record(parts, id, { type: 'session.changed', body: { name, actor: actor.name } })
+    // Who sends a prompt has decided that the session goes on; from here on a restart of the daemon delivers it.
+    if (session.state === 'interrupted' || session.state === 'failed') {
+      record(parts, id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null } })
+    }
     return enqueue(parts, actor, id, input, 'prompt')
   })
   warmUp(parts, id)

@@ -12,7 +12,7 @@ import * as requests from '../../app/requests.ts'
 import { doctor, health, status } from '../../app/status.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
-import { eventStream } from './sse.ts'
+import { eventStream, readerGone } from './sse.ts'
 
 const done = { ok: true } as const
 const perPage = 100
@@ -137,7 +137,7 @@ function openStreams() {
   return {
     open(token: TokenId | null, client: AbortSignal): AbortController {
       const end = new AbortController()
-      client.addEventListener('abort', () => end.abort(), { once: true })
+      client.addEventListener('abort', () => end.abort(readerGone), { once: true })
       if (token !== null) {
         const set = open.get(token) ?? new Set()
         open.set(token, set.add(end))

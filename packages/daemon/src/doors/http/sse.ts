@@ -6,6 +6,9 @@ const stalledMs = 60_000
 /** What is read ahead of the reader. */
 const waitingBytesMax = 64 * 1024
 
+/** Why a stream ends when its reader has closed the connection. */
+export const readerGone = 'The reader is gone'
+
 /** Writes what a watcher sees as server-sent events: stored ones carry their number as id, live frames carry none. */
 export function eventStream(
   seen: AsyncIterable<Seen>,
@@ -31,7 +34,8 @@ export function eventStream(
         // Also for a reader that takes nothing: what waits for it is let go, and its connection ends.
         end.signal.addEventListener('abort', () => {
           still()
-          controller.error(new Error('The stream was ended'))
+          // A reader that went by itself needs no telling.
+          if (end.signal.reason !== readerGone) controller.error(new Error('The stream was ended'))
         })
       },
       // Called only when the reader has room: a slow one lags in the log, and holds little memory here.
@@ -51,7 +55,7 @@ export function eventStream(
       },
       async cancel() {
         still()
-        end.abort()
+        end.abort(readerGone)
         await iterator.return?.()
       },
     },
