@@ -36,12 +36,17 @@ export async function listenAsSource({ socketPath, source, outbox, handle, sayin
     let pumping = false
     async function pumpAll(): Promise<void> {
       while (sent < outbox.last && !socket.destroyed) {
-        for (const record of await outbox.read(sent, recordsPerRead)) {
+        const records = await outbox.read(sent, recordsPerRead)
+        // One write for all of them, unless they are more than the other end takes at once.
+        socket.cork()
+        for (const record of records) {
           sent = record.n
-          if (!send(socket, { t: 'record', record }) && !socket.destroyed) {
-            await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve))
-          }
+          if (send(socket, { t: 'record', record }) || socket.destroyed) continue
+          socket.uncork()
+          await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve))
+          socket.cork()
         }
+        socket.uncork()
       }
     }
     const end = {

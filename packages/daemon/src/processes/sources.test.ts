@@ -60,6 +60,16 @@ test('take() stores every record once, in order', async () => {
   expect(store.events.lastOf(keeper)).toBe(3)
 })
 
+test('take() counts a record that is no event, and what waits for it goes on', async () => {
+  const reservation = { call: 'c', nanos: 5, provider: 'p', model: 'm', simulated: false, notional: false }
+  one.take(keeper, [record(1, 'after it', { source: 'gate', n: 2 })])
+  one.take('gate', [record(1, 'before it'), { n: 2, at: 0, session, type: 'reservation', body: reservation }])
+  await one.settled(keeper)
+  expect(stored()).toEqual(['before it', 'after it'])
+  expect(store.events.lastOf('gate')).toBe(2)
+  expect(said).toEqual([])
+})
+
 test('a record that names another source’s waits for it, and those behind it wait too', async () => {
   one.take(keeper, [record(1, 'first'), record(2, 'ended', { source: 'gate', n: 2 }), record(3, 'left')])
   one.flush()
