@@ -36,11 +36,13 @@ export type GateProcessOptions = {
 
 /** How long a gate that leaves may hold its lock. */
 const startMs = 10_000
+const retryMsMax = 2000
 
 export function gateProcess({ folders, runtime, sources, root, env, onUp }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
+  let keeping = false
   let closed = Promise.withResolvers<void>()
   const asked = new Set<string>()
 
@@ -50,7 +52,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
       closed.resolve()
       closed = Promise.withResolvers()
       // A gate that dies is needed again at once: cells are waiting at its windows.
-      if (!detached) void ensure().catch(() => {})
+      void keepUp()
     })
 
   async function findOrStart(): Promise<Attachment> {
@@ -97,6 +99,23 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
     return health.success ? health.data : { sessions: [], env: null }
   }
 
+  /** Tries until a gate stands, whatever it takes: one may also die while it is being found. */
+  async function keepUp(): Promise<void> {
+    if (keeping) return
+    keeping = true
+    for (let pause = 50; !detached; pause = Math.min(2 * pause, retryMsMax)) {
+      const stands = await ensure().then(
+        (gate) => gate.open,
+        () => false,
+      )
+      if (stands) break
+      await wait(pause, undefined, { ref: false })
+    }
+    keeping = false
+    // It may have died between the last look and this line.
+    if (!detached && !attachment?.open) void keepUp()
+  }
+
   async function ensure(): Promise<Attachment> {
     if (attachment?.open) return attachment
     ensuring ??= findOrStart().finally(() => {
@@ -112,7 +131,10 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
     },
     do: async (command) => (await ensure()).do(command),
     async ensure() {
-      await ensure()
+      await ensure().catch((error: unknown) => {
+        void keepUp()
+        throw error
+      })
     },
     async restartWith(variable) {
       if (asked.has(variable)) return
