@@ -24,7 +24,7 @@ export function folders(state: string) {
     workspace: (id: SessionId) => `${session(id)}/workspace`,
     outbox: (id: SessionId) => `${session(id)}/outbox`,
     /** What the session's agent was saying, for when its keeper died. */
-    saying: (id: SessionId) => `${session(id)}/saying.json`,
+    saying: (id: SessionId) => `${session(id)}/saying.log`,
     keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
     keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
     keepersLog: `${state}/keepers.log`,

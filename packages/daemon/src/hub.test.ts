@@ -10,16 +10,11 @@ const other = 'ses_0000000000000001' as SessionId
 function log() {
   const events: Event[] = []
   const one: Hub = hub()
-  const watchOf = (of: SessionId | null, after: number, signal: AbortSignal) =>
-    one
-      .watch({
-        session: of,
-        after,
-        read: (from, limit) =>
-          events.filter((event) => (of === null ? event.pos > from : event.session === of && event.seq > from)).slice(0, limit),
-        signal,
-      })
-      [Symbol.asyncIterator]()
+  const watchOf = (of: SessionId | null, after: number, signal: AbortSignal) => {
+    const mine = (event: Event, from: number) => (of === null ? event.pos > from : event.session === of && event.seq > from)
+    const read = (from: number, limit: number) => events.filter((event) => mine(event, from)).slice(0, limit)
+    return one.watch({ session: of, after, read, signal })[Symbol.asyncIterator]()
+  }
   return {
     store(of: SessionId, block: string | null, text = '') {
       const seq = events.filter((event) => event.session === of).length + 1

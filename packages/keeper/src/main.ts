@@ -7,7 +7,7 @@ import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady } from '@anchorhold/link/stands'
-import { writeFileSync } from 'node:fs'
+import { ftruncateSync, openSync, writeSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -22,7 +22,6 @@ import { keeper } from './keeper.ts'
 const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
 const settleMs = 5000
-const sayingMs = 250
 
 const told = await text(process.stdin)
 // A spare one whose daemon ended has nothing to do.
@@ -37,6 +36,10 @@ if (lock === null) process.exit(75)
 await prepareHome(start)
 const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
 const open = openBlocks()
+// Should this process die, what its agent was saying is found here: each delta is written before anybody sees it. Not synced:
+// it is for a crash of ours, not of the machine's.
+const saying = openSync(`${start.folder}/saying.log`, 'a', 0o600)
+let said = false
 const one = keeper({
   start,
   cells: cells[start.rung](),
@@ -45,9 +48,18 @@ const one = keeper({
   outbox,
   live(frame) {
     open.live(frame)
+    if (frame.type !== 'tool.progress') {
+      writeSync(saying, `${JSON.stringify(frame)}\n`)
+      said = true
+    }
     source.live(start.session, frame)
   },
-  stored: open.stored,
+  stored(event) {
+    open.stored(event)
+    if (!said || open.frames().length > 0) return
+    ftruncateSync(saying, 0)
+    said = false
+  },
   settle: () => settle(`${start.windows}/model.sock`),
   now: Date.now,
 })
@@ -59,13 +71,6 @@ const source = await listenAsSource({
   saying: () => ({ session: start.session, frames: open.frames() }),
 })
 sayReady()
-// Should this process die, what was being said is found here. Not synced: it is for a crash of ours, not of the machine's.
-let saved = '[]'
-setInterval(() => {
-  const frames = JSON.stringify(open.frames())
-  if (frames !== saved) writeFileSync(`${start.folder}/saying.json`, frames, { mode: 0o600 })
-  saved = frames
-}, sayingMs).unref()
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
   process.on(signal, () => void one.leave(`The keeper got ${signal}`))
 const watching = new AbortController()

@@ -8,7 +8,6 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
 import { readFile, rm } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
-import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { spareKeepers } from './spare-keepers.ts'
@@ -66,6 +65,7 @@ type Starting = { readonly done: Promise<void>; readonly cancel: AbortController
 const leaveMs = 20_000
 /** How long the kernel may take to free the lock of a process that was killed. */
 const killedMs = 5000
+const endingsMax = 3
 
 export function keeperProcesses({
   folders,
@@ -122,6 +122,7 @@ export function keeperProcesses({
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
     await live.get(session)?.gone
     const { start, runAs } = await describe(session)
+    let endings = 0
     for (const end = Date.now() + leaveMs; Date.now() < end; await wait(50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
@@ -139,6 +140,8 @@ export function keeperProcesses({
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
       if (launched.code === 75) continue
+      // Somebody ended it before it stood; that says nothing about the session. It is tried again, within limits.
+      if (launched.code === null && ++endings < endingsMax) continue
       throw new Failure(
         'keeper_unavailable',
         `Cannot start the keeper of session "${session}": it ended with code ${launched.code}`,
@@ -208,15 +211,17 @@ export function keeperProcesses({
   }
 }
 
-/** The file may be missing, or cut off by the crash: then nothing is known. */
+/** A delta a line. The file may be missing, and its last line cut off by the crash. */
 async function readSaying(path: string): Promise<readonly LiveFrame[]> {
-  try {
-    return z.array(LiveFrame).parse(JSON.parse(await readFile(path, 'utf8')))
-  } catch {
-    return []
-  } finally {
-    await rm(path, { force: true })
-  }
+  const text = await readFile(path, 'utf8').catch(() => '')
+  await rm(path, { force: true })
+  return text.split('\n').flatMap((line) => {
+    try {
+      return [LiveFrame.parse(JSON.parse(line))]
+    } catch {
+      return []
+    }
+  })
 }
 
 function killProcess(pid: number): void {
