@@ -230,6 +230,8 @@ async function main(): Promise<void> {
   // The search index follows behind the log, a step at a time.
   setInterval(() => store.index(), indexMs).unref()
 
+  // Whoever asks next wants to know what this machine can isolate: the look begins now.
+  void parts.doctor({ fresh: false }).catch(() => {})
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
   // Without a gate sessions say so, one by one; the daemon stays to be asked.

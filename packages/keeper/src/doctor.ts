@@ -14,6 +14,8 @@ export type Examination = {
   readonly drivers?: readonly CellDriver[]
   /** Control group folders handed to `probeUser` (cells/probe.ts), where there are any. */
   readonly cgroups?: readonly string[]
+  /** How many starts of each rung are measured; one is enough to know that it starts. */
+  readonly starts?: number
 }
 
 /** Measures what this machine can do by doing it. */
@@ -21,9 +23,10 @@ export async function examine({
   home,
   drivers = [noneDriver(), bwrapDriver()],
   cgroups = [],
+  starts = 5,
 }: Examination): Promise<DoctorReport> {
   const rungs: DoctorReport['rungs'] = []
-  for (const driver of drivers) rungs.push(await examineRung(driver, cgroups))
+  for (const driver of drivers) rungs.push(await examineRung(driver, cgroups, starts))
   return {
     kernel: readKernel(),
     rungs,
@@ -34,16 +37,19 @@ export async function examine({
   }
 }
 
-const startsMeasured = 5
 const startTimeoutMs = 10_000
 
-async function examineRung(driver: CellDriver, cgroups: readonly string[]): Promise<DoctorReport['rungs'][number]> {
+async function examineRung(
+  driver: CellDriver,
+  cgroups: readonly string[],
+  starts: number,
+): Promise<DoctorReport['rungs'][number]> {
   const missing = [...(await driver.missing())]
   if (missing.length > 0) return { rung: driver.rung, available: false, start_ms: null, missing, limits: [] }
   const { limits, timesMs } = await withProbeSpec(async (spec) => {
     const timesMs: number[] = []
     let limits: readonly LimitInForce[] = []
-    while (timesMs.length < startsMeasured) {
+    while (timesMs.length < starts) {
       const before = performance.now()
       await using cell = await driver.start({ ...spec, cgroups }, AbortSignal.timeout(startTimeoutMs))
       const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
