@@ -3,8 +3,6 @@
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { NewEvent } from '@anchorhold/protocol/events'
-import type { SessionId } from '@anchorhold/protocol/ids'
 import { serve } from '@hono/node-server'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -18,7 +16,8 @@ import { createToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverRest } from './app/deliver.ts'
 import { keeperStart, openWindows } from './app/keeper-start.ts'
-import { type Parts, record } from './app/parts.ts'
+import { forgetKeeper, hearOut } from './app/lost-keeper.ts'
+import type { Parts } from './app/parts.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
 import { httpDoor } from './doors/http/http.ts'
@@ -101,19 +100,12 @@ async function main(): Promise<void> {
     folders,
     runtime,
     sources,
-    onSaying(id, frames) {
-      const finished = new Set(
-        store.events
-          .before(id, Number.MAX_SAFE_INTEGER, 100)
-          .flatMap((event) => (event.type === 'text' || event.type === 'thinking' ? [event.body.block] : [])),
-      )
-      for (const frame of frames) if (frame.type !== 'tool.progress' && !finished.has(frame.block)) hub.live(id, frame)
-    },
+    onSaying: (id, frames) => hearOut(parts, id, frames),
     spare: config.spareKeeper,
     newUser: () => (config.root ? newUser(store) : null),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
     onGone(id) {
-      forgetKeeper(id, 'The keeper died, and its cell with it')
+      forgetKeeper(parts, id, 'The keeper died, and its cell with it')
       if (!leaving) deliverRest(parts, id)
     },
     log,
@@ -172,29 +164,9 @@ async function main(): Promise<void> {
         // One that cannot be read must not keep the others from being found.
         const found = await keepers.reattach(id).catch((error: unknown) => log(`keeper of ${id}: ${String(error)}`))
         if (found === true) return
-        forgetKeeper(id, 'The keeper died while the daemon was away, and its cell with it')
+        forgetKeeper(parts, id, 'The keeper died while the daemon was away, and its cell with it')
       }),
     )
-  }
-
-  /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. */
-  function forgetKeeper(id: SessionId, why: string): void {
-    if (store.sessions.get(id)?.standing.keeper === true) {
-      // What its agent was saying is kept as far as anybody has seen it.
-      const partial = hub.saying(id).flatMap((frame): NewEvent[] =>
-        frame.type === 'tool.progress'
-          ? []
-          : [
-              {
-                type: frame.type === 'text.delta' ? 'text' : 'thinking',
-                body: { block: frame.block, text: frame.text, parent: frame.parent, partial: true },
-              },
-            ],
-      )
-      record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
-    }
-    if (gate.up) void gate.do({ do: 'close', session: id }).catch(() => {})
-    rmSync(folders.windows(id), { recursive: true, force: true })
   }
 
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {

@@ -1,0 +1,31 @@
+import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { rmSync } from 'node:fs'
+import { type Parts, record } from './parts.ts'
+
+/** How far back a block that a dead keeper was saying may have been stored already. */
+const lookBackEvents = 100
+
+/** Takes in what a keeper that died had last written down of its agent's words, but for what is stored. */
+export function hearOut(parts: Parts, id: SessionId, frames: readonly LiveFrame[]): void {
+  const recent = parts.store.events.before(id, Number.MAX_SAFE_INTEGER, lookBackEvents)
+  const stored = new Set(
+    recent.flatMap((event) => (event.type === 'text' || event.type === 'thinking' ? [event.body.block] : [])),
+  )
+  for (const frame of frames) if (frame.type !== 'tool.progress' && !stored.has(frame.block)) parts.hub.live(id, frame)
+}
+
+/** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. What its agent was saying
+ *  is kept as far as anybody has seen it. */
+export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
+  if (parts.store.sessions.get(id)?.standing.keeper === true) {
+    const partial = parts.hub.saying(id).flatMap((frame): NewEvent[] => {
+      if (frame.type === 'tool.progress') return []
+      const { block, text, parent } = frame
+      return [{ type: frame.type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } }]
+    })
+    record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
+  }
+  if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
+  rmSync(parts.folders.windows(id), { recursive: true, force: true })
+}
