@@ -66,8 +66,8 @@ export interface Installation extends AsyncDisposable {
   workspace(files?: Readonly<Record<string, string>>): string
   /** Everything in a session's log. */
   log(session: SessionId): Promise<Event[]>
-  /** Follows a session's stream from a number until `done` says so. */
-  follow(session: SessionId, after: number, done: (seen: Seen) => boolean): Promise<Seen[]>
+  /** Follows a session's stream from a number until `done` says so, or for good until the signal. */
+  follow(session: SessionId, after: number, done: (seen: Seen) => boolean, signal?: AbortSignal): Promise<Seen[]>
   /** Waits for the first event after a number that fits. */
   event(session: SessionId, after: number, fits: (event: Event) => boolean): Promise<Event>
   /** Sends a prompt and waits for the end of the turn that took it up; gives what was stored since. */
@@ -144,8 +144,9 @@ export async function installation({ config, env = {} }: InstallationOptions = {
         if (!page.more) return events
       }
     },
-    async follow(id, after, done) {
+    async follow(id, after, done, signal) {
       const end = new AbortController()
+      signal?.addEventListener('abort', () => end.abort(), { signal: end.signal })
       const seen: Seen[] = []
       for await (const one of sse(
         await openStream(daemon.options, 'sessionEvents', { params: { id }, query: { after } }, end.signal),

@@ -1,0 +1,147 @@
+import type { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { keepersOf, processesOf, stillAlive } from '../e2e/host.ts'
+import { type Installation, installation, script, until } from '../e2e/installation.ts'
+
+export type Victim = 'daemon' | 'gate' | 'keeper' | 'all'
+
+/** What a watcher of one session has seen, over every connection it had. */
+type Watched = { readonly events: Event[]; readonly said: Map<string, string> }
+
+/** Sessions that never run out of work, each watched from its first event on by somebody who comes back after every cut. */
+export interface Fleet extends AsyncDisposable {
+  /** Gives everybody who is idle something to do. */
+  work(): Promise<void>
+  /** Ends processes with SIGKILL, brings back what nobody else does, and gives the milliseconds until it answered. */
+  kill(victim: Victim, random: () => number): Promise<number>
+  /** Waits until everybody rests, and holds what was stored against what was shown. */
+  reckon(): Promise<readonly Event[][]>
+}
+
+export async function fleet(size: number): Promise<Fleet> {
+  const it = await installation({ config: 'spare_keeper: false\n' })
+  const watched = new Map<SessionId, Watched>()
+  const end = new AbortController()
+  const watchers: Promise<void>[] = []
+  const task = () =>
+    script({ text: 'word '.repeat(400), pace_ms: 5 }, { tool_use: 'Bash', input: { command: 'echo done' } }, { text: 'the end' })
+  for (let i = 0; i < size; i++) {
+    const { id } = await it.api.createSession({ body: { prompt: { text: task() }, budget_micros: 1_000_000_000 } })
+    const seen: Watched = { events: [], said: new Map() }
+    watched.set(id, seen)
+    watchers.push(watch(it, id, seen, end.signal))
+  }
+  const state = async (id: SessionId) => it.api.getSession({ params: { id } })
+
+  return {
+    async work() {
+      for (const id of watched.keys()) {
+        const session = await state(id)
+        expect({ id, state: session.state, why: session.why }).not.toMatchObject({ state: 'failed' })
+        if ((session.state === 'ready' || session.state === 'interrupted') && session.queued_prompts === 0)
+          await it.api.prompt({ params: { id }, body: { text: task() } })
+      }
+    },
+    async kill(victim, random) {
+      const target = [...watched.keys()][Math.floor(random() * size)]!
+      const gates = () => processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
+      const daemon = (JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid
+      const keepers = victim === 'keeper' ? keepersOf(it.state, target) : victim === 'all' ? keepersOf(it.state) : []
+      const before = gates().map(({ pid }) => pid)
+      // A keeper takes its cell along: only the keeper itself is killed.
+      end9([
+        ...keepers.filter(({ argv }) => argv.includes('/keeper.mjs')).map(({ pid }) => pid),
+        ...(victim === 'gate' || victim === 'all' ? before : []),
+        ...(victim === 'daemon' || victim === 'all' ? [daemon] : []),
+      ])
+      const since = performance.now()
+      if (victim === 'gate') await until(() => gates().some(({ pid }) => !before.includes(pid)))
+      if (victim === 'daemon' || victim === 'all') await it.up()
+      const tookMs = performance.now() - since
+      await until(() => stillAlive(keepers).length === 0)
+      return tookMs
+    },
+    async reckon() {
+      const logs: Event[][] = []
+      for (const [id, seen] of watched) {
+        await until(async () => {
+          const { state: now, queued_prompts } = await state(id)
+          expect(now).not.toBe('failed')
+          return queued_prompts === 0 && (now === 'ready' || now === 'interrupted')
+        })
+        const log = await it.log(id)
+        await until(() => seen.events.length >= log.length)
+        expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
+        expect(seen.events.slice(0, log.length)).toEqual(log)
+        nothingUnsaid(log, seen.said)
+        const prompts = log.flatMap((event) => (event.type === 'prompt' ? [event.body.id] : []))
+        expect(new Set(prompts).size).toBe(prompts.length)
+        expect(prompts.toSorted()).toEqual(
+          log.flatMap((event) => (event.type === 'prompt.queued' ? [event.body.id] : [])).toSorted(),
+        )
+        oneTurnAtATime(log)
+        const calls = log.flatMap((event) => (event.type === 'usage' ? [event.body] : []))
+        expect(new Set(calls.map(({ call }) => call)).size).toBe(calls.length)
+        const { cost_micros } = await state(id)
+        expect(cost_micros).toBe(Math.ceil(calls.reduce((sum, { cost_nanos }) => sum + cost_nanos, 0) / 1000))
+        logs.push(log)
+      }
+      return logs
+    },
+    async [Symbol.asyncDispose]() {
+      end.abort()
+      await Promise.all(watchers)
+      await it[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** No character that a watcher was shown is missing from what is stored. */
+function nothingUnsaid(log: readonly Event[], said: ReadonlyMap<string, string>): void {
+  const stored = new Map(
+    log.flatMap((event) => (event.type === 'text' || event.type === 'thinking' ? [[event.body.block, event.body.text]] : [])),
+  )
+  for (const [block, text] of said)
+    expect({ block, whole: (stored.get(block) ?? '').startsWith(text) }).toEqual({ block, whole: true })
+}
+
+function oneTurnAtATime(log: readonly Event[]): void {
+  let open = 0
+  for (const { seq, type } of log) {
+    if (type === 'turn.started') open++
+    if (type === 'turn.ended' || type === 'keeper.lost' || type === 'keeper.left') open = 0
+    expect({ seq, open: open <= 1 }).toEqual({ seq, open: true })
+  }
+  expect(open).toBe(0)
+}
+
+/** Follows a session for good, over every daemon there is, and notes whatever it is shown. */
+async function watch(it: Installation, id: SessionId, seen: Watched, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const note: Parameters<Installation['follow']>[2] = ({ event, live }) => {
+      if (event !== undefined) seen.events.push(event)
+      if (live !== undefined && live.type !== 'tool.progress') {
+        const said = seen.said.get(live.block) ?? ''
+        // Neither a gap nor another text than the one that was shown before.
+        expect(live.offset).toBeLessThanOrEqual(said.length)
+        seen.said.set(live.block, said.slice(0, live.offset) + live.text)
+      }
+      return false
+    }
+    await it.follow(id, seen.events.at(-1)?.seq ?? 0, note, signal).catch(() => wait(20))
+  }
+}
+
+function end9(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has ended by itself.
+    }
+  }
+}
