@@ -3,10 +3,11 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export type Call = { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: string }
-type Said = { readonly text: string } | { readonly run: string }
+/** What is to be `cut` breaks off after the text when that resolves. */
+type Said = { readonly text: string; readonly cut?: Promise<void> } | { readonly run: string }
 
 /** A model provider on the loopback of this machine: it keeps what it is sent, and answers as it is told. */
-export async function upstream(answer: (prompt: string, results: readonly string[]) => Said) {
+export async function upstream(answer: (prompt: string, results: readonly string[], call: number) => Said) {
   const calls: Call[] = []
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
@@ -15,7 +16,7 @@ export async function upstream(answer: (prompt: string, results: readonly string
       const body = Buffer.concat(chunks).toString()
       calls.push({ path: request.url ?? '', headers: request.headers, body })
       const { stream, model, messages } = JSON.parse(body) as { stream?: boolean; model: string; messages: Message[] }
-      const said = answer(promptIn(messages), resultsIn(messages))
+      const said = answer(promptIn(messages), resultsIn(messages), calls.length)
       const usage = { input_tokens: 10, output_tokens: 5 }
       const content =
         'text' in said
@@ -34,6 +35,7 @@ export async function upstream(answer: (prompt: string, results: readonly string
       if ('text' in said) {
         send('content_block_start', { index: 0, content_block: { type: 'text', text: '' } })
         send('content_block_delta', { index: 0, delta: { type: 'text_delta', text: said.text } })
+        if (said.cut !== undefined) return void said.cut.then(() => response.destroy())
       } else {
         send('content_block_start', { index: 0, content_block: { ...content, input: {} } })
         const json = JSON.stringify({ command: said.run, description: 'x' })

@@ -87,7 +87,9 @@ export const eventBodies = {
     block: BlockId,
     text: z.string(),
     parent,
+    /** The agent was cut off here: by a crash, or by the end of its turn. */
     partial: z.boolean().optional(),
+    /** Cut off by a failed model call, and said anew by the next one. */
     superseded: z.boolean().optional(),
   }),
   thinking: z.object({

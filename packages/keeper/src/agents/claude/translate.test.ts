@@ -82,13 +82,13 @@ test('claudeTranslator() keeps the threads of sub-agents apart', () => {
 })
 
 test.each([
-  ['a retry', { type: 'system', subtype: 'api_retry', error_status: 529, attempt: 2 }],
-  ['a new message', begin('m2')],
-  ['the end of the turn', { type: 'result', subtype: 'error_during_execution', is_error: true }],
-])('claudeTranslator() closes what was cut by %s as superseded', (_, cut) => {
+  ['a retry', { type: 'system', subtype: 'api_retry', error_status: 529, attempt: 2 }, { superseded: true }],
+  ['a new message', begin('m2'), { superseded: true }],
+  ['the end of the turn', { type: 'result', subtype: 'error_during_execution', is_error: true }, { partial: true }],
+])('claudeTranslator() closes what was cut by %s, and says whether it is said again', (_, cut, how) => {
   const { translate, events } = translator()
   for (const message of [begin('m1'), block(0, 'text'), delta(0, 'Half a sen'), cut]) translate(message)
-  expect(events[0]).toEqual({ type: 'text', body: { block: 'b1', text: 'Half a sen', parent: null, superseded: true } })
+  expect(events[0]).toEqual({ type: 'text', body: { block: 'b1', text: 'Half a sen', parent: null, ...how } })
 })
 
 test('claudeTranslator() does not close twice what was finished', () => {

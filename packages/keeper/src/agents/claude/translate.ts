@@ -37,12 +37,12 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
 
   const say = (event: NewEvent) => heard.event(event)
 
-  /** What was streamed and never finished: a retry has begun, or the turn was cut. */
-  function supersede(parent: string | null): void {
+  /** Stores what was streamed and never finished: said anew by a retry, or left as it is by the end of the turn. */
+  function cut(parent: string | null, how: { readonly superseded: true } | { readonly partial: true }): void {
     for (const block of streams.get(parent)?.blocks.values() ?? []) {
       if (block.stored || block.text === '') continue
       block.stored = true
-      say({ type: block.kind, body: { block: block.id, text: clip(block.text, bounds.textChars), parent, superseded: true } })
+      say({ type: block.kind, body: { block: block.id, text: clip(block.text, bounds.textChars), parent, ...how } })
     }
     streams.delete(parent)
   }
@@ -51,7 +51,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
     const message = streams.get(parent)
     switch (event.type) {
       case 'message_start':
-        supersede(parent)
+        cut(parent, { superseded: true })
         if (streams.size < keptMax) streams.set(parent, { id: word(fields(event.message).id), blocks: new Map() })
         return
       case 'content_block_start': {
@@ -143,7 +143,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
           elapsed_ms: count(Number(raw.elapsed_time_seconds) * 1000),
         })
       case 'result': {
-        for (const thread of [...streams.keys()]) supersede(thread)
+        for (const thread of [...streams.keys()]) cut(thread, { partial: true })
         const ok = raw.subtype === 'success' && raw.is_error !== true
         const errors = texts(raw.errors).join('; ')
         const why = ok ? null : clip(plainly(textIn(raw.result) || errors || word(raw.subtype)), 2000)
@@ -154,7 +154,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
         if (raw.subtype === 'session_state_changed') return heard.state(raw.state === 'idle' ? 'idle' : 'running')
         if (raw.subtype === 'background_tasks_changed') return heard.tasks(Array.isArray(raw.tasks) ? raw.tasks.length : 0)
         if (raw.subtype === 'api_retry') {
-          supersede(null)
+          cut(null, { superseded: true })
           const status = typeof raw.error_status === 'number' ? `status ${raw.error_status}` : 'no answer'
           return say({
             type: 'notice',
