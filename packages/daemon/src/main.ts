@@ -1,5 +1,6 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
+import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -15,16 +16,18 @@ import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverRest } from './app/deliver.ts'
-import { keeperStart, openWindows } from './app/keeper-start.ts'
-import { forgetKeeper, hearOut } from './app/lost-keeper.ts'
+import { keeperStart } from './app/keeper-start.ts'
+import { hearOut } from './app/lost-keeper.ts'
 import type { Parts } from './app/parts.ts'
+import { findKeepers, gateUp, keeperGone } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
 import { httpDoor } from './doors/http/http.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
-import { gateProcess } from './processes/gate-process.ts'
+import { gateLauncher, gateProcess } from './processes/gate-process.ts'
+import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
@@ -73,7 +76,7 @@ async function main(): Promise<void> {
   let leaving = false
   const store = sqliteStore(folders.database)
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
-  const sources = makeSources(store, hub, log)
+  const sources = makeSources({ store, hub, log })
   const runtime = stageRuntime(dist, folders.runtime)
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
@@ -83,31 +86,25 @@ async function main(): Promise<void> {
   }
   const gate = gateProcess({
     folders,
-    runtime,
+    launch: gateLauncher(folders, runtime, config.root),
     sources,
-    root: config.root,
+    clock: systemClock,
     env: namedEnv,
-    onUp(served) {
-      const live = new Set(keepers.sessions)
-      // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
-      for (const id of served)
-        if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch((error: unknown) => log(String(error)))
-      for (const session of store.sessions.tended())
-        if (live.has(session.id)) void openWindows(parts, session).catch((error: unknown) => log(String(error)))
-    },
+    onUp: (served) => gateUp(parts, served),
   })
   const keepers = keeperProcesses({
     folders,
-    runtime,
+    host: keeperHost({
+      folders,
+      runtime,
+      spare: config.spareKeeper,
+      newUser: () => (config.root ? newUser(store) : null),
+    }),
     sources,
+    clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
-    spare: config.spareKeeper,
-    newUser: () => (config.root ? newUser(store) : null),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
-    onGone(id) {
-      forgetKeeper(parts, id, 'The keeper died, and its cell with it')
-      if (!leaving) deliverRest(parts, id)
-    },
+    onGone: (id) => keeperGone(parts, id, { leaving }),
     log,
   })
   const parts: Parts = {
@@ -124,7 +121,7 @@ async function main(): Promise<void> {
     log,
   }
 
-  await findKeepers()
+  await findKeepers(parts)
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const door = httpDoor({
@@ -155,19 +152,6 @@ async function main(): Promise<void> {
   writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {
     mode: 0o600,
   })
-
-  /** Attaches to keepers that lived on, and takes in what dead ones left. Nothing is served before that: whoever asks is to
-   *  see the sessions as they are. */
-  async function findKeepers(): Promise<void> {
-    await Promise.all(
-      store.sessions.tended().map(async ({ id }) => {
-        // One that cannot be read must not keep the others from being found.
-        const found = await keepers.reattach(id).catch((error: unknown) => log(`keeper of ${id}: ${String(error)}`))
-        if (found === true) return
-        forgetKeeper(parts, id, 'The keeper died while the daemon was away, and its cell with it')
-      }),
-    )
-  }
 
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
     const running = keepers.count

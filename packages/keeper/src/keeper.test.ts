@@ -1,4 +1,5 @@
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import { systemClock } from '@anchorhold/link/clock'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { type NewEvent, parseNewEvent, type RequestAnswer } from '@anchorhold/protocol/events'
@@ -62,7 +63,11 @@ async function make(made: Made = {}) {
     outbox,
     live: () => {},
     settle: made.settle ?? (async () => null),
-    now: () => 0,
+    clock: systemClock,
+    random: randomBytes,
+    die: (error) => {
+      throw error
+    },
   })
   const events = async (): Promise<NewEvent[]> => {
     await settled()

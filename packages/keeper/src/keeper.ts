@@ -1,10 +1,10 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
-import { newRequestId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
+import { newRequestId, type PromptId, type RandomBytes, type RequestId } from '@anchorhold/protocol/ids'
 import { KeeperCommand, type KeeperStart, type OutboxRecord, type Settlement } from '@anchorhold/protocol/link'
 import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
+import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
-import { randomBytes } from 'node:crypto'
 import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
@@ -29,11 +29,14 @@ export type KeeperOptions = {
   readonly stored?: (event: NewEvent) => void
   /** Has the gate settle the session's calls; null when the gate does not answer. */
   readonly settle: () => Promise<Settlement | null>
-  readonly now: () => number
+  readonly clock: Clock
+  readonly random: RandomBytes
+  /** Ends this process: what it met must not be gone on from. */
+  readonly die: (error: unknown) => void
 }
 
 type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause }
-type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; timer: NodeJS.Timeout | null }
+type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; onTime: () => void }
 type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
 
 /** How long an interrupted agent may take to say that it is idle before the turn is ended without it. */
@@ -41,7 +44,8 @@ const interruptGraceMs = 5000
 /** How long a leaving keeper waits for the agent to write down how its turn ended. */
 const farewellMs = 1000
 
-export function keeper({ start, cells, agents, toolchains, outbox, live, stored, settle, now }: KeeperOptions): Keeper {
+export function keeper(options: KeeperOptions): Keeper {
+  const { start, cells, agents, toolchains, outbox, live, stored, settle, clock, random, die } = options
   const { session } = start
   let agent: Agent | null = null
   let cell: Cell | null = null
@@ -54,7 +58,8 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
   /** Nothing is told after `keeper.left`. */
   let over = false
   let paused: PromiseWithResolvers<'resumed' | 'cut'> | null = null
-  let idleTimer: NodeJS.Timeout | null = null
+  /** Stops the idle timer. */
+  let stayUp = () => {}
   /** Prompts this keeper has taken, so that one is never handed on twice. */
   const taken = new Set<PromptId>()
   const queue: Waiting[] = []
@@ -72,12 +77,8 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
     } catch (error) {
       // A disk that cannot be written ends the keeper: what it does from here on could not be told.
       die(error)
+      await new Promise<never>(() => {})
     }
-  }
-  /** What happens behind a command's back has nobody to fail to: a keeper that met a bug must not go on as if it had not. */
-  function die(error: unknown): never {
-    console.error(error instanceof Error ? (error.stack ?? error.message) : String(error))
-    process.exit(70)
   }
 
   // What the agent says, prompts, ends of turns and leaving are taken one after the other, in the order they came.
@@ -87,35 +88,35 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
     last = next.catch(() => {})
     return next
   }
+  /** What happens behind a command's back has nobody to fail to: a keeper that met a bug must not go on as if it had not. */
   const behind = (work: () => Promise<unknown>): void => void inOrder(work).catch(die)
 
   function restIfIdle(): void {
-    if (idleTimer !== null) clearTimeout(idleTimer)
-    idleTimer = null
+    stayUp()
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
-    idleTimer = setTimeout(() => leaveBehind('idle'), taken.size === 0 ? start.unused_ms : start.idle_ms)
+    stayUp = clock.after(taken.size === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
   }
 
   async function beginTurn(cause: TurnCause, prompt: PromptId | null): Promise<void> {
     result = null
-    turn = { startedAt: now(), prompt, cut: null, timer: null }
+    const limitMs = start.timeout_ms
+    const tooLong = () => void interrupt(`It took longer than ${limitMs} ms`).catch(die)
+    turn = { startedAt: clock.elapsed(), prompt, cut: null, onTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong) }
     turns++
-    if (start.timeout_ms !== null)
-      turn.timer = setTimeout(() => void interrupt(`It took longer than ${start.timeout_ms} ms`).catch(die), start.timeout_ms)
     await journal({ type: 'turn.started', body: { cause, prompt } })
   }
 
   async function endTurn(crashed: string | null = null): Promise<void> {
     const ending = turn
     if (ending === null) return
-    if (ending.timer !== null) clearTimeout(ending.timer)
+    ending.onTime()
     if (ending.prompt !== null) unconfirmed.delete(ending.prompt)
     for (const id of [...requests.keys()]) await withdraw(id)
     const settlement = await settle()
     const { reason, why } = verdict(ending, crashed, result, settlement)
     turn = null
     await journal(
-      { type: 'turn.ended', body: { reason, why, duration_ms: Math.max(0, now() - ending.startedAt) } },
+      { type: 'turn.ended', body: { reason, why, duration_ms: Math.round(clock.elapsed() - ending.startedAt) } },
       settlement === null ? undefined : { source: settlement.source, n: settlement.n },
     )
     if (!leaving) await handOn()
@@ -146,7 +147,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
       paused.resolve('cut')
       paused = Promise.withResolvers()
     }
-    setTimeout(() => behind(async () => turn === cut && endTurn()), interruptGraceMs).unref()
+    clock.after(interruptGraceMs, () => behind(async () => turn === cut && endTurn()))
     await atMost(interruptGraceMs, agent.interrupt()).catch(() => {})
   }
 
@@ -161,7 +162,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
     const answered = Promise.withResolvers<RequestAnswer>()
     await inOrder(async () => {
       if (over || signal.aborted) return answered.resolve(withdrawn)
-      const id = newRequestId(randomBytes)
+      const id = newRequestId(random)
       requests.set(id, { answered })
       signal.addEventListener('abort', () => void withdraw(id), { once: true })
       await journal({ type: 'request.opened', body: { id, call, action } })
@@ -269,7 +270,7 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
   async function leave(why: string, { crashed = false, failed = false } = {}): Promise<void> {
     if (leaving) return left.promise
     leaving = true
-    if (idleTimer !== null) clearTimeout(idleTimer)
+    stayUp()
     starting.abort()
     paused?.resolve('cut')
     if (turn !== null && !crashed) {
@@ -364,21 +365,17 @@ export function keeper({ start, cells, agents, toolchains, outbox, live, stored,
         return null
     }
   }
+  /** An agent need not answer at all: it is not waited for longer than this. */
+  async function atMost(ms: number, answer: Promise<void>): Promise<void> {
+    const late = Promise.withResolvers<never>()
+    const inTime = clock.after(ms, () => late.reject(new Failure('keeper_unavailable', 'The agent does not answer')))
+    await Promise.race([answer, late.promise]).finally(inTime)
+  }
+
   return { handle, left: left.promise, leave: (why) => leave(why) }
 }
 
 const withdrawn: RequestAnswer = { decision: 'withdrawn', reason: 'The turn ended before anybody answered' }
-
-/** An agent need not answer at all: it is not waited for longer than this. */
-async function atMost(ms: number, answer: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Failure('keeper_unavailable', 'The agent does not answer')), ms)
-  try {
-    await Promise.race([answer, late.promise])
-  } finally {
-    clearTimeout(timer)
-  }
-}
 
 function verdict(
   turn: Turn,

@@ -1,12 +1,12 @@
 // The keeper's process: told on standard input which session it tends, it lives until the session rests.
-import { openBlocks } from '@anchorhold/core/open-blocks'
 import { KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
+import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
-import { openOutbox } from '@anchorhold/link/outbox'
-import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady } from '@anchorhold/link/stands'
+import { unixWire } from '@anchorhold/link/wire'
+import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
@@ -17,7 +17,7 @@ import type { CellDriver } from './cells/cell.ts'
 import { noneDriver } from './cells/none/none.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
-import { keeper } from './keeper.ts'
+import { tend } from './tend.ts'
 
 const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
@@ -34,41 +34,23 @@ const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
 
 await prepareHome(start)
-const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
-const open = openBlocks()
-// Should this process die, what its agent was saying is found here: each delta is written before anybody sees it. Not synced:
-// it is for a crash of ours, not of the machine's.
+// Not synced: it is for a crash of ours, not of the machine's.
 const saying = openSync(`${start.folder}/saying.log`, 'a', 0o600)
-let said = false
-const one = keeper({
+const one = await tend({
   start,
   cells: cells[start.rung](),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
-  outbox,
-  live(frame) {
-    open.live(frame)
-    if (frame.type !== 'tool.progress') {
-      writeSync(saying, `${JSON.stringify(frame)}\n`)
-      said = true
-    }
-    source.live(start.session, frame)
-  },
-  stored(event) {
-    open.stored(event)
-    if (!said || open.frames().length > 0) return
-    ftruncateSync(saying, 0)
-    said = false
-  },
+  disk: folderDisk(`${start.folder}/outbox`),
+  saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
+  wire: unixWire,
   settle: () => settle(`${start.windows}/model.sock`),
-  now: Date.now,
-})
-const source = await listenAsSource({
-  socketPath: `${start.folder}/keeper.sock`,
-  source: `keeper/${start.session}`,
-  outbox,
-  handle: one.handle,
-  saying: () => ({ session: start.session, frames: open.frames() }),
+  clock: systemClock,
+  random: randomBytes,
+  die(error) {
+    console.error(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    process.exit(70)
+  },
 })
 sayReady()
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
@@ -76,10 +58,8 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
 const watching = new AbortController()
 const { gate } = start
 if (gate !== null) void watchGate({ socketPath: `${start.windows}/model.sock`, gate, log: console.log }, watching.signal)
-await one.left
+await one.over
 watching.abort()
-await source[Symbol.asyncDispose]()
-await outbox.close()
 lock.release()
 process.exit(0)
 

@@ -2,8 +2,8 @@ import { Failure, type FailureCode, failureCodes } from '@anchorhold/protocol/fa
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type FromDaemon, linkVersion, type OutboxRecord, type SourceName, ToDaemon } from '@anchorhold/protocol/link'
-import { createConnection, type Socket } from 'node:net'
-import { readFrames, writeFrame } from './frames.ts'
+import { type Clock, systemClock } from './clock.ts'
+import { unixWire, type Wire } from './wire.ts'
 
 /** The daemon's end of a link. */
 export interface Attachment {
@@ -19,6 +19,8 @@ export interface Attachment {
 }
 
 export type AttachOptions = {
+  readonly wire?: Wire
+  readonly clock?: Clock
   readonly socketPath: string
   /** The last record that is stored already. */
   readonly after: number
@@ -33,84 +35,81 @@ const helloMs = 10_000
 const doMs = 60_000
 
 /** Attaches to a keeper or the gate. Throws when nobody listens there. */
-export async function attachTo({ socketPath, after, onRecord, onLive, onClose }: AttachOptions): Promise<Attachment> {
-  const socket = await connect(socketPath)
+export async function attachTo({
+  wire = unixWire,
+  clock = systemClock,
+  socketPath,
+  after,
+  onRecord,
+  onLive,
+  onClose,
+}: AttachOptions): Promise<Attachment> {
   const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
   const hello = Promise.withResolvers<{ source: SourceName; pid: number }>()
+  hello.promise.catch(() => {})
   let lastId = 0
-  const send = (frame: FromDaemon) => writeFrame(socket, frame)
-
-  socket.on('error', () => socket.destroy())
-  socket.once('close', () => {
-    const gone = new Failure('keeper_unavailable', `The process behind "${socketPath}" has gone`)
-    hello.reject(gone)
-    for (const { reject } of waiting.values()) reject(gone)
-    waiting.clear()
-    onClose()
-  })
-  readFrames(socket, (raw) => {
-    const frame = ToDaemon.parse(raw)
-    switch (frame.t) {
-      case 'hello':
-        if (frame.version > linkVersion)
-          hello.reject(new Failure('keeper_unavailable', `"${frame.source}" speaks a newer protocol`))
-        else hello.resolve(frame)
-        return
-      case 'record':
-        return onRecord(frame.record)
-      case 'live':
-        return onLive(frame.session, frame.frame)
-      case 'done': {
-        const one = waiting.get(frame.id)
-        waiting.delete(frame.id)
-        if (frame.ok) one?.resolve(frame.result)
-        else one?.reject(failureFrom(frame))
+  const connection = await wire.connect(socketPath, {
+    closed() {
+      const gone = new Failure('keeper_unavailable', `The process behind "${socketPath}" has gone`)
+      hello.reject(gone)
+      for (const { reject } of waiting.values()) reject(gone)
+      waiting.clear()
+      onClose()
+    },
+    frame(raw) {
+      const frame = ToDaemon.parse(raw)
+      switch (frame.t) {
+        case 'hello':
+          if (frame.version > linkVersion)
+            hello.reject(new Failure('keeper_unavailable', `"${frame.source}" speaks a newer protocol`))
+          else hello.resolve(frame)
+          return
+        case 'record':
+          return onRecord(frame.record)
+        case 'live':
+          return onLive(frame.session, frame.frame)
+        case 'done': {
+          const one = waiting.get(frame.id)
+          waiting.delete(frame.id)
+          if (frame.ok) one?.resolve(frame.result)
+          else one?.reject(failureFrom(frame))
+        }
       }
-    }
+    },
   })
+  const send = (frame: FromDaemon) => connection.send(frame)
   send({ t: 'hello', version: linkVersion, after })
-  const silence = setTimeout(() => socket.destroy(), helloMs)
+  const heardInTime = clock.after(helloMs, () => connection.close())
   const { source, pid } = await hello.promise
     .catch((error: unknown) => {
-      socket.destroy()
+      connection.close()
       throw error
     })
-    .finally(() => clearTimeout(silence))
+    .finally(heardInTime)
 
   return {
     source,
     pid,
     get open() {
-      return !socket.destroyed && socket.writable
+      return connection.open
     },
     do(command) {
       const id = ++lastId
       const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-      if (socket.destroyed) reject(new Failure('keeper_unavailable', `"${source}" has gone`))
+      if (!connection.open) reject(new Failure('keeper_unavailable', `"${source}" has gone`))
       else {
         waiting.set(id, { resolve, reject })
         send({ t: 'do', id, command })
       }
-      const late = setTimeout(() => {
+      const answeredInTime = clock.after(doMs, () => {
         waiting.delete(id)
         reject(new Failure('keeper_unavailable', `"${source}" did not answer within ${doMs / 1000} s`))
-      }, doMs)
-      return promise.finally(() => clearTimeout(late))
+      })
+      return promise.finally(answeredInTime)
     },
-    ack: (n) => void send({ t: 'ack', n }),
-    close: () => void socket.destroy(),
+    ack: (n) => send({ t: 'ack', n }),
+    close: () => connection.close(),
   }
-}
-
-function connect(path: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = createConnection(path)
-    socket.once('error', reject)
-    socket.once('connect', () => {
-      socket.off('error', reject)
-      resolve(socket)
-    })
-  })
 }
 
 function failureFrom(frame: { code: string; message: string; hint?: string | undefined }): Error {

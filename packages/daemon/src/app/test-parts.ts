@@ -44,7 +44,7 @@ export function testParts(): TestParts {
     folders,
     store,
     hub: events,
-    sources: sources(store, events, log),
+    sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),
     lacking: [],

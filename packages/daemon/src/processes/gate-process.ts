@@ -1,11 +1,11 @@
 import type { Attachment } from '@anchorhold/link/attach'
+import { type Clock, pause } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type GateCommand, GateHealth } from '@anchorhold/protocol/link'
 import type { Folders } from '../folders.ts'
 import { gateUser } from '../folders.ts'
-import { setTimeout as wait } from 'node:timers/promises'
-import { launch } from './launch.ts'
+import { launch, type Launched } from './launch.ts'
 import type { Runtime } from './runtime.ts'
 import type { Sources } from './sources.ts'
 
@@ -23,11 +23,28 @@ export interface GateProcess {
   detach(): void
 }
 
+/** Starts the gate's program, as its own user where the daemon is root. */
+export const gateLauncher =
+  (folders: Folders, runtime: Runtime, root: boolean): GateProcessOptions['launch'] =>
+  (env) =>
+    launch({
+      node: runtime.node,
+      script: runtime.gate,
+      args: [folders.gate],
+      env,
+      runAs: root ? gateUser : null,
+      cwd: '/',
+      log: folders.gateLog,
+      input: '',
+      signal: new AbortController().signal,
+    })
+
 export type GateProcessOptions = {
-  readonly folders: Folders
-  readonly runtime: Runtime
+  readonly folders: Pick<Folders, 'gateSocket' | 'gateLog'>
+  /** Starts a gate with these variables; one that finds another at work ends with code 75. */
+  readonly launch: (env: Readonly<Record<string, string>>) => Promise<Launched>
   readonly sources: Sources
-  readonly root: boolean
+  readonly clock: Clock
   /** The variables that providers name and these, and no others. */
   readonly env: (more: ReadonlySet<string>) => Readonly<Record<string, string>>
   /** Called when the link to a gate stands, with the sessions that it serves by itself. */
@@ -38,7 +55,7 @@ export type GateProcessOptions = {
 const startMs = 10_000
 const retryMsMax = 2000
 
-export function gateProcess({ folders, runtime, sources, root, env, onUp }: GateProcessOptions): GateProcess {
+export function gateProcess({ folders, launch, sources, clock, env, onUp }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
@@ -56,7 +73,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
     })
 
   async function findOrStart(): Promise<Attachment> {
-    for (const end = Date.now() + startMs; Date.now() < end; await wait(50)) {
+    for (const end = clock.elapsed() + startMs; clock.elapsed() < end; await pause(clock, 50)) {
       const found = await attach().catch(() => null)
       if (found !== null) {
         const { sessions, env: has } = await healthOf(found)
@@ -68,17 +85,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
         await found.do({ do: 'leave' }).catch(() => {})
         continue
       }
-      const launched = await launch({
-        node: runtime.node,
-        script: runtime.gate,
-        args: [folders.gate],
-        env: env(asked),
-        runAs: root ? gateUser : null,
-        cwd: '/',
-        log: folders.gateLog,
-        input: '',
-        signal: new AbortController().signal,
-      })
+      const launched = await launch(env(asked))
       if (launched.ready) {
         const fresh = await attach()
         onUp((await healthOf(fresh)).sessions)
@@ -103,13 +110,13 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
   async function keepUp(): Promise<void> {
     if (keeping) return
     keeping = true
-    for (let pause = 50; !detached; pause = Math.min(2 * pause, retryMsMax)) {
+    for (let pauseMs = 50; !detached; pauseMs = Math.min(2 * pauseMs, retryMsMax)) {
       const stands = await ensure().then(
         (gate) => gate.open,
         () => false,
       )
       if (stands) break
-      await wait(pause, undefined, { ref: false })
+      await pause(clock, pauseMs)
     }
     keeping = false
     // It may have died between the last look and this line.
@@ -143,7 +150,7 @@ export function gateProcess({ folders, runtime, sources, root, env, onUp }: Gate
       if (attachment !== null) {
         await attachment.do({ do: 'leave' }).catch(() => {})
         // It is still there until it lets go of the link.
-        await Promise.race([gone, wait(startMs, undefined, { ref: false })])
+        await Promise.race([gone, pause(clock, startMs)])
       }
       await ensure()
     },

@@ -1,3 +1,4 @@
+import { systemClock } from '@anchorhold/link/clock'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
@@ -10,6 +11,7 @@ import { folders as foldersOf, makeFolders } from '../folders.ts'
 import { hub } from '../hub.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
 import type { Store } from '../store/store.ts'
+import { keeperHost } from './keeper-host.ts'
 import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
 import type { Runtime } from './runtime.ts'
 import { sources as makeSources } from './sources.ts'
@@ -48,8 +50,14 @@ function processes(): KeeperProcesses {
   const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const one = keeperProcesses({
     folders,
-    runtime: { node: process.execPath, keeper: script } as Runtime,
-    sources: makeSources(store, hub(), () => {}),
+    host: keeperHost({
+      folders,
+      runtime: { node: process.execPath, keeper: script } as Runtime,
+      spare: false,
+      newUser: () => null,
+    }),
+    sources: makeSources({ store, hub: hub(), log: () => {} }),
+    clock: systemClock,
     describe: async (id) => ({
       start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
       runAs: null,
@@ -57,8 +65,6 @@ function processes(): KeeperProcesses {
     onGone: (id) => void gone.push(id),
     log: () => {},
     onSaying: () => {},
-    spare: false,
-    newUser: () => null,
   })
   made.push(one)
   return one

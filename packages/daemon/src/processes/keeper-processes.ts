@@ -1,18 +1,13 @@
 import type { Attachment } from '@anchorhold/link/attach'
-import { folderDisk } from '@anchorhold/link/disk'
-import { takeLock } from '@anchorhold/link/lock'
-import { readDeadOutbox } from '@anchorhold/link/outbox'
-import { LiveFrame } from '@anchorhold/protocol/events'
+import { type Clock, pause } from '@anchorhold/link/clock'
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
-import { readFile, rm } from 'node:fs/promises'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Folders } from '../folders.ts'
-import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
-import { spareKeepers } from './spare-keepers.ts'
-import type { Runtime } from './runtime.ts'
+import type { KeeperHost } from './keeper-host.ts'
 import type { Sources } from './sources.ts'
+import type { User } from './spare-keepers.ts'
 
 /** The keepers of live sessions: started when needed, found again after a restart, taken leave of when they go. */
 export interface KeeperProcesses {
@@ -38,24 +33,17 @@ export interface KeeperProcesses {
   detach(): void
 }
 
-export type User = { readonly uid: number; readonly gid: number }
-
 export type KeeperProcessesOptions = {
-  readonly folders: Folders
-  readonly runtime: Runtime
+  readonly folders: Pick<Folders, 'keeperSocket' | 'keepersLog'>
+  readonly host: KeeperHost
   readonly sources: Sources
-  readonly describe: (
-    session: SessionId,
-  ) => Promise<{ readonly start: KeeperStart; readonly runAs: { uid: number; gid: number } | null }>
+  readonly clock: Clock
+  readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
   /** What a keeper that died had its agent saying when it last wrote that down. */
   readonly onSaying: (session: SessionId, frames: readonly LiveFrame[]) => void
   readonly log: (message: string) => void
-  /** Keep a keeper at hand that has loaded everything and waits for its session. */
-  readonly spare: boolean
-  /** As root: a user that no other session has. */
-  readonly newUser: () => User | null
 }
 
 type Live = { readonly attachment: Attachment; readonly gone: Promise<void> }
@@ -69,19 +57,17 @@ const endingsMax = 3
 
 export function keeperProcesses({
   folders,
-  runtime,
+  host,
   sources,
+  clock,
   describe,
   onGone,
   onSaying,
   log,
-  spare,
-  newUser,
 }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
   let detached = false
-  const spares = spareKeepers({ folders, runtime, spare, newUser })
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
@@ -98,24 +84,22 @@ export function keeperProcesses({
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
   async function afterDeath(session: SessionId, pid: number | null): Promise<void> {
     if (!(await isFree(session, leaveMs))) {
-      if (pid !== null) killProcess(pid)
+      if (pid !== null) host.kill(pid)
       if (!(await isFree(session, killedMs)))
         throw new Failure('keeper_unavailable', `The keeper of session "${session}" neither answers nor ends`)
     }
-    withdrawCgroups(cgroupsOf(session))
     const source = `keeper/${session}` as const
     await sources.settled(source)
-    sources.take(source, await readDeadOutbox(folderDisk(folders.outbox(session)), 0))
+    const { records, saying } = await host.remains(session)
+    sources.take(source, records)
     await sources.settled(source)
-    onSaying(session, await readSaying(folders.saying(session)))
+    onSaying(session, saying)
   }
 
   async function isFree(session: SessionId, withinMs: number): Promise<boolean> {
-    for (const end = Date.now() + withinMs; ; await wait(10)) {
-      const lock = takeLock(folders.keeperLock(session))
-      lock?.release()
-      if (lock !== null) return true
-      if (Date.now() >= end) return false
+    for (const end = clock.elapsed() + withinMs; ; await pause(clock, 10)) {
+      if (!host.isHeld(session)) return true
+      if (clock.elapsed() >= end) return false
     }
   }
 
@@ -123,7 +107,7 @@ export function keeperProcesses({
     await live.get(session)?.gone
     const { start, runAs } = await describe(session)
     let endings = 0
-    for (const end = Date.now() + leaveMs; Date.now() < end; await wait(50)) {
+    for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
       const found = await attach(session).then(
@@ -131,11 +115,7 @@ export function keeperProcesses({
         () => false,
       )
       if (found) return
-      const launched = await spares.take(runAs).begin({
-        input: JSON.stringify(start),
-        onSpawned: (pid) => enterCgroups(start.cgroups, pid),
-        signal,
-      })
+      const launched = await host.launch(start, runAs, signal)
       if (launched.ready) return attach(session)
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
@@ -156,7 +136,7 @@ export function keeperProcesses({
   function kill(session: SessionId): void {
     starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
     const pid = live.get(session)?.attachment.pid
-    if (pid !== undefined) killProcess(pid)
+    if (pid !== undefined) host.kill(pid)
   }
 
   return {
@@ -194,40 +174,19 @@ export function keeperProcesses({
       await starting.get(session)?.done.catch(() => {})
       const one = live.get(session)
       if (one === undefined) return
-      const late = setTimeout(() => kill(session), leaveMs)
+      const inTime = clock.after(leaveMs, () => kill(session))
       // It answers by leaving, so the answer itself may not come.
       await Promise.race([one.attachment.do({ do: 'leave', why }).catch(() => {}), one.gone])
       await one.gone
-      clearTimeout(late)
+      inTime()
     },
     gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
     kill,
-    claimUser: spares.claimUser,
+    claimUser: host.claimUser,
     detach() {
       detached = true
-      spares.discard()
+      host.discard()
       for (const { attachment } of live.values()) attachment.close()
     },
-  }
-}
-
-/** A delta a line. The file may be missing, and its last line cut off by the crash. */
-async function readSaying(path: string): Promise<readonly LiveFrame[]> {
-  const text = await readFile(path, 'utf8').catch(() => '')
-  await rm(path, { force: true })
-  return text.split('\n').flatMap((line) => {
-    try {
-      return [LiveFrame.parse(JSON.parse(line))]
-    } catch {
-      return []
-    }
-  })
-}
-
-function killProcess(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It has gone by itself.
   }
 }

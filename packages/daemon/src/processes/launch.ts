@@ -84,3 +84,11 @@ export function prepare({ node, script, args, env, runAs, cwd, log }: PrepareOpt
 }
 
 export const launch = (options: PrepareOptions & BeginOptions): Promise<Launched> => prepare(options).begin(options)
+
+export function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has gone by itself.
+  }
+}

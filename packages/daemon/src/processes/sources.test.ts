@@ -25,7 +25,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'ah-sources-'))
   store = sqliteStore(':memory:')
   said = []
-  one = sources(store, hub(), (message) => said.push(message))
+  one = sources({ store, hub: hub(), log: (message) => void said.push(message) })
   session = newSession()
   keeper = `keeper/${session}`
 })

@@ -1,4 +1,6 @@
 import { attachTo, type Attachment } from '@anchorhold/link/attach'
+import { type Clock, systemClock } from '@anchorhold/link/clock'
+import { unixWire, type Wire } from '@anchorhold/link/wire'
 import { parseNewEvent, type LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { isLinkOnly, type OutboxRecord, type SourceName } from '@anchorhold/protocol/link'
@@ -23,14 +25,22 @@ type Item =
 /** How long a record waits for one of another source before it is stored without it: that source may be gone for good. */
 const orderWaitMs = 5000
 
-export function sources(store: Store, hub: Hub, log: (message: string) => void): Sources {
+export type SourcesOptions = {
+  readonly store: Store
+  readonly hub: Hub
+  readonly clock?: Clock
+  readonly wire?: Wire
+  readonly log: (message: string) => void
+}
+
+export function sources({ store, hub, clock = systemClock, wire = unixWire, log }: SourcesOptions): Sources {
   const queues = new Map<SourceName, Item[]>()
   const attachments = new Map<SourceName, Attachment>()
   const heldSince = new Map<SourceName, number>()
   /** Those who wait for the next flush. */
   let waiting: (() => void)[] = []
-  let scheduled: NodeJS.Immediate | null = null
-  let held: NodeJS.Timeout | null = null
+  let scheduled = false
+  let held = false
 
   function push(item: Item): void {
     const queue = queues.get(item.source) ?? []
@@ -40,13 +50,14 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
   }
 
   function schedule(): void {
-    scheduled ??= setImmediate(flush)
+    if (scheduled) return
+    scheduled = true
+    clock.soon(flush)
   }
 
   /** Whatever came in since the last time becomes one transaction. */
   function flush(): void {
-    if (scheduled !== null) clearImmediate(scheduled)
-    scheduled = null
+    scheduled = false
     try {
       storeReady()
     } finally {
@@ -97,13 +108,16 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     const after = 'record' in item ? item.record.after : undefined
     if (after === undefined || store.events.lastOf(after.source) >= after.n) return true
     if (ready.some((one) => 'record' in one && one.source === after.source && one.record.n >= after.n)) return true
-    const since = heldSince.get(item.source) ?? Date.now()
+    const since = heldSince.get(item.source) ?? clock.elapsed()
     heldSince.set(item.source, since)
-    if (Date.now() - since >= orderWaitMs) return true
-    held ??= setTimeout(() => {
-      held = null
-      schedule()
-    }, orderWaitMs)
+    if (clock.elapsed() - since >= orderWaitMs) return true
+    if (!held) {
+      held = true
+      clock.after(orderWaitMs, () => {
+        held = false
+        schedule()
+      })
+    }
     return false
   }
 
@@ -129,6 +143,8 @@ export function sources(store: Store, hub: Hub, log: (message: string) => void):
     async attach(source, socketPath, onClose) {
       let attachment: Attachment | null = null
       attachment = await attachTo({
+        wire,
+        clock,
         socketPath,
         after: store.events.lastOf(source),
         onRecord: (record) => push({ record, source }),

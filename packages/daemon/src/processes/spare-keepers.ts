@@ -1,7 +1,8 @@
 import type { Folders } from '../folders.ts'
-import type { User } from './keeper-processes.ts'
 import { prepare, type Prepared } from './launch.ts'
 import type { Runtime } from './runtime.ts'
+
+export type User = { readonly uid: number; readonly gid: number }
 
 /** Keepers that have loaded the SDK and wait for a session: one at a time, so that a new session does not wait for it. */
 export interface SpareKeepers {

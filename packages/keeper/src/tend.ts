@@ -1,0 +1,71 @@
+import { openBlocks } from '@anchorhold/core/open-blocks'
+import type { Clock } from '@anchorhold/link/clock'
+import type { Disk } from '@anchorhold/link/disk'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { listenAsSource } from '@anchorhold/link/source'
+import type { Wire } from '@anchorhold/link/wire'
+import type { LiveFrame } from '@anchorhold/protocol/events'
+import { keeper, type Keeper, type KeeperOptions } from './keeper.ts'
+
+/** Where a keeper writes down what its agent is saying, a delta a line: should it die, that is all there is of it. */
+export interface SayingFile {
+  add(line: string): void
+  empty(): void
+}
+
+export type TendOptions = Omit<KeeperOptions, 'outbox' | 'live' | 'stored'> & {
+  readonly disk: Disk
+  readonly saying: SayingFile
+  readonly wire: Wire
+  readonly clock: Clock
+}
+
+/** A session's keeper and its end of the link. */
+export interface Tended extends Pick<Keeper, 'leave'> {
+  /** Resolves when the keeper has left and nothing of it is open any more. */
+  readonly over: Promise<void>
+}
+
+/** Resolves when the keeper stands: a daemon can attach to it. */
+export async function tend({ disk, saying, wire, ...options }: TendOptions): Promise<Tended> {
+  const { start, clock } = options
+  const { session } = start
+  const outbox = await openOutbox({ disk, now: clock.now })
+  const open = openBlocks()
+  let said = false
+  let show: (frame: LiveFrame) => void = () => {}
+  const one = keeper({
+    ...options,
+    outbox,
+    live(frame) {
+      open.live(frame)
+      if (frame.type !== 'tool.progress') {
+        // Before anybody sees it.
+        saying.add(`${JSON.stringify(frame)}\n`)
+        said = true
+      }
+      show(frame)
+    },
+    stored(event) {
+      open.stored(event)
+      if (!said || open.frames().length > 0) return
+      saying.empty()
+      said = false
+    },
+  })
+  const source = await listenAsSource({
+    wire,
+    socketPath: `${start.folder}/keeper.sock`,
+    source: `keeper/${session}`,
+    outbox,
+    handle: one.handle,
+    saying: () => ({ session, frames: open.frames() }),
+  })
+  show = (frame) => source.live(session, frame)
+  async function untilOver(): Promise<void> {
+    await one.left
+    await source[Symbol.asyncDispose]()
+    await outbox.close()
+  }
+  return { leave: one.leave, over: untilOver() }
+}
