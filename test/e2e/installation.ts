@@ -6,6 +6,8 @@ import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { giveTo } from './host.ts'
 
@@ -53,6 +55,8 @@ export interface Installation extends AsyncDisposable {
   readonly api: Client
   /** Starts the daemon, again if need be; `url`, `token` and `api` are of the one that runs now. */
   up(): Promise<void>
+  /** The same, as a service manager does it: the daemon by itself, without the command line. */
+  upByItself(): Promise<void>
   /** Runs `anchorhold …` as a person would, and waits for its end. */
   cli(
     args: readonly string[],
@@ -123,6 +127,16 @@ export async function installation({ config, env = {} }: InstallationOptions = {
     async up() {
       daemon = await up()
     },
+    async upByItself() {
+      const child = spawn(process.execPath, [join(root, 'dist/daemon.mjs'), '--state', state, '--port', '0'], {
+        detached: true,
+        stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+      })
+      child.unref()
+      const said = await text(child.stdio[3] as Readable)
+      if (said !== 'ready') throw new Error(`The daemon did not start: ${said}`)
+      daemon = connect()
+    },
     cli,
     start: (args) => start(process.execPath, [command, '--state', state, ...args], '', env),
     raw: (path, init = {}) => fetch(`${daemon.url}${path}`, init),
@@ -161,9 +175,9 @@ export async function installation({ config, env = {} }: InstallationOptions = {
       const seen = await it.follow(id, after, ({ event }) => event !== undefined && fits(event))
       return seen.at(-1)!.event!
     },
-    async turn(id, text, more = {}) {
+    async turn(id, words, more = {}) {
       const { last_seq: before } = await daemon.api.getSession({ params: { id } })
-      const receipt = await daemon.api.prompt({ params: { id }, body: { text, ...more } })
+      const receipt = await daemon.api.prompt({ params: { id }, body: { text: words, ...more } })
       let taken = false
       const seen = await it.follow(id, before, ({ event }) => {
         if (event?.type === 'prompt' && event.body.id === receipt.id) taken = true

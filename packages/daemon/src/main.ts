@@ -115,7 +115,7 @@ async function main(): Promise<void> {
     sources,
     gate,
     keepers,
-    doctor: doctorProcess(runtime, config.home),
+    doctor: doctorProcess(runtime, config.home, log),
     now: Date.now,
     random: randomBytes,
     log,

@@ -1,6 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { Status } from '@anchorhold/protocol/api'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import { type Parts, require } from './parts.ts'
 import { providerFor, troubleWith } from './providers.ts'
@@ -11,8 +12,7 @@ export async function status(
   about: { readonly version: string; readonly url: string; readonly startedAt: number },
 ): Promise<Status> {
   require(actor, 'read')
-  const { rungs } = await parts.doctor({ fresh: false })
-  const rung = rungs.find((one) => one.rung === parts.config.rung)
+  const rung = await rungInForce(parts)
   const provider = providerFor(parts, null)
   const counts = parts.store.sessions.counts()
   return {
@@ -30,6 +30,17 @@ export async function status(
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
     keepers: parts.keepers.count,
+  }
+}
+
+/** A status is wanted most when something is wrong: it is given also when the machine could not be looked at. */
+async function rungInForce(parts: Parts): Promise<Pick<DoctorReport['rungs'][number], 'available' | 'missing'> | undefined> {
+  try {
+    const { rungs } = await parts.doctor({ fresh: false })
+    return rungs.find((one) => one.rung === parts.config.rung)
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    return { available: false, missing: [{ what: error.message, remedy: error.hint ?? '' }] }
   }
 }
 

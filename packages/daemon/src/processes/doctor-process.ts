@@ -5,7 +5,11 @@ import { promisify } from 'node:util'
 import type { Runtime } from './runtime.ts'
 
 /** Asks a process of its own what this machine can isolate, and remembers the answer. */
-export function doctorProcess(runtime: Runtime, home: string): (options: { readonly fresh: boolean }) => Promise<DoctorReport> {
+export function doctorProcess(
+  runtime: Runtime,
+  home: string,
+  log: (message: string) => void,
+): (options: { readonly fresh: boolean }) => Promise<DoctorReport> {
   let last: Promise<DoctorReport> | null = null
   async function examine(args: readonly string[]): Promise<DoctorReport> {
     try {
@@ -17,6 +21,7 @@ export function doctorProcess(runtime: Runtime, home: string): (options: { reado
       return DoctorReport.parse(JSON.parse(stdout))
     } catch (cause) {
       last = null
+      log(`doctor: ${cause instanceof Error ? cause.message : String(cause)}`)
       throw new Failure('cell_unavailable', 'Cannot find out what this machine can isolate', {
         cause,
         hint: 'Run anchorhold doctor',
