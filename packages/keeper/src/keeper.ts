@@ -1,3 +1,4 @@
+import { openBlocks } from '@anchorhold/core/open-blocks'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import { newRequestId, type PromptId, type RandomBytes, type RequestId } from '@anchorhold/protocol/ids'
@@ -12,6 +13,8 @@ import type { Toolchain } from './cells/toolchains.ts'
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
   handle(command: unknown): Promise<unknown>
+  /** What the agent has said and not finished. */
+  saying(): readonly LiveFrame[]
   /** Resolves when the keeper has left: agent and cell are gone, and the outbox says why. */
   readonly left: Promise<void>
   /** Ends everything and leaves, as the command `leave` does. */
@@ -66,12 +69,14 @@ export function keeper(options: KeeperOptions): Keeper {
   /** Handed to the agent, and not yet part of a result. */
   const unconfirmed = new Set<PromptId>()
   const requests = new Map<RequestId, OpenRequest>()
+  const said = openBlocks()
   const left = Promise.withResolvers<void>()
   const starting = new AbortController()
 
   const journal = async (event: NewEvent, after?: OutboxRecord['after']): Promise<void> => {
     try {
       outbox.append(session, event, after)
+      said.stored(event)
       stored?.(event)
       await outbox.flush()
     } catch (error) {
@@ -112,6 +117,7 @@ export function keeper(options: KeeperOptions): Keeper {
     ending.onTime()
     if (ending.prompt !== null) unconfirmed.delete(ending.prompt)
     for (const id of [...requests.keys()]) await withdraw(id)
+    await closeBlocks()
     const settlement = await settle()
     const { reason, why } = verdict(ending, crashed, result, settlement)
     turn = null
@@ -120,6 +126,14 @@ export function keeper(options: KeeperOptions): Keeper {
       settlement === null ? undefined : { source: settlement.source, n: settlement.n },
     )
     if (!leaving) await handOn()
+  }
+
+  /** What was shown and is cut off by the end of the turn stays as far as it went. */
+  async function closeBlocks(): Promise<void> {
+    for (const frame of said.frames()) {
+      const { type, block, text, parent } = frame
+      await journal({ type: type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } })
+    }
   }
 
   /** Gives the agent what waits for it, as far as the prompts' modes allow. */
@@ -176,7 +190,10 @@ export function keeper(options: KeeperOptions): Keeper {
         // Not waited for: what comes in while the disk is busy goes out with the next group.
         if (!over) void journal(event)
       }),
-    live,
+    live(frame) {
+      said.live(frame)
+      live(frame)
+    },
     ask,
     state(state) {
       agentState = state
@@ -372,7 +389,7 @@ export function keeper(options: KeeperOptions): Keeper {
     await Promise.race([answer, late.promise]).finally(inTime)
   }
 
-  return { handle, left: left.promise, leave: (why) => leave(why) }
+  return { handle, saying: said.frames, left: left.promise, leave: (why) => leave(why) }
 }
 
 const withdrawn: RequestAnswer = { decision: 'withdrawn', reason: 'The turn ended before anybody answered' }

@@ -44,6 +44,7 @@ const one = await tend({
   disk: folderDisk(`${start.folder}/outbox`),
   saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
   wire: unixWire,
+  pid: process.pid,
   settle: () => settle(`${start.windows}/model.sock`),
   clock: systemClock,
   random: randomBytes,

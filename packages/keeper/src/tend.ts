@@ -1,4 +1,3 @@
-import { openBlocks } from '@anchorhold/core/open-blocks'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Disk } from '@anchorhold/link/disk'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -18,6 +17,7 @@ export type TendOptions = Omit<KeeperOptions, 'outbox' | 'live' | 'stored'> & {
   readonly saying: SayingFile
   readonly wire: Wire
   readonly clock: Clock
+  readonly pid: number
 }
 
 /** A session's keeper and its end of the link. */
@@ -27,18 +27,16 @@ export interface Tended extends Pick<Keeper, 'leave'> {
 }
 
 /** Resolves when the keeper stands: a daemon can attach to it. */
-export async function tend({ disk, saying, wire, ...options }: TendOptions): Promise<Tended> {
+export async function tend({ disk, saying, wire, pid, ...options }: TendOptions): Promise<Tended> {
   const { start, clock } = options
   const { session } = start
   const outbox = await openOutbox({ disk, now: clock.now })
-  const open = openBlocks()
   let said = false
   let show: (frame: LiveFrame) => void = () => {}
-  const one = keeper({
+  const one: Keeper = keeper({
     ...options,
     outbox,
     live(frame) {
-      open.live(frame)
       if (frame.type !== 'tool.progress') {
         // Before anybody sees it.
         saying.add(`${JSON.stringify(frame)}\n`)
@@ -46,20 +44,20 @@ export async function tend({ disk, saying, wire, ...options }: TendOptions): Pro
       }
       show(frame)
     },
-    stored(event) {
-      open.stored(event)
-      if (!said || open.frames().length > 0) return
+    stored() {
+      if (!said || one.saying().length > 0) return
       saying.empty()
       said = false
     },
   })
   const source = await listenAsSource({
     wire,
+    pid,
     socketPath: `${start.folder}/keeper.sock`,
     source: `keeper/${session}`,
     outbox,
     handle: one.handle,
-    saying: () => ({ session, frames: open.frames() }),
+    saying: () => ({ session, frames: one.saying() }),
   })
   show = (frame) => source.live(session, frame)
   async function untilOver(): Promise<void> {

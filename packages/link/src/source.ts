@@ -13,6 +13,8 @@ export interface Source extends AsyncDisposable {
 
 export type SourceOptions = {
   readonly wire?: Wire
+  /** This process, as the other end may have to end it. */
+  readonly pid?: number
   readonly socketPath: string
   readonly source: SourceName
   readonly outbox: Outbox
@@ -28,6 +30,7 @@ const farewellMs = 1000
 
 export async function listenAsSource({
   wire = unixWire,
+  pid = process.pid,
   socketPath,
   source,
   outbox,
@@ -59,7 +62,7 @@ export async function listenAsSource({
         })
     }
     attached.set(connection, pump)
-    send(connection, { t: 'hello', version: linkVersion, source, pid: process.pid, last: outbox.last })
+    send(connection, { t: 'hello', version: linkVersion, source, pid, last: outbox.last })
     pump()
     const said = saying?.()
     for (const frame of said?.frames ?? []) send(connection, { t: 'live', session: said!.session, frame })

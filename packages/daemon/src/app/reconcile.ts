@@ -7,8 +7,11 @@ import type { Parts } from './parts.ts'
 /** Attaches to keepers that lived on while no daemon was there, and takes in what dead ones left. Nothing is served before that:
  *  whoever asks is to see the sessions as they are. */
 export async function findKeepers(parts: Parts): Promise<void> {
+  const { sessions, prompts } = parts.store
+  // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of.
+  const sought = new Set([...sessions.tended().map(({ id }) => id), ...prompts.sessionsWithQueued()])
   await Promise.all(
-    parts.store.sessions.tended().map(async ({ id }) => {
+    [...sought].map(async (id) => {
       // One that cannot be read must not keep the others from being found.
       const found = await parts.keepers.reattach(id).catch((error: unknown) => parts.log(`keeper of ${id}: ${String(error)}`))
       if (found !== true) forgetKeeper(parts, id, 'The keeper died while the daemon was away, and its cell with it')

@@ -103,6 +103,12 @@ export function keeperProcesses({
     }
   }
 
+  const attached = (session: SessionId): Promise<boolean> =>
+    attach(session).then(
+      () => true,
+      () => false,
+    )
+
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
     await live.get(session)?.gone
     const { start, runAs } = await describe(session)
@@ -110,25 +116,18 @@ export function keeperProcesses({
     for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
-      const found = await attach(session).then(
-        () => true,
-        () => false,
-      )
-      if (found) return
+      if (await attached(session)) return
       const launched = await host.launch(start, runAs, signal)
-      if (launched.ready) return attach(session)
+      if (launched.ready && (await attached(session))) return
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
-      if (launched.code === 75) continue
-      // Somebody ended it before it stood; that says nothing about the session. It is tried again, within limits.
-      if (launched.code === null && ++endings < endingsMax) continue
-      throw new Failure(
-        'keeper_unavailable',
-        `Cannot start the keeper of session "${session}": it ended with code ${launched.code}`,
-        {
-          hint: `See ${folders.keepersLog}`,
-        },
-      )
+      if (!launched.ready && launched.code === 75) continue
+      // Somebody ended it before it was found; that says nothing about the session. It is tried again, within limits.
+      if ((launched.ready || launched.code === null) && ++endings < endingsMax) continue
+      const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
+      throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": it ended ${how}`, {
+        hint: `See ${folders.keepersLog}`,
+      })
     }
     throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
   }
@@ -162,13 +161,13 @@ export function keeperProcesses({
       return done
     },
     async reattach(session) {
-      try {
-        await attach(session)
-        return true
-      } catch {
-        await afterDeath(session, null)
-        return false
+      // One that holds its lock and cannot be reached is about to stand, or to leave.
+      for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 10)) {
+        if (await attached(session)) return true
+        if (!host.isHeld(session) || clock.elapsed() >= end) break
       }
+      await afterDeath(session, null)
+      return false
     },
     async end(session, why) {
       await starting.get(session)?.done.catch(() => {})

@@ -1,0 +1,126 @@
+import { pause } from '@anchorhold/link/clock'
+import type { PromptId } from '@anchorhold/protocol/ids'
+import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '@anchorhold/keeper/agents/agent'
+import type { Process } from './machine.ts'
+
+/** What became of one model call, as an agent sees it. */
+export type CallEnd = 'answered' | 'refused' | 'cut'
+
+export type SimulatedAgentOptions = {
+  readonly process: Process
+  readonly random: () => number
+  readonly call: (process: Process) => Promise<CallEnd>
+  readonly received: (prompt: PromptId) => void
+}
+
+const attemptsMax = 4
+
+/** An agent that talks, uses tools, asks people and takes its time, as its random numbers say. It lives in its keeper's cell. */
+export function simulatedAgents({ process, random, call, received }: SimulatedAgentOptions): AgentDriver {
+  const { clock } = process
+  const chance = (probability: number) => random() < probability
+  let blocks = 0
+
+  async function start({ heard }: AgentStart): Promise<Agent> {
+    await process.sometime(300)
+    const inbox: AgentPrompt[] = []
+    let running = false
+    let interrupted = false
+    let over = false
+    const asking = new Set<AbortController>()
+
+    /** Says a block, a piece at a time. */
+    async function say(): Promise<void> {
+      const block = `${process.pid}-${++blocks}`
+      let text = ''
+      for (let pieces = 1 + Math.floor(random() * 3); pieces > 0; pieces--) {
+        await process.sometime(60)
+        if (over || interrupted) break
+        heard.live({ type: 'text.delta', block, offset: text.length, text: `word${pieces} ` })
+        text += `word${pieces} `
+      }
+      if (text !== '' && !over) heard.event({ type: 'text', body: { block, text, parent: null } })
+    }
+
+    async function useTool(): Promise<void> {
+      const id = `call-${process.pid}-${++blocks}`
+      const { signal } = new AbortController()
+      const { allow } = await heard.mayRun('Bash', {}, signal)
+      if (over || !allow) return
+      heard.event({
+        type: 'tool.started',
+        body: { call: id, tool: 'Bash', input: { command: 'true' }, truncated: false, parent: null },
+      })
+      await process.sometime(200)
+      if (over) return
+      heard.event({
+        type: 'tool.finished',
+        body: { call: id, tool: 'Bash', output: 'fine', truncated: false, failed: false, parent: null },
+      })
+    }
+
+    async function ask(): Promise<void> {
+      const abort = new AbortController()
+      asking.add(abort)
+      await heard.ask({ kind: 'plan', plan: 'Do it' }, null, abort.signal)
+      asking.delete(abort)
+    }
+
+    /** Calls the model, again when the line was cut. */
+    async function think(): Promise<CallEnd> {
+      for (let attempt = 1; ; attempt++) {
+        const end = await call(process)
+        if (end !== 'cut' || attempt === attemptsMax || over || interrupted) return end
+        await pause(clock, 200 * attempt)
+      }
+    }
+
+    async function run(): Promise<void> {
+      running = true
+      while (inbox.length > 0 && !over) {
+        interrupted = false
+        heard.state('running')
+        const taken: PromptId[] = []
+        let why: string | null = null
+        for (let steps = 1 + Math.floor(random() * 3); steps > 0 && why === null; steps--) {
+          taken.push(...inbox.splice(0).map(({ id }) => id))
+          const end = await think()
+          if (over) return
+          if (interrupted) why = 'interrupted'
+          else if (end !== 'answered') why = end
+          else await say()
+          if (!over && why === null && chance(0.3)) await useTool()
+          if (!over && why === null && chance(0.15)) await ask()
+          if (interrupted) why ??= 'interrupted'
+        }
+        if (over) return
+        heard.result({ ok: why === null, why, prompts: taken })
+        if (chance(0.2)) await process.sometime(30)
+      }
+      running = false
+      if (!over) heard.state('idle')
+    }
+
+    return {
+      send(prompt) {
+        received(prompt.id)
+        inbox.push(prompt)
+        // A process of its own: it takes note of what it was sent in its own time.
+        if (!running) void process.sometime().then(() => (running || over ? undefined : run()))
+      },
+      async interrupt() {
+        await process.sometime(50)
+        interrupted = true
+        for (const abort of asking) abort.abort()
+        // Now and then it does not listen.
+        if (chance(0.05)) await pause(clock, 8000)
+      },
+      setModel: () => process.sometime(),
+      async [Symbol.asyncDispose]() {
+        over = true
+        await process.sometime(20)
+      },
+    }
+  }
+  return { name: 'simulated', mounts: () => [], start }
+}

@@ -1,0 +1,164 @@
+import type { Lease } from '@anchorhold/core/ledger'
+import { type Account, openBooks } from '@anchorhold/gate/books'
+import type { KeptLease, Leases } from '@anchorhold/gate/leases'
+import { pause } from '@anchorhold/link/clock'
+import { openOutbox } from '@anchorhold/link/outbox'
+import { listenAsSource } from '@anchorhold/link/source'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { GateCommand, type Settlement } from '@anchorhold/protocol/link'
+import type { CallEnd } from './agent.ts'
+import type { Process } from './machine.ts'
+
+export const gateSocket = 'gate/link.sock'
+const gateLock = 'gate/lock'
+
+/** A gate's process: the real books and the real link, and windows that are function calls. */
+export interface SimulatedGate {
+  readonly process: Process
+  /** A call of an agent in a cell, told how it ended. */
+  call(from: Process, session: SessionId): Promise<CallEnd>
+  settle(from: Process, session: SessionId): Promise<Settlement | null>
+  /** Whether calls of the session are under way, and what its lease says. */
+  leaseOf(session: SessionId): Lease | undefined
+}
+
+export type SimulatedGateOptions = {
+  readonly process: Process
+  readonly random: () => number
+  /** Leases outlive the gate. */
+  readonly kept: Map<SessionId, KeptLease>
+  /** The disk failed. */
+  readonly die: () => void
+  /** A call whose reservation is on the disk. */
+  readonly safe: (call: string) => void
+}
+
+const callPrice = { promptNanos: 1000, perOutputToken: 1, maxTokens: 4000, thinkingTokens: 0 }
+const about = { provider: 'rehearsal', model: 'rehearsal-1', simulated: true, notional: false }
+const tokens = { input: 1, output: 1, cache_read: 0, cache_write: 0 }
+
+/** Null when another gate holds the lock. */
+export async function simulatedGate({ process, random, kept, die, safe }: SimulatedGateOptions): Promise<SimulatedGate | null> {
+  const { clock } = process
+  await process.sometime(50)
+  if (!process.lock(gateLock)) return null
+  const outbox = await openOutbox({ disk: process.disk('gate/outbox'), now: clock.now, segmentBytes: 2000 })
+  let calls = 0
+  const leases: Leases = {
+    list: async () => [...kept.values()],
+    async put(lease) {
+      await process.sometime()
+      kept.set(lease.session, lease)
+    },
+    async remove(session) {
+      await process.sometime()
+      kept.delete(session)
+    },
+  }
+  const books = await openBooks({
+    outbox,
+    leases,
+    newCall: () => `call-${process.pid}-${++calls}`,
+    afterThis: () => new Promise((resolve) => clock.soon(resolve)),
+    soon: () => pause(clock, 20),
+    onBroken: die,
+  })
+  await books.recover()
+  type Served = { readonly account: Account; paused: boolean; waiting: (() => void)[]; refused: Settlement['refused'] }
+  const served = new Map<SessionId, Served>()
+  const serve = (session: SessionId, terms: Pick<KeptLease, 'paused'>, money: Parameters<typeof books.open>[1]) => {
+    const one: Served = { account: books.open(session, money), paused: terms.paused, waiting: [], refused: null }
+    served.set(session, one)
+    return one
+  }
+  for (const lease of [...books.kept.values()]) serve(lease.session, lease, lease)
+
+  async function handle(raw: unknown): Promise<unknown> {
+    const command = GateCommand.parse(raw)
+    switch (command.do) {
+      case 'ping':
+        return { sessions: [...served.keys()], env: [] }
+      case 'open': {
+        const { session, folder, provider, rules, paused, budget_nanos, spent_nanos, spent_to } = command
+        const money = { budget_nanos, spent_nanos, spent_to, closed: false }
+        const found = served.get(session)
+        if (found !== undefined) {
+          found.account.update(money)
+          setPaused(found, paused)
+        }
+        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused })
+        return null
+      }
+      case 'close':
+        for (const wake of served.get(command.session)?.waiting ?? []) wake()
+        served.delete(command.session)
+        await books.close(command.session)
+        return null
+      case 'pause':
+      case 'resume': {
+        setPaused(servedOf(command.session), command.do === 'pause')
+        return null
+      }
+      case 'budget': {
+        const { account } = servedOf(command.session)
+        account.recap(command.budget_nanos)
+        await account.save()
+        return null
+      }
+      default:
+        throw new Failure('bad_request', command.do)
+    }
+  }
+  function setPaused(one: Served, paused: boolean): void {
+    one.paused = paused
+    if (!paused) for (const wake of one.waiting.splice(0)) wake()
+  }
+  function servedOf(session: SessionId): Served {
+    const one = served.get(session)
+    if (one === undefined) throw new Failure('not_found', session)
+    return one
+  }
+
+  await listenAsSource({ wire: process.wire, pid: process.pid, socketPath: gateSocket, source: 'gate', outbox, handle })
+
+  /** What the gate does for a caller, who is told that the line was cut should the gate die over it. */
+  function onBehalf<T>(from: Process, cut: T, work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve) => {
+      const answer = (value: T) => void from.sometime().then(() => resolve(value))
+      process.onDeath(() => answer(cut))
+      if (process.alive)
+        void process
+          .sometime()
+          .then(work)
+          .then(answer, () => answer(cut))
+      else answer(cut)
+    })
+  }
+
+  async function answerCall(session: SessionId): Promise<CallEnd> {
+    const one = served.get(session)
+    if (one?.paused) await new Promise<void>((resolve) => void one.waiting.push(resolve))
+    if (one === undefined || served.get(session) !== one) return 'cut'
+    const reserved = one.account.reserve(callPrice, about)
+    one.refused = reserved === null ? 'budget' : null
+    if (reserved === null) return 'refused'
+    await reserved.safe
+    safe(reserved.call)
+    await process.sometime(100)
+    const cost_nanos = Math.floor(random() * reserved.nanos)
+    one.account.settle(reserved, { ...about, tokens, cost_nanos, estimated: false, status: 200, duration_ms: 1 })
+    return 'answered'
+  }
+
+  return {
+    process,
+    call: (from, session) => onBehalf<CallEnd>(from, 'cut', () => answerCall(session)),
+    settle: (from, session) =>
+      onBehalf<Settlement | null>(from, null, async () => {
+        const one = served.get(session)
+        return one === undefined ? null : { source: 'gate', n: one.account.last, refused: one.refused }
+      }),
+    leaseOf: (session) => served.get(session)?.account.lease,
+  }
+}

@@ -1,0 +1,272 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { deliverRest } from '@anchorhold/daemon/app/deliver'
+import { openWindows } from '@anchorhold/daemon/app/keeper-start'
+import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
+import { type Parts, record } from '@anchorhold/daemon/app/parts'
+import { findKeepers, gateUp, keeperGone } from '@anchorhold/daemon/app/reconcile'
+import { readConfig } from '@anchorhold/daemon/config'
+import { folders as foldersOf } from '@anchorhold/daemon/folders'
+import { hub as makeHub } from '@anchorhold/daemon/hub'
+import { gateProcess } from '@anchorhold/daemon/processes/gate-process'
+import type { KeeperHost } from '@anchorhold/daemon/processes/keeper-host'
+import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
+import type { Launched } from '@anchorhold/daemon/processes/launch'
+import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
+import type { Store } from '@anchorhold/daemon/store/store'
+import type { KeptLease } from '@anchorhold/gate/leases'
+import { fakeCells } from '@anchorhold/keeper/cells/fake-cell'
+import { tend } from '@anchorhold/keeper/tend'
+import { readDeadOutbox } from '@anchorhold/link/outbox'
+import { LiveFrame } from '@anchorhold/protocol/events'
+import { newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperStart } from '@anchorhold/protocol/link'
+import { simulatedAgents } from './agent.ts'
+import { gateSocket, simulatedGate, type SimulatedGate } from './gate.ts'
+import type { Machine, Process } from './machine.ts'
+
+export const owner: Actor = { kind: 'owner', name: 'owner', door: 'simulation' }
+
+/** The product on a simulated machine: the real keeper, link, books, store and verbs of the daemon; agents, cells and windows
+ *  are simulated. */
+export interface House {
+  readonly session: SessionId
+  /** The daemon's parts while one answers. */
+  readonly parts: Parts | null
+  readonly gate: SimulatedGate | null
+  /** How often an agent was given each prompt. */
+  readonly received: ReadonlyMap<PromptId, number>
+  /** Calls whose reservation was on the disk. */
+  readonly safeCalls: ReadonlySet<string>
+  readonly logged: readonly string[]
+  startDaemon(): void
+  daemon(): Process | null
+  keepers(): readonly Process[]
+  failDisk(which: 'gate' | 'keeper'): void
+}
+
+const state = '/simulated'
+const keeperLock = (session: SessionId) => `${session}/lock`
+const outboxOf = (session: SessionId) => `${session}/outbox`
+const sayingOf = (session: SessionId) => `${session}/saying`
+
+export type HouseOptions = { readonly machine: Machine; readonly store: Store; readonly budgetNanos: number }
+
+export function house({ machine, store, budgetNanos }: HouseOptions): House {
+  const { random } = machine
+  const randomBytes: RandomBytes = (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256))
+  const session = newSessionId(randomBytes)
+  const config = { ...readConfig(['--state', state], {}), root: false }
+  const folders = foldersOf(state)
+  const kept = new Map<SessionId, KeptLease>()
+  const received = new Map<PromptId, number>()
+  const safeCalls = new Set<string>()
+  const logged: string[] = []
+  let daemon: Process | null = null
+  let parts: Parts | null = null
+  let gate: SimulatedGate | null = null
+  const keepers = new Set<Process>()
+
+  const processOf = (name: string) => machine.process(name)
+
+  /** What a process that was started tells the one that started it. */
+  function launched(by: Process, child: Process, stands: Promise<boolean>): Promise<Launched> {
+    return new Promise((resolve) => {
+      const tell = (how: Launched) => void by.sometime().then(() => resolve(how))
+      child.onDeath(() => tell({ ready: false, code: null }))
+      void stands.then((ready) => {
+        if (ready) return tell({ ready: true, pid: child.pid })
+        tell({ ready: false, code: 75 })
+        machine.kill(child)
+      })
+    })
+  }
+
+  function launchGate(by: Process): Promise<Launched> {
+    const process = processOf('gate')
+    const die = () => machine.kill(process)
+    const starting = simulatedGate({ process, random, kept, die, safe: (call) => void safeCalls.add(call) })
+    return launched(
+      by,
+      process,
+      starting.then((one) => {
+        if (one !== null) gate = one
+        return one !== null
+      }),
+    )
+  }
+
+  async function keeperMain(process: Process, start: KeeperStart): Promise<boolean> {
+    await process.sometime(100)
+    if (!process.lock(keeperLock(session))) return false
+    keepers.add(process)
+    process.onDeath(() => keepers.delete(process))
+    const call = (from: Process) => (gate === null ? from.sometime().then(() => 'cut' as const) : gate.call(from, session))
+    const one = await tend({
+      start,
+      cells: fakeCells({ standing: () => process.sometime(100) }),
+      agents: simulatedAgents({
+        process,
+        random,
+        call,
+        received: (prompt) => void received.set(prompt, (received.get(prompt) ?? 0) + 1),
+      }),
+      toolchains: [],
+      disk: process.disk(outboxOf(session)),
+      saying: {
+        add: (line) => void process.files.set(sayingOf(session), (process.files.get(sayingOf(session)) ?? '') + line),
+        empty: () => void process.files.delete(sayingOf(session)),
+      },
+      wire: process.wire,
+      pid: process.pid,
+      settle: () => (gate === null ? Promise.resolve(null) : gate.settle(process, session)),
+      clock: process.clock,
+      random: randomBytes,
+      die: () => machine.kill(process),
+    })
+    void one.over.then(() => machine.kill(process))
+    return true
+  }
+
+  const hostOf = (by: Process): KeeperHost => ({
+    launch(start, _, signal) {
+      const process = processOf('keeper')
+      const kill = () => machine.kill(process)
+      signal.addEventListener('abort', kill)
+      if (signal.aborted) kill()
+      return launched(by, process, keeperMain(process, start)).finally(() => signal.removeEventListener('abort', kill))
+    },
+    isHeld: () => by.isHeld(keeperLock(session)),
+    kill(pid) {
+      const found = machine.of(pid)
+      if (found !== undefined) machine.kill(found)
+    },
+    async remains() {
+      await by.sometime()
+      const records = await readDeadOutbox(by.look(outboxOf(session)), 0)
+      const saying = (by.files.get(sayingOf(session)) ?? '').split('\n').flatMap((line) => {
+        return line === '' ? [] : [LiveFrame.parse(JSON.parse(line))]
+      })
+      by.files.delete(sayingOf(session))
+      return { records, saying }
+    },
+    claimUser: () => null,
+    discard() {},
+  })
+
+  async function daemonMain(process: Process): Promise<void> {
+    const { clock, wire } = process
+    const log = (message: string) => void logged.push(`${Math.round(machine.elapsed)} ${message}`)
+    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
+    const sources = makeSources({ store, hub, clock, wire, log })
+    const mine: Parts = {
+      config,
+      folders,
+      store,
+      hub,
+      sources,
+      gate: gateProcess({
+        folders: { gateSocket, gateLog: '' },
+        launch: () => launchGate(process),
+        sources,
+        clock,
+        env: () => ({}),
+        onUp: (served) => gateUp(mine, served),
+      }),
+      keepers: keeperProcesses({
+        folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '' },
+        host: hostOf(process),
+        sources,
+        clock,
+        async describe(id) {
+          const row = store.sessions.get(id)!
+          await openWindows(mine, row)
+          return { start: startOf(row.conversing), runAs: null }
+        },
+        onGone: (id) => keeperGone(mine, id, { leaving: false }),
+        onSaying: (id, frames) => hearOut(mine, id, frames),
+        log,
+      }),
+      doctor: () => Promise.reject(new Error('nobody asks')),
+      now: clock.now,
+      random: randomBytes,
+      log,
+    }
+    await findKeepers(mine)
+    parts = mine
+    process.onDeath(() => {
+      if (parts === mine) parts = null
+    })
+    await mine.gate.ensure().catch((error: unknown) => log(String(error)))
+    for (const id of store.prompts.sessionsWithQueued()) if (id === session) deliverRest(mine, id)
+  }
+
+  const startOf = (resume: boolean): KeeperStart => ({
+    session,
+    folder: session,
+    workspace: '/work',
+    windows: '/windows',
+    rung: 'none',
+    provider: 'rehearsal',
+    model: 'rehearsal-1',
+    files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
+    agent_version: '1',
+    conversation: '00000000-0000-4000-8000-000000000000',
+    resume,
+    tools: null,
+    system_prompt: null,
+    timeout_ms: null,
+    idle_ms: 3000,
+    unused_ms: 1000,
+    plan: false,
+    workspace_settings: 'ignore',
+    toolchains: [],
+    owner_home: '/home/owner',
+    git_identity: null,
+    model_route: 'socket',
+    limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
+    gate: null,
+    cgroups: [],
+  })
+
+  store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+  record({ store, hub: makeHub(), now: () => 0 } as unknown as Parts, session, {
+    type: 'session.created',
+    body: {
+      name: 'New session',
+      rung: 'none',
+      provider: 'rehearsal',
+      model: 'rehearsal-1',
+      simulated: true,
+      workspace: '/work',
+      budget_nanos: budgetNanos,
+      forked_from: null,
+      actor: 'owner',
+    },
+  })
+
+  return {
+    session,
+    get parts() {
+      return parts
+    },
+    get gate() {
+      return gate?.process.alive ? gate : null
+    },
+    received,
+    safeCalls,
+    logged,
+    startDaemon() {
+      if (daemon?.alive) return
+      const process = processOf('daemon')
+      daemon = process
+      void daemonMain(process)
+    },
+    daemon: () => (daemon?.alive ? daemon : null),
+    keepers: () => [...keepers],
+    failDisk(which) {
+      const [keeper] = keepers
+      const process = which === 'gate' ? gate?.process : keeper
+      if (process?.alive) process.disk(which === 'gate' ? 'gate/outbox' : outboxOf(session)).failSync(1, 'EIO')
+    },
+  }
+}

@@ -1,0 +1,275 @@
+import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import { answerRequest } from '@anchorhold/daemon/app/requests'
+import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemon/app/lifecycle'
+import { prompt } from '@anchorhold/daemon/app/prompt'
+import type { Store } from '@anchorhold/daemon/store/store'
+import type { Event } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { PromptId } from '@anchorhold/protocol/ids'
+import { expect } from 'vitest'
+import { house, type House, owner } from './house.ts'
+import { machine as makeMachine } from './machine.ts'
+
+/** What a schedule is made of. */
+const deeds = [
+  ...(['prompt', 'prompt', 'prompt', 'queue', 'queue', 'interrupt', 'drop', 'stop', 'start', 'pause', 'resume'] as const),
+  ...(['answer', 'answer', 'budget', 'kill daemon', 'kill daemon', 'kill keeper', 'kill keeper', 'kill gate'] as const),
+  ...(['kill gate', 'kill all', 'power cut', 'gate disk', 'keeper disk', 'clock'] as const),
+]
+type Deed = (typeof deeds)[number]
+
+const stepsMax = 20_000
+const budgetMicros = 40
+
+export type Outcome = { readonly events: number; readonly steps: number }
+
+/** Runs one schedule from its seed to rest, and holds all that must be true of it. */
+export async function runSchedule(seed: number, store: Store): Promise<Outcome> {
+  const random = generator(seed)
+  const machine = makeMachine(random)
+  const one = house({ machine, store, budgetNanos: budgetMicros * 1000 })
+  const acknowledged: PromptId[] = []
+  /** What was done when, for whoever has to find out why it went wrong. */
+  const story: string[] = []
+  const watcher = watch(one, store)
+  let capMicros = budgetMicros
+  let bugs: unknown[] = []
+
+  /** Does something to the house; what nobody answers, or what is refused, has not happened. */
+  function act(deed: Deed): void {
+    story.push(`${Math.round(machine.elapsed)} ${deed}${one.parts === null ? ' (no daemon)' : ''}`)
+    const { parts, session } = one
+    const asked = async (work: (parts: NonNullable<House['parts']>) => unknown) => {
+      if (parts === null) return
+      try {
+        await work(parts)
+      } catch (error) {
+        if (!(error instanceof Failure)) bugs.push(error)
+      }
+    }
+    switch (deed) {
+      case 'prompt':
+      case 'queue':
+        return void asked((to) => {
+          const mode = deed === 'queue' ? 'queue' : 'steer'
+          acknowledged.push(prompt(to, owner, session, { text: `Do ${story.length}`, mode }).id)
+        })
+      case 'interrupt':
+        return void asked((to) => interrupt(to, owner, session, { dropQueued: false }))
+      case 'drop':
+        return void asked((to) => interrupt(to, owner, session, { dropQueued: true }))
+      case 'stop':
+        return void asked((to) => stop(to, owner, session))
+      case 'start':
+        return void asked((to) => start(to, owner, session))
+      case 'pause':
+        return void asked((to) => pause(to, owner, session))
+      case 'resume':
+        return void asked((to) => resume(to, owner, session))
+      case 'answer':
+        return void asked((to) => answerAll(to))
+      case 'budget':
+        capMicros += 20
+        return void asked((to) => change(to, owner, session, { budget_micros: capMicros }))
+      case 'kill daemon':
+        return kill(one.daemon())
+      case 'kill keeper':
+        return one.keepers().forEach(kill)
+      case 'kill gate':
+        return kill(one.gate?.process ?? null)
+      case 'kill all':
+        return [one.daemon(), one.gate?.process ?? null, ...one.keepers()].forEach(kill)
+      case 'power cut':
+        return machine.powerCut()
+      case 'gate disk':
+        return one.failDisk('gate')
+      case 'keeper disk':
+        return one.failDisk('keeper')
+      case 'clock':
+        return machine.jump(Math.round((random() - 0.5) * 1e9))
+    }
+  }
+  const kill = (process: ReturnType<House['daemon']>) => {
+    if (process !== null) machine.kill(process)
+  }
+  async function answerAll(parts: NonNullable<House['parts']>): Promise<void> {
+    for (const { id } of store.requests.list({ openOnly: true, session: one.session }))
+      await answerRequest(parts, owner, id, { decision: random() < 0.5 ? 'allow' : 'deny' }).catch((error: unknown) => {
+        if (!(error instanceof Failure)) throw error
+      })
+  }
+
+  let steps = 0
+  async function rest(): Promise<void> {
+    while (await machine.step()) {
+      holdAlways(one)
+      watcher.look()
+      if (bugs.length > 0) throw bugs[0]
+      if (++steps > stepsMax) throw new Error('It does not come to rest')
+    }
+  }
+  let end = 0
+  /** There is always somebody who starts the daemon again. */
+  const tendDaemon = () => {
+    if (one.daemon() === null) one.startDaemon()
+    if (machine.elapsed < end) machine.later(500 + random() * 2000, tendDaemon)
+  }
+  try {
+    await runAll()
+  } catch (error) {
+    const log = store.events
+      .after(one.session, 0, 1000)
+      .map(({ seq, at, type, body }) => `${seq} ${at - 1.7e12} ${type} ${JSON.stringify(body).slice(0, 150)}`)
+    throw new Error([`Schedule ${seed}`, ...story, ...one.logged, ...log].join('\n  '), { cause: error })
+  } finally {
+    watcher.end()
+  }
+  return { events: store.sessions.get(one.session)!.last_seq, steps }
+
+  async function runAll(): Promise<void> {
+    const count = 3 + Math.floor(random() * 10)
+    end = count * 1500
+    tendDaemon()
+    for (let i = 0; i < count; i++) {
+      const deed = deeds[Math.floor(random() * deeds.length)]!
+      machine.later(random() * count * 600, () => act(deed))
+    }
+    await rest()
+
+    // Whoever comes back finds it as it is, and goes on with it.
+    tendDaemon()
+    await rest()
+    const goOn = async () => {
+      const { state } = store.sessions.get(one.session)!
+      if (state === 'stopped') act('start')
+      if (state === 'paused') act('resume')
+      await rest()
+      for (let i = 0; i < 20 && store.requests.list({ openOnly: true, session: one.session }).length > 0; i++) {
+        act('answer')
+        await rest()
+        if (one.keepers().length === 0) break
+      }
+    }
+    await goOn()
+    act('prompt')
+    await rest()
+    await goOn()
+    holdAtRest({
+      one,
+      store,
+      acknowledged,
+      watched: watcher.events,
+      said: watcher.said,
+      cutOff: story.some((line) => line.includes('power cut')),
+    })
+  }
+}
+
+/** Spent and set aside never go beyond the cap, at any moment. */
+function holdAlways(one: House): void {
+  const lease = one.gate?.leaseOf(one.session)
+  if (lease === undefined || lease.capNanos === null) return
+  if (lease.spentNanos + lease.reservedNanos > lease.capNanos) throw new Error(`Above the cap: ${JSON.stringify(lease)}`)
+  if (lease.reservedNanos < 0) throw new Error(`Less than nothing is set aside: ${JSON.stringify(lease)}`)
+}
+
+type AtRest = {
+  readonly one: House
+  readonly store: Store
+  readonly acknowledged: readonly PromptId[]
+  readonly watched: readonly Event[]
+  readonly said: ReadonlyMap<string, string>
+  /** The power went once. */
+  readonly cutOff: boolean
+}
+
+function holdAtRest({ one, store, acknowledged, watched, said, cutOff }: AtRest): void {
+  const { session } = one
+  const log = store.events.after(session, 0, 100_000)
+  const row = store.sessions.get(session)!
+  const of = <T extends Event['type']>(type: T) =>
+    log.filter((event): event is Extract<Event, { type: T }> => event.type === type)
+  // Numbers have no gap, and whoever watched has seen the same.
+  expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
+  expect(watched.map(({ seq, type }) => `${seq} ${type}`)).toEqual(log.map(({ seq, type }) => `${seq} ${type}`))
+  // The state is what the events make of it.
+  let standing: Standing = atBirth
+  for (const event of log) standing = after(standing, event).standing
+  expect(row.standing).toEqual(standing)
+  expect(row.state).toBe(standing.state)
+  // One turn at a time, and none is left open.
+  let turn = false
+  for (const { type, seq } of log) {
+    if (type === 'turn.started') {
+      expect({ seq, turn }).toEqual({ seq, turn: false })
+      turn = true
+    }
+    if (type === 'turn.ended' || type === 'keeper.lost' || type === 'keeper.left') turn = false
+  }
+  expect(turn).toBe(false)
+  expect(one.keepers()).toEqual([])
+  // Every prompt that was acknowledged was taken up once, or dropped by somebody who said so.
+  const prompts = of('prompt').map(({ body }) => body.id)
+  const dropped = of('prompt.dropped').map(({ body }) => body.id)
+  expect(new Set(prompts).size).toBe(prompts.length)
+  expect(new Set([...prompts, ...dropped])).toEqual(new Set(acknowledged))
+  // In the order they came, but for those that steer, which may overtake those that queue.
+  for (const mode of ['steer', 'queue']) {
+    const queued = of('prompt.queued').flatMap(({ body }) => (body.mode === mode ? [body.id] : []))
+    expect(prompts.filter((id) => queued.includes(id))).toEqual(queued.filter((id) => prompts.includes(id)))
+  }
+  for (const [id, times] of one.received) expect({ id, times }).toEqual({ id, times: 1 })
+  // Every call is booked once, and the sum is what they cost.
+  const usage = of('usage').map(({ body }) => body)
+  expect(new Set(usage.map(({ call }) => call)).size).toBe(usage.length)
+  expect(row.costNanos).toBe(usage.reduce((sum, { cost_nanos }) => sum + cost_nanos, 0))
+  const booked = new Set(usage.map(({ call }) => call))
+  for (const call of one.safeCalls) expect({ call, booked: booked.has(call) }).toEqual({ call, booked: true })
+  expect(one.gate?.leaseOf(session)?.reservedNanos ?? 0).toBe(0)
+  // What was shown is stored, unless the power went: it is not synced.
+  if (cutOff) return
+  const stored = new Map(of('text').map(({ body }) => [body.block, body.text]))
+  for (const [block, text] of said) expect({ block, text: stored.get(block)?.slice(0, text.length) }).toEqual({ block, text })
+}
+
+/** Somebody who watches from the beginning and comes back whenever a daemon is there. */
+function watch(one: House, store: Store) {
+  const events: Event[] = []
+  const said = new Map<string, string>()
+  let current: { readonly parts: House['parts']; readonly end: AbortController } | null = null
+  async function follow(parts: NonNullable<House['parts']>, { signal }: AbortController): Promise<void> {
+    const read = (from: number, limit: number) => store.events.after(one.session, from, limit)
+    for await (const seen of parts.hub.watch({ session: one.session, after: events.at(-1)?.seq ?? 0, read, signal })) {
+      if (signal.aborted) return
+      if ('event' in seen) events.push(seen.event)
+      else if (seen.live.type === 'text.delta') {
+        const before = said.get(seen.live.block) ?? ''
+        expect(seen.live.offset).toBeLessThanOrEqual(before.length)
+        said.set(seen.live.block, before.slice(0, seen.live.offset) + seen.live.text)
+      }
+    }
+  }
+  return {
+    events,
+    said,
+    /** Follows the daemon that is there now. */
+    look() {
+      if (current?.parts === one.parts) return
+      current?.end.abort()
+      current = one.parts === null ? null : { parts: one.parts, end: new AbortController() }
+      if (current !== null) void follow(current.parts!, current.end)
+    },
+    end: () => current?.end.abort(),
+  }
+}
+
+/** A small generator (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
+}
