@@ -18,13 +18,26 @@ const deeds = [
 ]
 type Deed = (typeof deeds)[number]
 
+/** What kind of story a schedule tells: how many deeds, how close together. */
+export type Plot = { readonly deeds: readonly Deed[]; readonly from: number; readonly to: number; readonly spacingMs: number }
+
+/** Everything that happens to a session in its life. */
+export const lives: Plot = { deeds, from: 3, to: 13, spacingMs: 600 }
+/** A few prompts, and everything dies around them while they are on their way. */
+export const races: Plot = {
+  deeds: ['prompt', 'queue', 'prompt', 'kill daemon', 'kill keeper', 'kill gate', 'kill all', 'interrupt', 'stop', 'start'],
+  from: 3,
+  to: 8,
+  spacingMs: 60,
+}
+
 const stepsMax = 20_000
 const budgetMicros = 40
 
 export type Outcome = { readonly events: number; readonly steps: number }
 
 /** Runs one schedule from its seed to rest, and holds all that must be true of it. */
-export async function runSchedule(seed: number, store: Store): Promise<Outcome> {
+export async function runSchedule(seed: number, plot: Plot, store: Store): Promise<Outcome> {
   const random = generator(seed)
   const machine = makeMachine(random)
   const one = house({ machine, store, budgetNanos: budgetMicros * 1000 })
@@ -112,7 +125,7 @@ export async function runSchedule(seed: number, store: Store): Promise<Outcome> 
   /** There is always somebody who starts the daemon again. */
   const tendDaemon = () => {
     if (one.daemon() === null) one.startDaemon()
-    if (machine.elapsed < end) machine.later(500 + random() * 2000, tendDaemon)
+    if (machine.elapsed < end) machine.later(random() * 2 * plot.spacingMs, tendDaemon)
   }
   try {
     await runAll()
@@ -127,12 +140,12 @@ export async function runSchedule(seed: number, store: Store): Promise<Outcome> 
   return { events: store.sessions.get(one.session)!.last_seq, steps }
 
   async function runAll(): Promise<void> {
-    const count = 3 + Math.floor(random() * 10)
-    end = count * 1500
+    const count = plot.from + Math.floor(random() * (plot.to - plot.from))
+    end = count * plot.spacingMs + 2000
     tendDaemon()
     for (let i = 0; i < count; i++) {
-      const deed = deeds[Math.floor(random() * deeds.length)]!
-      machine.later(random() * count * 600, () => act(deed))
+      const deed = plot.deeds[Math.floor(random() * plot.deeds.length)]!
+      machine.later(random() * count * plot.spacingMs, () => act(deed))
     }
     await rest()
 

@@ -11,9 +11,7 @@ export function sqlitePrompts(db: Database): PromptTable {
   )
   const get = db.prepare<[string], Row>(`select * from prompt where id = ?`)
   const byKey = db.prepare<[string, string], Row>(`select * from prompt where session_id = ? and key = ?`)
-  const queued = db.prepare<[string], Row>(
-    `select * from prompt where session_id = ? and state = 'queued' order by rowid`,
-  )
+  const queued = db.prepare<[string], Row>(`select * from prompt where session_id = ? and state = 'queued' order by rowid`)
   const sessions = db.prepare<[], { session_id: string }>(`select distinct session_id from prompt where state = 'queued'`)
   return {
     insert: (row, key) =>
