@@ -45,6 +45,8 @@ export function warmUp(parts: Parts, id: SessionId): void {
     parts.log(`session ${id}: ${why}`)
     const state = parts.store.sessions.get(id)?.state
     if (state === undefined || isEnded(parts, id)) return
+    // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
+    if (error instanceof Failure && error.code === 'storage_unavailable') return
     record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
   })
 }

@@ -54,6 +54,7 @@ const leaveMs = 20_000
 /** How long the kernel may take to free the lock of a process that was killed. */
 const killedMs = 5000
 const endingsMax = 3
+const storeRetryMs = 1000
 
 export function keeperProcesses({
   folders,
@@ -76,9 +77,20 @@ export function keeperProcesses({
       if (detached) return
       await afterDeath(session, attachment.pid).catch((error: unknown) => log(`keeper of ${session}: ${String(error)}`))
       if (live.get(session)?.attachment === attachment) live.delete(session)
-      onGone(session)
+      await whenStorable(() => onGone(session))
     })
     live.set(session, { attachment, gone })
+  }
+
+  /** What became of a keeper is to be stored, however long the disk is full. */
+  async function whenStorable(work: () => void): Promise<void> {
+    for (; !detached; await pause(clock, storeRetryMs)) {
+      try {
+        return work()
+      } catch (error) {
+        if (!(error instanceof Failure) || error.code !== 'storage_unavailable') throw error
+      }
+    }
   }
 
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */

@@ -2,6 +2,7 @@ import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
 import type { NewEvent } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
@@ -99,6 +100,28 @@ test('a record does not wait for ever for one that never comes', async () => {
   await vi.advanceTimersByTimeAsync(4000)
   await waiting
   expect(stored()).toEqual(['ended', 'left'])
+})
+
+test('what cannot be stored is not acknowledged, and is stored in order when the disk takes it', async () => {
+  vi.useFakeTimers()
+  let full = true
+  const failing: Store = {
+    ...store,
+    atomically(work) {
+      if (full) throw new Failure('storage_unavailable', 'Cannot write: the disk is full')
+      return store.atomically(work)
+    },
+  }
+  one = sources({ store: failing, hub: hub(), log: (message) => void said.push(message) })
+  one.take(keeper, [record(1, 'one'), record(2, 'two')])
+  await vi.advanceTimersByTimeAsync(3000)
+  one.take(keeper, [record(3, 'three')])
+  await vi.advanceTimersByTimeAsync(3000)
+  expect([stored(), store.events.lastOf(keeper), said]).toEqual([[], 0, ['Cannot write: the disk is full']])
+  full = false
+  await vi.advanceTimersByTimeAsync(1000)
+  await one.settled(keeper)
+  expect([stored(), store.events.lastOf(keeper)]).toEqual([['one', 'two', 'three'], 3])
 })
 
 test('one source that waits does not hold another back', async () => {

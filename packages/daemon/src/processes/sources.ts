@@ -1,7 +1,8 @@
 import { attachTo, type Attachment } from '@anchorhold/link/attach'
 import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { unixWire, type Wire } from '@anchorhold/link/wire'
-import { parseNewEvent, type LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
+import { type Event, parseNewEvent, type LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { isLinkOnly, type OutboxRecord, type SourceName } from '@anchorhold/protocol/link'
 import type { Hub } from '../hub.ts'
@@ -24,6 +25,8 @@ type Item =
 
 /** How long a record waits for one of another source before it is stored without it: that source may be gone for good. */
 const orderWaitMs = 5000
+/** How soon a disk that could not be written is tried again. */
+const retryMs = 1000
 
 export type SourcesOptions = {
   readonly store: Store
@@ -41,6 +44,8 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
   let waiting: (() => void)[] = []
   let scheduled = false
   let held = false
+  /** The disk could not be written the last time. */
+  let failing = false
 
   function push(item: Item): void {
     const queue = queues.get(item.source) ?? []
@@ -83,6 +88,34 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     if (ready.length === 0) return
     const acks = new Map<SourceName, number>()
     const runs = runsOf(ready)
+    const stored = storeRuns(runs, acks)
+    if (stored === null) return putBack(ready)
+    for (const [index, run] of runs.entries()) {
+      if ('live' in run) hub.live(run.session, run.live)
+      else if (stored[index]!.length > 0) hub.stored(stored[index]!)
+    }
+    for (const [source, n] of acks) attachments.get(source)?.ack(n)
+  }
+
+  /** Null when the disk cannot be written now. */
+  function storeRuns(runs: readonly Run[], acks: Map<SourceName, number>): (readonly Event[])[] | null {
+    try {
+      return storeAll(runs, acks)
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code !== 'storage_unavailable') throw error
+      if (!failing) log(error.message)
+      failing = true
+      return null
+    }
+  }
+
+  /** Nothing of it is acknowledged, so nothing is lost: it is tried again until the disk takes it. */
+  function putBack(items: readonly Item[]): void {
+    for (const [source, queue] of queues) queue.unshift(...items.filter((item) => item.source === source))
+    clock.after(retryMs, schedule)
+  }
+
+  function storeAll(runs: readonly Run[], acks: Map<SourceName, number>): (readonly Event[])[] {
     const stored = store.atomically(() =>
       runs.map((run) => {
         if ('live' in run) return []
@@ -96,11 +129,8 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
         return events
       }),
     )
-    for (const [index, run] of runs.entries()) {
-      if ('live' in run) hub.live(run.session, run.live)
-      else if (stored[index]!.length > 0) hub.stored(stored[index]!)
-    }
-    for (const [source, n] of acks) attachments.get(source)?.ack(n)
+    failing = false
+    return stored
   }
 
   /** A record that names another source's record waits for it. */

@@ -4,10 +4,11 @@ import { newPromptId, newRequestId, newSessionId, newTokenId, type SessionId } f
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Store } from '../store.ts'
 import { sqliteStore } from './sqlite-store.ts'
 
@@ -383,3 +384,52 @@ test('sqliteStore() keeps what it has over a restart, and refuses a database of 
   expect(() => sqliteStore(path)).toThrow('newer Anchorhold')
   rmSync(folder, { recursive: true })
 })
+
+const mountable = process.platform === 'linux' && process.getuid?.() === 0 && canMount()
+test.skipIf(!mountable)(
+  'a full disk (needs root, to mount a small one): writing fails in words, nothing is half stored, and it goes on when there is room',
+  () => {
+    const disk = mkdtempSync(join(tmpdir(), 'ah-store-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk])
+    onTestFinished(() => {
+      execFileSync('umount', ['-l', disk])
+      rmSync(disk, { recursive: true, force: true })
+    })
+    const path = join(disk, 'anchorhold.db')
+    const full = sqliteStore(path)
+    const id = newSessionId(randomBytes)
+    full.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+    writeFileSync(join(disk, 'ballast'), Buffer.alloc(300 * 1024))
+    let n = 0
+    const say = () => {
+      full.atomically(() => {
+        const event = { type: 'notice', body: { level: 'info', code: 'x', message: 'x'.repeat(2000) } } as const
+        full.events.append(id, `keeper/${id}`, [{ n: n + 1, at: 0, event }])
+        full.events.append(id, `keeper/${id}`, [{ n: n + 2, at: 0, event }])
+      })
+      n += 2
+    }
+    expect(() => {
+      for (let i = 0; i < 1000; i++) say()
+    }).toThrow(expect.objectContaining({ code: 'storage_unavailable', message: expect.stringContaining('the disk is full') }))
+    expect([full.events.lastOf(`keeper/${id}`), full.events.after(id, 0, 10_000).length]).toEqual([n, n])
+    rmSync(join(disk, 'ballast'))
+    say()
+    expect(full.events.after(id, 0, 10_000).map(({ seq }) => seq)).toEqual(Array.from({ length: n }, (_, index) => index + 1))
+    full.close()
+    expect(sqliteStore(path).events.lastOf(`keeper/${id}`)).toBe(n)
+  },
+)
+
+function canMount(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', folder], { stdio: 'ignore' })
+    execFileSync('umount', [folder], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

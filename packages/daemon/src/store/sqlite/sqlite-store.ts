@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { sqliteEventLog } from './event-log.ts'
@@ -21,7 +22,13 @@ export function sqliteStore(path: string): Store {
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
   migrate(db)
   return {
-    atomically: <T>(work: () => T) => db.transaction(work).immediate(),
+    atomically<T>(work: () => T) {
+      try {
+        return db.transaction(work).immediate()
+      } catch (error) {
+        throw storageFailure(error, path)
+      }
+    },
     events: sqliteEventLog(db),
     sessions: sqliteSessions(db),
     prompts: sqlitePrompts(db),
@@ -32,6 +39,18 @@ export function sqliteStore(path: string): Store {
     usage: sqliteUsage(db),
     close: () => void db.close(),
   }
+}
+
+/** A disk that is full or fails is no bug of ours: whoever asked is told, and nothing was changed. */
+function storageFailure(error: unknown, path: string): unknown {
+  if (!(error instanceof Database.SqliteError) || !/^SQLITE_(FULL|IOERR|READONLY|CANTOPEN)/.test(error.code)) return error
+  const full = error.code === 'SQLITE_FULL'
+  return new Failure('storage_unavailable', `Cannot write to "${path}": ${full ? 'the disk is full' : error.message}`, {
+    hint: full
+      ? 'Free some space; what waits is stored then'
+      : 'See what is wrong with the disk; what waits is stored when it works',
+    cause: error,
+  })
 }
 
 function migrate(db: Database.Database): void {
