@@ -60,10 +60,14 @@ export async function attachTo({
       const frame = ToDaemon.parse(raw)
       switch (frame.t) {
         case 'hello':
-          if (frame.version > linkVersion)
-            hello.reject(new Failure('keeper_unavailable', `"${frame.source}" speaks a newer protocol`))
-          else hello.resolve(frame)
-          return
+          if (frame.version === linkVersion || frame.version === linkVersion - 1) return hello.resolve(frame)
+          return hello.reject(
+            new Failure(
+              'keeper_unavailable',
+              `"${frame.source}" speaks version ${frame.version} of the link, and this daemon ${linkVersion} and the one before`,
+              { hint: 'End it with the release that started it, or by its process id' },
+            ),
+          )
         case 'record':
           return onRecord(frame.record)
         case 'live':

@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import type { LiveFrame } from '@anchorhold/protocol/events'
+import { linkVersion } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -83,6 +84,31 @@ test('live() reaches who is attached', async () => {
   const { frames } = await attach(far.socketPath)
   far.end.live(session, { type: 'text.delta', block: 'b', offset: 0, text: 'hi' })
   await vi.waitFor(() => expect(frames).toHaveLength(1))
+})
+
+test.each([
+  [linkVersion, 'is understood'],
+  [linkVersion - 1, 'is understood: it may finish its turn under a newer daemon'],
+  [linkVersion - 2, 'is refused'],
+  [linkVersion + 1, 'is refused'],
+])('a process that speaks version %i of the link %s', async (version, verdict) => {
+  const socketPath = join(folder, 'other')
+  const record = { n: 1, at: 0, session, type: 'of_another_release', body: { unknown: true } }
+  const hello = { t: 'hello', version, source: 'gate', pid: 1, last: 1, of_another_release: true }
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    for (const frame of [hello, { t: 'record', record }]) socket.write(`${JSON.stringify(frame)}\n`)
+  })
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  const attaching = attach(socketPath)
+  if (verdict === 'is refused')
+    await expect(attaching).rejects.toMatchObject({ code: 'keeper_unavailable', message: expect.stringContaining('version') })
+  else {
+    const { attachment, seen } = await attaching
+    await vi.waitFor(() => expect(seen).toEqual([1]))
+    attachment.close()
+  }
+  server.close()
 })
 
 test('takeLock() is held by one only, and is free again after release', () => {

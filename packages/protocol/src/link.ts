@@ -5,7 +5,8 @@ import { Nanos } from './money.ts'
 import { LimitInForce, Rung } from './rungs.ts'
 import { Image, PromptMode, TurnCause } from './sessions.ts'
 
-/** Raised when a peer of the previous release could no longer be understood. */
+/** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
+ *  its own version and of the one before, so that agents finish their turns while it is replaced. */
 export const linkVersion = 1
 /** A frame is one line of JSON; a longer one ends the connection. */
 export const frameBytesMax = 64 * 1024 * 1024
