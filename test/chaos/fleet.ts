@@ -28,7 +28,13 @@ export async function fleet(size: number): Promise<Fleet> {
   const end = new AbortController()
   const watchers: Promise<void>[] = []
   const task = () =>
-    script({ text: 'word '.repeat(200), pace_ms: 20 }, { tool_use: 'Bash', input: { command: 'echo done' } }, { text: 'the end' })
+    script(
+      [
+        { text: 'word '.repeat(200), pace_ms: 20 },
+        { tool_use: 'Bash', input: { command: 'echo done' } },
+      ],
+      { text: 'the end' },
+    )
   for (let i = 0; i < size; i++) {
     const { id } = await it.api.createSession({ body: { prompt: { text: task() }, budget_micros: 1_000_000_000 } })
     const seen: Watched = { events: [], said: new Map() }

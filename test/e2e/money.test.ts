@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import { installation, outputsOf, script, textOf } from './installation.ts'
+
+/** Run inside the cell with the node that the cell has: so many callers at a time at the model window, until all are refused. */
+const callers = (count: number) => `
+const { request } = require('node:http')
+const body = JSON.stringify({ model: 'rehearsal-1', max_tokens: 1024, messages: [{ role: 'user', content: 'say hello' }] })
+const call = () => new Promise((resolve) => {
+  const one = request({ socketPath: process.env.ANTHROPIC_UNIX_SOCKET, path: '/v1/messages', method: 'POST', agent: false,
+    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } },
+    (answer) => { answer.resume(); answer.on('end', () => resolve(answer.statusCode)) })
+  one.on('error', (error) => resolve(error.message))
+  one.end(body)
+})
+const run = async () => { const seen = []; for (;;) { const status = await call(); seen.push(status); if (status !== 200) return seen } }
+Promise.all(Array.from({ length: ${count} }, run)).then((all) => {
+  const flat = all.flat()
+  console.log('paid', flat.filter((one) => one === 200).length, 'refused', flat.filter((one) => one === 403).length, 'else', flat.filter((one) => one !== 200 && one !== 403).join())
+})`
+
+test('ten callers at once never bring a session above its budget; raising it lets the session go on', async () => {
+  await using it = await installation()
+  const cap = 50_000
+  const command = `cat > /tmp/callers.cjs <<'END'\n${callers(10)}\nEND\n/opt/anchorhold/forwarder/node /tmp/callers.cjs`
+  const text = script({ tool_use: 'Bash', input: { command } }, { text: 'never said' })
+  const { id } = await it.api.createSession({ body: { tools: ['Bash'], budget_micros: cap, prompt: { text } } })
+  const ended = await it.event(id, 0, ({ type }) => type === 'turn.ended')
+  expect(ended).toMatchObject({ body: { reason: 'budget' } })
+  const events = await it.log(id)
+  expect(outputsOf(events)).toMatch(/paid [1-9]\d* refused 10 else$/)
+  const spent = () => it.log(id).then((log) => log.flatMap((event) => (event.type === 'usage' ? [event.body.cost_nanos] : [])))
+  const sum = (nanos: readonly number[]) => nanos.reduce((total, one) => total + one, 0)
+  expect(sum(await spent())).toBeLessThanOrEqual(cap * 1000)
+  expect(await it.api.getSession({ params: { id } })).toMatchObject({ cost_micros: Math.ceil(sum(await spent()) / 1000) })
+
+  await it.api.changeSession({ params: { id }, body: { budget_micros: 1_000_000 } })
+  const more = await it.turn(id, 'say thanks')
+  expect(textOf(more)).toContain('thanks')
+  expect(more.at(-1)).toMatchObject({ type: 'turn.ended', body: { reason: 'done' } })
+  const nanos = sum(await spent())
+  const micros = Math.ceil(nanos / 1000)
+  expect(await it.api.getSession({ params: { id } })).toMatchObject({ cost_micros: micros })
+  expect(await it.api.usage({ query: {} })).toMatchObject({
+    total: { cost_micros: 0 },
+    simulated: { cost_micros: micros },
+    days: [{ cost_micros: micros, simulated: true }],
+  })
+})
