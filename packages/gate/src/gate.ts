@@ -1,7 +1,5 @@
 import { access, mkdir } from 'node:fs/promises'
 import { randomUUID } from 'node:crypto'
-import { Agent } from 'node:http'
-import { Agent as TlsAgent } from 'node:https'
 import { join } from 'node:path'
 import { setImmediate as immediate, setTimeout as wait } from 'node:timers/promises'
 import type { z } from 'zod'
@@ -10,6 +8,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { GateCommand, GateHealth, Provider } from '@anchorhold/protocol/link'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
+import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { fileSecrets } from './secrets.ts'
@@ -42,8 +41,6 @@ export type GateParts = {
 /** A session that is served. */
 type Served = { readonly window: ModelWindow; readonly account: Account; terms: ServedOn }
 
-/** Connections that are kept to each provider while nobody uses them. */
-const idleConnectionsMax = 64
 /** What a call cost is safe from the gate's death as soon as it is written; on its way to the disk it may wait for others. */
 const settledSyncMs = 20
 
@@ -62,9 +59,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const recovered = await books.recover()
   if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
-  const kept = { keepAlive: true, maxFreeSockets: idleConnectionsMax }
-  const agents = { http: new Agent(kept), https: new TlsAgent(kept) }
-  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, agents }
+  const kept = connections()
+  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: kept }
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules }: ServedOn) => ({ upstream: upstream(provider, providers), allow: new Set(rules.allow) })
@@ -204,9 +200,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     async close() {
       await Promise.all([...served.keys()].map((session) => shut(session)))
       await books.flush().catch(() => {})
+      await kept.close()
       await rehearsal.close()
-      agents.http.destroy()
-      agents.https.destroy()
     },
   }
 }

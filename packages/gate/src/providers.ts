@@ -1,9 +1,8 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { type Agent, type ClientRequest, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
-import { type Agent as TlsAgent, request as httpsRequest } from 'node:https'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/link'
+import type { Connections, Listener, Outgoing, Sent } from './connections.ts'
 import type { Secrets } from './secrets.ts'
 
 /** A provider made ready to be dialled. Invariant: where it leads comes from the owner's configuration alone. */
@@ -19,8 +18,8 @@ export type Upstream = {
   readonly origin: string
   /** The headers that carry the credential, looked up now. Throws `provider_unavailable` when it is gone. */
   authorise(): Promise<Readonly<Record<string, string>>>
-  /** A request to a path of the Messages API. It never follows a redirect. */
-  dial(path: string, headers: Readonly<Record<string, string | number>>, connection: 'kept' | 'fresh'): ClientRequest
+  /** Sends a request to a path of the Messages API. It never follows a redirect. */
+  dial(request: Outgoing, listener: Listener, connection: 'kept' | 'fresh'): Sent
 }
 
 export type ProviderParts = {
@@ -28,7 +27,7 @@ export type ProviderParts = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Where the gate's own rehearsal provider listens. */
   readonly rehearsalSocket: string
-  readonly agents: { readonly http: Agent; readonly https: TlsAgent }
+  readonly connections: Connections
 }
 
 const defaultBase: Record<ProviderKind, string> = {
@@ -40,16 +39,12 @@ const defaultBase: Record<ProviderKind, string> = {
 /** Sent with a login of the owner's own, as the CLI does. */
 export const oauthBeta = 'oauth-2025-04-20'
 const credentialBytesMax = 16 * 1024
-const headersTimeoutMs = 15 * 60 * 1000
 
 export function upstream(provider: Provider, parts: ProviderParts): Upstream {
   const base = baseOf(provider)
   const simulated = provider.kind === 'rehearsal'
-  const tls = base.protocol === 'https:'
   const prefix = base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')
-  const where: RequestOptions = simulated
-    ? { socketPath: parts.rehearsalSocket }
-    : { hostname: base.hostname.replace(/^\[|\]$/g, ''), port: base.port || (tls ? 443 : 80) }
+  const line = parts.connections.to(base.origin, ...(simulated ? [parts.rehearsalSocket] : []))
   // A sealed box does not change while the window is open, so it is opened once.
   let sealed: string | null = null
 
@@ -68,18 +63,8 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
       }
       return provider.auth === 'api_key' ? { 'x-api-key': secret } : { authorization: `Bearer ${secret}` }
     },
-    dial(path, headers, connection) {
-      const options: RequestOptions = {
-        ...where,
-        method: 'POST',
-        path: `${prefix}${path}`,
-        headers: { host: base.host, ...headers },
-        timeout: headersTimeoutMs,
-      }
-      return tls
-        ? httpsRequest({ ...options, agent: connection === 'kept' ? parts.agents.https : false })
-        : httpRequest({ ...options, agent: connection === 'kept' ? parts.agents.http : false })
-    },
+    dial: ({ path, headers, body }, listener, connection) =>
+      line.send({ path: `${prefix}${path}`, headers, body }, listener, connection),
   }
 }
 
@@ -109,18 +94,13 @@ export async function testProvider(provider: Provider, model: string, parts: Pro
   try {
     const target = upstream(provider, parts)
     const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: 'user', content: 'Say hi.' }] })
-    const request = target.dial(
-      '/v1/messages',
-      {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(body),
-        'anthropic-version': '2023-06-01',
-        ...(provider.auth === 'oauth' ? { 'anthropic-beta': oauthBeta } : {}),
-        ...(await target.authorise()),
-      },
-      'fresh',
-    )
-    ;({ status, answer } = await exchange(request, body))
+    const headers = {
+      'content-type': 'application/json',
+      'anthropic-version': '2023-06-01',
+      ...(provider.auth === 'oauth' ? { 'anthropic-beta': oauthBeta } : {}),
+      ...(await target.authorise()),
+    }
+    ;({ status, answer } = await exchange(target, { path: '/v1/messages', headers, body }))
   } catch (error) {
     if (error instanceof Failure) return { verdict: 'refused', message: error.message }
     const code = (error as NodeJS.ErrnoException).code ?? (error as Error).message
@@ -154,25 +134,30 @@ function judge(provider: Provider, model: string, status: number, answer: string
   }
 }
 
-function exchange(request: ClientRequest, body: string): Promise<{ status: number; answer: string }> {
+function exchange(target: Upstream, request: Outgoing): Promise<{ status: number; answer: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; answer: string }>()
-  const deadline = AbortSignal.timeout(testTimeoutMs)
-  const late = () => request.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
-  deadline.addEventListener('abort', late)
-  request.on('error', reject)
-  request.on('close', () => deadline.removeEventListener('abort', late))
-  request.on('response', (response: IncomingMessage) => {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    response.on('error', reject)
-    response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes <= testAnswerBytesMax) chunks.push(chunk)
-    })
-    response.on('end', () => resolve({ status: response.statusCode ?? 0, answer: Buffer.concat(chunks).toString('utf8') }))
-  })
-  request.end(body)
-  return promise
+  const chunks: Buffer[] = []
+  let status = 0
+  let bytes = 0
+  const fail = (code: string) => reject(Object.assign(new Error(`The call failed: ${code}`), { code }))
+  const sent = target.dial(
+    request,
+    {
+      answered: (given) => void (status = given),
+      data(chunk) {
+        bytes += chunk.length
+        if (bytes <= testAnswerBytesMax) chunks.push(chunk)
+      },
+      ended: () => resolve({ status, answer: Buffer.concat(chunks).toString('utf8') }),
+      failed: ({ code }) => fail(code),
+    },
+    'fresh',
+  )
+  const late = setTimeout(() => {
+    sent.cut()
+    fail('ETIMEDOUT')
+  }, testTimeoutMs)
+  return promise.finally(() => clearTimeout(late))
 }
 
 function parseAnswer(answer: string): { type: unknown; error: string | null } {

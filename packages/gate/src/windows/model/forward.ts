@@ -1,7 +1,8 @@
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { costOf } from '@anchorhold/core/prices'
 import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
+import type { Listener, Sent } from '../../connections.ts'
 import type { Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, refused, unreachable, unwritable } from './answers.ts'
 import { type Meter, meter } from './meter.ts'
@@ -21,7 +22,7 @@ export type Outcome = {
 export type Forwarded = {
   readonly upstream: Upstream
   readonly path: string
-  readonly headers: Readonly<Record<string, string | number>>
+  readonly headers: Readonly<Record<string, string>>
   readonly body: string
   readonly response: ServerResponse
   /** When the answer may be passed on; null when nothing has to be waited for. */
@@ -31,13 +32,23 @@ export type Forwarded = {
 
 const passedHeaders = new Set(['content-type', 'content-length', 'request-id', 'retry-after'])
 const clientGone = 499
+/** What of an answer may be in memory while its reservation is on the way to the disk. */
+const heldBytesMax = 256 * 1024
 
 /** Sends a request upstream and passes the answer on, byte for byte and as it comes. Whoever leaves first takes the other along. */
 export function forward(call: Forwarded): Promise<Outcome> {
   const { upstream, response, signal } = call
   const { promise, resolve } = Promise.withResolvers<Outcome>()
-  let request: ClientRequest
+  let sent: Sent | null = null
   let reading: Meter | null = null
+  let head: { readonly status: number; readonly headers: IncomingHttpHeaders } | null = null
+  /** Of the answer, not passed on yet. */
+  let held: Buffer[] = []
+  let heldBytes = 0
+  let passing = false
+  let passDue = false
+  let crowded = false
+  let whole = false
   let ended = false
   /** What is booked if the call breaks off now. */
   let broken = (status: number): Outcome => answered(status, reading, 'broken')
@@ -52,25 +63,60 @@ export function forward(call: Forwarded): Promise<Outcome> {
   /** The agent is gone: the upstream must not go on working for nobody. */
   const leave = () => {
     if (ended || response.writableFinished) return
+    catchUp()
     end(broken(clientGone))
-    request.destroy()
+    sent?.cut()
   }
   /** The window closes: both sides at once. */
   const cut = () => {
+    catchUp()
     end(broken(clientGone))
-    request.destroy()
+    sent?.cut()
     response.destroy()
   }
   /** The agent gets an answer of the window's own in place of the upstream's. */
   const replace = (outcome: Outcome, answer: Answer) => {
     end(outcome)
-    request.destroy()
+    sent?.cut()
     const json = bodyOf(answer)
     response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
   }
 
-  const passOn = (from: IncomingMessage) => {
-    const status = from.statusCode ?? 0
+  const take = (): Buffer | undefined => {
+    const pieces = held
+    held = []
+    heldBytes = 0
+    return pieces.length < 2 ? pieces[0] : Buffer.concat(pieces)
+  }
+  /** What nobody gets any more was still used. */
+  const catchUp = () => {
+    const rest = take()
+    if (rest !== undefined) reading?.feed(rest)
+  }
+  /** Passes on what came in one go, in one go. */
+  const passData = () => {
+    passDue = false
+    const piece = ended || whole ? undefined : take()
+    if (piece === undefined) return
+    // First to the agent, then to the meter.
+    const room = response.write(piece)
+    reading?.feed(piece)
+    if (room || crowded) return
+    crowded = true
+    sent?.pause()
+    response.once('drain', () => {
+      crowded = false
+      sent?.resume()
+    })
+  }
+  const passEnd = (status: number) => {
+    const rest = take()
+    response.end(rest)
+    if (rest !== undefined) reading?.feed(rest)
+    // The books come after the agent has the end of its answer.
+    setImmediate(() => end(reading === null ? costless(status) : answered(status, reading, 'ended')))
+  }
+  const passHead = (status: number, headers: IncomingHttpHeaders) => {
     if (status >= 300 && status < 400) {
       const sentence = `Provider "${upstream.name}" answered with a redirect (${status}), which Anchorhold never follows`
       return replace(costless(status), unreachable(sentence))
@@ -80,71 +126,75 @@ export function forward(call: Forwarded): Promise<Outcome> {
       const answer = refused(`Provider "${upstream.name}" refused the credential that Anchorhold sent. ${remedy}`)
       return replace({ ...costless(status), credentialRefused: true }, answer)
     }
-    if ((from.headers['content-encoding'] ?? 'identity') !== 'identity') {
+    if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
       const answer = unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`)
       return replace(answered(status, null, 'broken'), answer)
     }
     const good = status >= 200 && status < 300
-    if (good) reading = meter(isStream(from.headers) ? 'stream' : 'json')
+    if (good) reading = meter(isStream(headers) ? 'stream' : 'json')
     else broken = () => costless(status)
-    response.writeHead(status, passed(from.headers))
-    from.on('data', (chunk: Buffer) => {
-      // First to the agent, then to the meter.
-      if (!response.write(chunk)) {
-        from.pause()
-        response.once('drain', () => from.resume())
-      }
-      reading?.feed(chunk)
-    })
-    let whole = false
-    from.on('end', () => {
-      whole = true
-      response.end()
-      // The books come after the agent has the end of its answer.
-      setImmediate(() => end(reading === null ? costless(status) : answered(status, reading, 'ended')))
-    })
-    // An answer that breaks off must look broken to the agent, or it would take half for the whole.
-    from.on('close', () => {
-      if (ended || whole) return
-      end(broken(status))
-      response.destroy()
-    })
+    response.writeHead(status, passed(headers))
+    passing = true
+    if (whole) return passEnd(status)
+    passData()
+    sent?.resume()
   }
 
   // Whoever has an answer must not be able to lose what it cost: the reservation is on the disk before the first byte.
-  let safe = call.safe === null
-  call.safe?.then(
-    () => (safe = true),
-    () => {},
-  )
-  const whenSafe = (from: IncomingMessage) => {
-    from.on('error', () => {})
-    if (safe) return passOn(from)
-    void call.safe?.then(
-      () => {
-        if (ended) return
-        if (!from.destroyed) return passOn(from)
-        end(broken(from.statusCode ?? 0))
-        response.destroy()
-      },
-      () => {
-        if (!ended) replace(broken(from.statusCode ?? 0), unwritable)
-      },
-    )
+  let safe: 'yes' | 'not yet' | 'never' = call.safe === null ? 'yes' : 'not yet'
+  const passWhenSafe = () => {
+    if (ended || head === null || safe === 'not yet') return
+    if (safe === 'yes') passHead(head.status, head.headers)
+    else replace(broken(head.status), unwritable)
   }
+  call.safe?.then(
+    () => {
+      safe = 'yes'
+      passWhenSafe()
+    },
+    () => {
+      safe = 'never'
+      passWhenSafe()
+    },
+  )
 
+  const listener: Listener = {
+    answered(status, headers) {
+      head = { status, headers }
+      passWhenSafe()
+    },
+    data(chunk) {
+      if (ended) return
+      held.push(chunk)
+      heldBytes += chunk.length
+      if (!passing) {
+        if (heldBytes > heldBytesMax) sent?.pause()
+      } else if (!passDue) {
+        passDue = true
+        process.nextTick(passData)
+      }
+    },
+    ended() {
+      whole = true
+      if (passing && !ended) passEnd(head?.status ?? 0)
+    },
+    failed({ code, unread }) {
+      if (ended) return
+      if (head !== null) {
+        // An answer that breaks off must look broken to the agent, or it would take half for the whole.
+        catchUp()
+        end(broken(head.status))
+        response.destroy()
+      } else if (unread) {
+        dial('fresh')
+      } else {
+        replace(costless(0), unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${code}`))
+      }
+    },
+  }
   const dial = (connection: 'kept' | 'fresh') => {
-    request = upstream.dial(call.path, call.headers, connection)
-    request.on('response', whenSafe)
-    request.on('timeout', () => request.destroy(Object.assign(new Error('quiet for too long'), { code: 'ETIMEDOUT' })))
-    request.on('error', (error: NodeJS.ErrnoException) => {
-      if (ended || response.headersSent) return
-      // A kept connection that the other side had just given up was never read from, so the request may be sent again.
-      if (request.reusedSocket && error.code === 'ECONNRESET' && connection === 'kept') return dial('fresh')
-      const why = error.code ?? 'the connection failed'
-      replace(costless(0), unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${why}`))
-    })
-    request.end(call.body)
+    const { path, headers, body } = call
+    sent = upstream.dial({ path, headers, body }, listener, connection)
   }
 
   response.on('close', leave)
@@ -180,10 +230,11 @@ function answered(status: number, reading: Meter | null, how: 'ended' | 'broken'
 
 const stored = ({ input, output, cache_read, cache_write }: Tokens): Tokens => ({ input, output, cache_read, cache_write })
 const isStream = (headers: IncomingHttpHeaders) => (headers['content-type'] ?? '').startsWith('text/event-stream')
-function passed(headers: IncomingHttpHeaders): Record<string, string | string[]> {
-  const kept: Record<string, string | string[]> = {}
+function passed(headers: IncomingHttpHeaders): string[] {
+  const kept: string[] = []
   for (const name in headers) {
-    if (passedHeaders.has(name) || name.startsWith('anthropic-ratelimit-')) kept[name] = headers[name]!
+    if (!passedHeaders.has(name) && !name.startsWith('anthropic-ratelimit-')) continue
+    for (const value of [headers[name]!].flat()) kept.push(name, value)
   }
   return kept
 }

@@ -174,6 +174,40 @@ test('modelWindow() passes a stream on byte for byte, each piece before the next
   ])
 })
 
+test('modelWindow() passes on the answer itself, not what is said ahead of it', async () => {
+  await using upstream = await fakeUpstream((response) => {
+    response.writeEarlyHints({ link: '</style.css>; rel=preload' })
+    response.writeProcessing()
+    response.writeHead(200, streamHead).end(streamed('ok', 10, 5))
+  })
+  await using it = await testGate({ provider: local(upstream.url) })
+  expect(await it.call(messages, small())).toMatchObject({ status: 200, body: streamed('ok', 10, 5) })
+})
+
+test('modelWindow() takes hardly more from upstream than the agent reads', async () => {
+  const piece = Buffer.alloc(64 * 1024, 0x20)
+  const pieces = 1000
+  let written = 0
+  await using upstream = await fakeUpstream((response) => {
+    response.writeHead(200, streamHead)
+    const more = () => {
+      while (written < pieces) {
+        written += 1
+        if (!response.write(piece)) return
+      }
+      response.end()
+    }
+    response.on('drain', more)
+    more()
+  })
+  await using it = await testGate({ provider: local(upstream.url) })
+  const [response] = (await once(it.start(messages, JSON.stringify(small())), 'response')) as [IncomingMessage]
+  // Nobody reads. In the time that these take, the whole answer would have come.
+  for (let time = 0; time < 200; time += 1) await it.call('/', '', {}, 'HEAD')
+  expect(written).toBeLessThan(pieces / 2)
+  expect(Buffer.byteLength(await textOf(response))).toBe(pieces * piece.length)
+})
+
 test('modelWindow() meters an answer that is not streamed', async () => {
   const usage = {
     input_tokens: 10,

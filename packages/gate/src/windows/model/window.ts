@@ -215,7 +215,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     refusal = null
     const startedAt = now()
     const body = serialise(request, set?.reserved.maxTokens ?? null)
-    const headers = { ...outgoing(from.headers, upstream, allow), 'content-length': Buffer.byteLength(body), ...credential }
+    const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
     const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
     const safe = set?.reserved.safe ?? null
     const booked = forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal }).then((outcome) => {
