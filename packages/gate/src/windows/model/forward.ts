@@ -234,7 +234,9 @@ function passed(headers: IncomingHttpHeaders): string[] {
   const kept: string[] = []
   for (const name in headers) {
     if (!passedHeaders.has(name) && !name.startsWith('anthropic-ratelimit-')) continue
-    for (const value of [headers[name]!].flat()) kept.push(name, value)
+    const value = headers[name]!
+    if (typeof value === 'string') kept.push(name, value)
+    else for (const one of value) kept.push(name, one)
   }
   return kept
 }

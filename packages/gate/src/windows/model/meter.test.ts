@@ -49,6 +49,28 @@ test('meter() estimates an answer that was cut from the length of its deltas', (
   expect({ used, whole, started }).toMatchObject({ used: { input: 5, output: 15 }, whole: false, started: true })
 })
 
+test('meter() finds the same length of a cut answer, whatever is in it and whatever way it comes', () => {
+  const delta = fc.record({
+    kind: fc.constantFrom('text', 'thinking', 'partial_json', 'signature'),
+    text: fc.string({ unit: 'grapheme' }),
+  })
+  const deltas = fc.array(delta, { maxLength: 8 })
+  const line = ({ kind, text }: { kind: string; text: string }, index: number) =>
+    sse('content_block_delta', { index, delta: { type: `${kind}_delta`, [kind]: text } }).replaceAll(
+      '\n',
+      index % 2 === 0 ? '\n' : '\r\n',
+    )
+  fc.assert(
+    fc.property(deltas, fc.nat({ max: 200 }), (all, step) => {
+      const bytes = Buffer.from(all.map(line).join(''))
+      const one = meter('stream')
+      for (let at = 0; at < bytes.length; at += step + 1) one.feed(bytes.subarray(at, at + step + 1))
+      const said = all.filter(({ kind }) => kind !== 'signature').reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
+      expect(one.read()).toMatchObject({ used: { output: Math.ceil(said / 2) }, whole: false })
+    }),
+  )
+})
+
 test.each([
   ['lines that are not JSON', 'data: {"type":"message_delta","usage":\n\ndata:\n\n: comment\n\n'],
   ['counts that cannot be', sse('message_delta', { usage: { input_tokens: -5, output_tokens: 1.5 } })],

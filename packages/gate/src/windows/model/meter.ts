@@ -29,9 +29,14 @@ const Usage = z.object({
 })
 type Usage = z.infer<typeof Usage>
 
+/** How nearly every line of a stream looks: a piece of text with no escape in it, so that its length can be seen. */
+const plainDelta =
+  /data: ?\{"type":"content_block_delta","index":\d+,"delta":\{"type":"\w+","(?:text|thinking|partial_json)":"([^"\\\n]*)"\}\}\r?$/my
+
 export function meter(kind: 'stream' | 'json'): Meter {
   const seen = { start: null as Usage | null, end: null as Usage | null, answerBytes: 0, overrun: false }
   let unread: Uint8Array[] = []
+  /** The beginning of a line, or of a body. */
   let pending: Uint8Array[] = []
   let pendingBytes = 0
 
@@ -45,53 +50,64 @@ export function meter(kind: 'stream' | 'json'): Meter {
     }
     pending.push(bytes)
   }
-  const take = (): string => {
-    const text = pending.length === 1 ? asBuffer(pending[0]!).toString('utf8') : Buffer.concat(pending).toString('utf8')
+  const take = (): Buffer => {
+    const bytes = pending.length === 1 ? asBuffer(pending[0]!) : Buffer.concat(pending)
     pending = []
     pendingBytes = 0
-    return text
+    return bytes
   }
 
-  const line = (text: string) => {
-    if (!text.startsWith('data:')) return
-    const data = parsed(text.slice('data:'.length))
-    if (data === null) return
-    if (data.type === 'message_start') {
-      seen.start = usageOf((data.message as { usage?: unknown } | undefined)?.usage) ?? seen.start
-    } else if (data.type === 'message_delta') {
-      seen.end = usageOf(data.usage) ?? seen.end
-    } else if (data.type === 'content_block_delta') {
-      seen.answerBytes += deltaBytes(data.delta)
-    } else if (data.type === 'content_block_start') {
-      seen.answerBytes += deltaBytes(data.content_block)
+  const data = (json: string) => {
+    const event = parsed(json)
+    if (event === null) return
+    if (event.type === 'message_start') {
+      seen.start = usageOf((event.message as { usage?: unknown } | undefined)?.usage) ?? seen.start
+    } else if (event.type === 'message_delta') {
+      seen.end = usageOf(event.usage) ?? seen.end
+    } else if (event.type === 'content_block_delta') {
+      seen.answerBytes += deltaBytes(event.delta)
+    } else if (event.type === 'content_block_start') {
+      seen.answerBytes += deltaBytes(event.content_block)
     }
   }
-
-  const lines = (chunk: Uint8Array) => {
-    let from = 0
-    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
-      keep(chunk.subarray(from, at))
-      from = at + 1
-      if (pending.length > 0) line(take())
+  /** Whole lines. As Latin-1 each byte is a character, so a length in it is one in bytes. */
+  const lines = (bytes: Buffer) => {
+    const text = bytes.toString('latin1')
+    for (let from = 0; from < text.length;) {
+      const found = text.indexOf('\n', from)
+      const to = found === -1 ? text.length : found
+      if (text.startsWith('data:', from)) {
+        plainDelta.lastIndex = from
+        const delta = plainDelta.exec(text)
+        if (delta === null) data(bytes.toString('utf8', from + 'data:'.length, to))
+        else seen.answerBytes += delta[1]!.length
+      }
+      from = to + 1
     }
-    keep(chunk.subarray(from))
   }
   const catchUp = () => {
     const chunks = unread
     unread = []
-    const read = kind === 'json' ? keep : lines
-    for (const chunk of chunks) read(chunk)
+    for (const chunk of chunks) {
+      const end = kind === 'json' ? 0 : chunk.lastIndexOf(10) + 1
+      if (end > 0) {
+        keep(chunk.subarray(0, end))
+        if (pending.length > 0) lines(take())
+      }
+      keep(chunk.subarray(end))
+    }
   }
 
   return {
     feed(chunk) {
-      if (unread.push(chunk) === 1) setImmediate(catchUp)
+      // A body says nothing before its end.
+      if (unread.push(chunk) === 1 && kind === 'stream') setImmediate(catchUp)
     },
     read() {
       catchUp()
       if (kind === 'json' && pending.length > 0) {
         seen.answerBytes = pendingBytes
-        seen.end = usageOf(parsed(take())?.usage)
+        seen.end = usageOf(parsed(take().toString('utf8'))?.usage)
         seen.start = seen.end
       }
       const whole = seen.end !== null && !seen.overrun
@@ -104,7 +120,7 @@ export function meter(kind: 'stream' | 'json'): Meter {
 
 /** The last word counts for each number; a final count that is missing leaves what the beginning said. */
 function total(start: Usage | null, end: Usage | null): Required<Used> {
-  const parts = end?.iterations?.length ? end.iterations : [{ ...withoutNulls(start), ...withoutNulls(end) }]
+  const parts = end?.iterations?.length ? end.iterations : [lastWords(start ?? {}, end ?? {})]
   const sum = { input: 0, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0, web_searches: 0 }
   for (const part of parts) {
     sum.input += part.input_tokens ?? 0
@@ -117,8 +133,14 @@ function total(start: Usage | null, end: Usage | null): Required<Used> {
   return sum
 }
 
-function withoutNulls(usage: Usage | null): Partial<Usage> {
-  return Object.fromEntries(Object.entries(usage ?? {}).filter(([, value]) => value !== null && value !== undefined))
+function lastWords(start: Usage, end: Usage): Usage {
+  return {
+    input_tokens: end.input_tokens ?? start.input_tokens,
+    output_tokens: end.output_tokens ?? start.output_tokens,
+    cache_read_input_tokens: end.cache_read_input_tokens ?? start.cache_read_input_tokens,
+    cache_creation_input_tokens: end.cache_creation_input_tokens ?? start.cache_creation_input_tokens,
+    cache_creation: end.cache_creation ?? start.cache_creation,
+  }
 }
 
 function usageOf(value: unknown): Usage | null {
