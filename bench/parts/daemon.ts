@@ -1,0 +1,40 @@
+// What the gate has of a daemon: somebody who opens a session's windows, takes its records and acknowledges them in groups.
+//   node daemon.ts LINK_SOCKET WINDOWS_FOLDER UPSTREAM_PORT
+import { attachTo } from '@anchorhold/link/attach'
+import { newSessionId } from '@anchorhold/protocol/ids'
+import { randomBytes } from 'node:crypto'
+
+const [socketPath, folder, port] = process.argv.slice(2)
+let last = 0
+let due = false
+const link = await attachTo({
+  socketPath: socketPath!,
+  after: 0,
+  onRecord({ n }) {
+    last = n
+    if (due) return
+    due = true
+    setImmediate(() => {
+      due = false
+      link.ack(last)
+    })
+  },
+  onLive() {},
+  onClose: () => process.exit(0),
+})
+await link.do({
+  do: 'open',
+  session: newSessionId(randomBytes),
+  folder,
+  provider: {
+    name: 'local',
+    kind: 'local',
+    base_url: `http://127.0.0.1:${port}`,
+    credential: { from: 'none' },
+    auth: 'none',
+  },
+  budget_nanos: null,
+  spent_nanos: 0,
+  spent_to: 0,
+  rules: { allow: [] },
+})
