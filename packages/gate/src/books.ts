@@ -56,8 +56,9 @@ export type BooksParts = {
   readonly outbox: Outbox
   readonly leases: Leases
   readonly newCall: () => string
-  /** Resolves when what is being done now is done, and soon after it. What is due by then goes to the disk together. */
-  readonly afterThis: () => Promise<void>
+  /** Resolves when what is being done now is done, and soon after it. What is due by then goes to the disk together.
+   *  Where so many calls are open, others may be about to be. */
+  readonly afterThis: (openCalls: number) => Promise<void>
   readonly soon: () => Promise<void>
   readonly onBroken: (error: Error) => void
 }
@@ -139,7 +140,7 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
   /** The dial goes first: the disk and the upstream work at the same time. */
   function flushAfterDial(): Promise<void> {
     if (dialling !== null) return dialling
-    dialling = afterThis().then(() => {
+    dialling = afterThis(openCalls.size).then(() => {
       dialling = null
       return flush()
     })

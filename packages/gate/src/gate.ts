@@ -43,6 +43,8 @@ type Served = { readonly window: ModelWindow; readonly account: Account; terms: 
 
 /** What a call cost is safe from the gate's death as soon as it is written; on its way to the disk it may wait for others. */
 const settledSyncMs = 20
+/** Of several calls at once, the reservations wait so long for each other: it is over before a provider answers. */
+const dialledSyncMs = 1
 
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
@@ -52,7 +54,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
     newCall: randomUUID,
-    afterThis: () => immediate(),
+    afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : immediate()),
     soon: () => wait(settledSyncMs),
     onBroken,
   })

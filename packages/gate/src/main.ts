@@ -7,11 +7,15 @@ import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady } from '@anchorhold/link/stands'
 import { GateCommand } from '@anchorhold/protocol/link'
 import { gate } from './gate.ts'
+import type { CallLine } from './windows/model/window.ts'
 
 /** As sysexits(3) has them. */
 const exits = { usage: 64, disk: 74, taken: 75 } as const
 /** How long calls may go on that were under way when the disk failed. */
 const lastCallsMs = 60_000
+/** Records that the daemon has no use for before a turn's end, and lines of the log, go out together. */
+const gatherMs = 5
+const logMs = 250
 
 const [folder] = process.argv.slice(2)
 if (folder === undefined) {
@@ -23,12 +27,21 @@ process.umask(0o077)
 const lock = takeLock(`${folder}/gate.lock`)
 if (lock === null) process.exit(exits.taken)
 
+let lines: CallLine[] = []
+function writeLog(): void {
+  if (lines.length > 0) console.log(lines.map((line) => JSON.stringify(line)).join('\n'))
+  lines = []
+}
+process.on('exit', writeLog)
+
 const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Date.now })
 const one = await gate({
   folder,
   env: { ...process.env },
   outbox,
-  log: (line) => console.log(JSON.stringify(line)),
+  log(line) {
+    if (lines.push(line) === 1) setTimeout(writeLog, logMs)
+  },
   say: (message) => console.log(message),
   onBroken(error) {
     console.error(`Cannot write to "${folder}/outbox", so no model call is made: ${error.message}`)
@@ -46,6 +59,7 @@ const source = await listenAsSource({
   socketPath: `${folder}/link.sock`,
   source: 'gate',
   outbox,
+  gather: (send) => void setTimeout(send, gatherMs),
   async handle(raw) {
     const command = GateCommand.parse(raw)
     if (command.do !== 'leave') return one.handle(command)

@@ -19,6 +19,8 @@ export type SourceOptions = {
   readonly source: SourceName
   readonly outbox: Outbox
   readonly handle: (command: unknown) => Promise<unknown>
+  /** When records that reached the disk are sent: at once, unless more of them are to go together. */
+  readonly gather?: (send: () => void) => void
   /** What a daemon that attaches is shown first: what is being said right now. */
   readonly saying?: () => { readonly session: SessionId; readonly frames: readonly LiveFrame[] }
 }
@@ -35,6 +37,7 @@ export async function listenAsSource({
   source,
   outbox,
   handle,
+  gather = (send) => send(),
   saying,
 }: SourceOptions): Promise<Source> {
   const attached = new Map<Connection, () => void>()
@@ -94,8 +97,14 @@ export async function listenAsSource({
     },
     closed: () => void attached.delete(connection),
   }))
+  let gathering = false
   outbox.onDurable(() => {
-    for (const pump of attached.values()) pump()
+    if (gathering) return
+    gathering = true
+    gather(() => {
+      gathering = false
+      for (const pump of attached.values()) pump()
+    })
   })
 
   return {
