@@ -150,6 +150,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       return { records, saying }
     },
     claimUser: () => null,
+    makeReady() {},
     discard() {},
   })
 

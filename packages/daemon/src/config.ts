@@ -136,7 +136,7 @@ function readFile(path: string): z.output<typeof ConfigFile> {
   let raw: unknown
   try {
     // A file of comments alone says nothing.
-    raw = parse(source) ?? {}
+    raw = source === '' ? {} : (parse(source) ?? {})
   } catch (error) {
     throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }

@@ -39,6 +39,7 @@ const startedAt = Date.now()
 const cliTokenName = 'cli'
 const indexMs = 2000
 const lastAnswersMs = 200
+const answerFirstMs = 30
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 const say = (word: string) => {
   // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
@@ -146,8 +147,10 @@ async function main(): Promise<void> {
   port = (server.address() as AddressInfo).port
 
   // Programs of the same user enter with this token; it is new at every start.
-  for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
-  const { secret } = createToken(parts, { kind: 'owner', name: 'daemon', door: 'start' }, cliTokenName, null)
+  const { secret } = store.atomically(() => {
+    for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
+    return createToken(parts, { kind: 'owner', name: 'daemon', door: 'start' }, cliTokenName, null)
+  })
   writeFileSync(tokenFile(config.state), secret, { mode: 0o600 })
   writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {
     mode: 0o600,
@@ -186,10 +189,13 @@ async function main(): Promise<void> {
   // The search index follows behind the log, a step at a time.
   setInterval(() => store.index(), indexMs).unref()
 
-  // Whoever asks next wants to know what this machine can isolate: the look begins now.
-  void parts.doctor({ fresh: false }).catch(() => {})
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
+  // Starting processes takes a while: whoever waited for this one is answered first.
+  await wait(answerFirstMs)
+  // Whoever asks next wants to know what this machine can isolate: the look begins now.
+  void parts.doctor({ fresh: false }).catch(() => {})
+  keepers.makeReady()
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   for (const id of store.prompts.sessionsWithQueued()) deliverRest(parts, id)

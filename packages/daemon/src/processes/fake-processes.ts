@@ -73,6 +73,7 @@ export function fakeKeepers(): FakeKeepers {
       vanish(session)
     },
     claimUser: () => null,
+    makeReady() {},
     detach() {},
   }
   return fake

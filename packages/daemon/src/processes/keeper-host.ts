@@ -22,6 +22,8 @@ export interface KeeperHost {
   remains(session: SessionId): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
+  /** Has a keeper wait for a session from here on, where that is wanted. */
+  makeReady(): void
   /** Lets go of keepers that were made ready and have no session. */
   discard(): void
 }
@@ -53,6 +55,7 @@ export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptio
       return { records, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,
+    makeReady: spares.makeReady,
     discard: spares.discard,
   }
 }

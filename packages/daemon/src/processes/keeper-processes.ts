@@ -30,6 +30,8 @@ export interface KeeperProcesses {
   kill(session: SessionId): void
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
+  /** Has a keeper wait for a session from here on, where that is wanted. */
+  makeReady(): void
   detach(): void
 }
 
@@ -194,6 +196,7 @@ export function keeperProcesses({
     gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
     kill,
     claimUser: host.claimUser,
+    makeReady: host.makeReady,
     detach() {
       detached = true
       host.discard()

@@ -8,6 +8,8 @@ export type User = { readonly uid: number; readonly gid: number }
 export interface SpareKeepers {
   /** A keeper for that user: the spare one, or a new one. */
   take(user: User | null): Prepared
+  /** Has one wait from here on. */
+  makeReady(): void
   /** As root a keeper's user is settled when it starts: a new session may take the user of the spare one. */
   claimUser(): User | null
   discard(): void
@@ -54,8 +56,6 @@ export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersO
     }, afterMs)
     timer.unref()
   }
-  refill(0)
-
   function takeWaiting(): Spare | null {
     const one = waiting?.prepared.alive ? waiting : null
     if (one !== null) waiting = null
@@ -64,6 +64,7 @@ export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersO
   }
 
   return {
+    makeReady: () => refill(0),
     take(user) {
       if (user === null) return takeWaiting()?.prepared ?? make(null)
       const one = claimed.get(user.uid)
