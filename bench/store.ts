@@ -42,7 +42,8 @@ async function appending(folder: string): Promise<Ratio> {
       log: async () => {
         for (let i = 0; i < 20; i++) {
           store.atomically(() => {
-            const entries = Array.from({ length: 20 }, () => ({ n: ++n, at: 1, event }))
+            const at = Date.now()
+            const entries = Array.from({ length: 20 }, () => ({ n: ++n, at, event }))
             store.events.append(session, `keeper/${session}`, entries)
           })
         }

@@ -5,18 +5,33 @@ import type { Database } from 'better-sqlite3'
 import type { Entry, EventLog } from '../store.ts'
 import { projection } from './projection.ts'
 
+/** An event on its way into the log. */
+type Row = {
+  readonly event: NewEvent
+  readonly at: number
+  readonly origin: string
+  readonly n: number | null
+  readonly seq: number
+}
 type EventRow = { pos: number; session_id: string; seq: number; at: number; type: string; body: string }
+
+/** Many rows in one statement cost less than the same one by one: the next position is looked up and kept once. */
+const rowsPerInsert = [16, 4, 1] as const
 
 export function sqliteEventLog(db: Database): EventLog {
   const project = projection(db)
-  const insert = db.prepare<[string, number, string, number | null, number, string, string]>(`
-    insert into event (session_id, seq, source, n, at, type, body) values (?, ?, ?, ?, ?, ?, ?)`)
+  const inserts = rowsPerInsert.map((rows) => ({
+    rows,
+    statement: db.prepare<(string | number | null)[]>(
+      `insert into event (session_id, seq, source, n, at, type, body) values ${Array(rows).fill('(?, ?, ?, ?, ?, ?, ?)').join(', ')}`,
+    ),
+  }))
   const rowOf = db.prepare<[string], { last_seq: number; standing: string; active_at: number }>(
     `select last_seq, standing, active_at from session where id = ?`,
   )
-  const advance = db.prepare<[number, string, number, string]>(
-    `update session set last_seq = ?, standing = ?, active_at = ? where id = ?`,
-  )
+  // Setting a column costs an entry in each index over it, also when it stays as it was.
+  const advance = db.prepare<[number, number, string]>(`update session set last_seq = ?, active_at = ? where id = ?`)
+  const stand = db.prepare<[string, string]>(`update session set standing = ? where id = ?`)
   const took = db.prepare<[string, number]>(`
     insert into source (name, last_n) values (?, ?) on conflict do update set last_n = max(last_n, excluded.last_n)`)
   const last = db.prepare<[string], { last_n: number }>(`select last_n from source where name = ?`)
@@ -31,7 +46,7 @@ export function sqliteEventLog(db: Database): EventLog {
   const afterPos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos > ? order by pos limit ?`)
   const beforePos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos < ? order by pos desc limit ?`)
 
-  /** The session's row is read once and written once, however many events come together. */
+  /** The session's row is read once and brought up to date once, however many events come together. */
   const appendAll = (session: SessionId, source: string, entries: readonly Entry[]): Event[] => {
     const row = rowOf.get(session)
     // A source's records come in order, so what is not beyond the last one is stored already.
@@ -46,24 +61,39 @@ export function sqliteEventLog(db: Database): EventLog {
     if (newest.n !== null) took.run(source, newest.n)
     // A session that was purged has no log any more; what a late keeper still says of it is let go.
     if (row === undefined) return []
-    let seq = row.last_seq
     let standing = JSON.parse(row.standing) as Standing
-    const stored: Event[] = []
-    const store = (event: NewEvent, at: number, origin: string, n: number | null) => {
-      const { lastInsertRowid } = insert.run(session, ++seq, origin, n, at, event.type, JSON.stringify(event.body))
-      const pos = Number(lastInsertRowid)
-      const one: Event = { ...event, pos, seq, session, at }
-      stored.push(one)
-      project(one)
+    const rows: Row[] = []
+    const add = (event: NewEvent, at: number, origin: string, n: number | null) => {
+      rows.push({ event, at, origin, n, seq: row.last_seq + rows.length + 1 })
       const next = after(standing, event)
       const from = standing.state
       standing = next.standing
       if (standing.state !== from && event.type !== 'session.state') {
-        store({ type: 'session.state', body: { from, to: standing.state, why: next.why } }, at, 'daemon', null)
+        add({ type: 'session.state', body: { from, to: standing.state, why: next.why } }, at, 'daemon', null)
       }
     }
-    for (const { event, at, n } of fresh) store(event, at, source, n)
-    advance.run(seq, JSON.stringify(standing), Math.max(row.active_at, newest.at), session)
+    for (const { event, at, n } of fresh) add(event, at, source, n)
+    const stored = insertAll(session, rows)
+    for (const one of stored) project(one)
+    advance.run(row.last_seq + rows.length, Math.max(row.active_at, newest.at), session)
+    const stands = JSON.stringify(standing)
+    if (stands !== row.standing) stand.run(stands, session)
+    return stored
+  }
+  /** As many rows to a statement as there are; within one, and with nobody else writing, positions follow each other. */
+  const insertAll = (session: SessionId, rows: readonly Row[]): Event[] => {
+    const stored: Event[] = []
+    while (stored.length < rows.length) {
+      const { rows: count, statement } = inserts.find((one) => one.rows <= rows.length - stored.length)!
+      const part = rows.slice(stored.length, stored.length + count)
+      const values: (string | number | null)[] = []
+      for (const { event, at, origin, n, seq } of part)
+        values.push(session, seq, origin, n, at, event.type, JSON.stringify(event.body))
+      const first = Number(statement.run(...values).lastInsertRowid) - count + 1
+      for (const [index, { event, at, seq }] of part.entries()) {
+        stored.push({ type: event.type, body: event.body, pos: first + index, seq, session, at } as Event)
+      }
+    }
     return stored
   }
   const alone = db.transaction(appendAll)

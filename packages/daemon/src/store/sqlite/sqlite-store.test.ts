@@ -76,6 +76,22 @@ test('append() numbers the events of a session without a gap, and all by one pos
   expect(new Set(positions).size).toBe(12)
 })
 
+test.each([1, 3, 4, 15, 16, 17, 40])('append() gives %i events that come together what the log then has of them', (count) => {
+  const id = newSession()
+  const other = newSession()
+  const turns = Array.from({ length: count }, (_, index) => (index % 5 === 0 ? turnStarted : text(`${index}`)))
+  const stored = store.events.append(
+    id,
+    'keeper/x',
+    turns.map((event, index) => ({ n: index + 1, at: index, event })),
+  )
+  store.events.append(other, 'keeper/y', [{ n: 1, at: 1, event: text('later') }])
+  const first = stored[0]!
+  expect(store.events.after(id, first.seq - 1, 100)).toEqual(stored)
+  expect(stored.map(({ pos }) => pos)).toEqual(stored.map((_, index) => first.pos + index))
+  expect(store.events.afterPos(stored.at(-1)!.pos, 1)).toMatchObject([{ session: other }])
+})
+
 test('append() stores a record of a source once', () => {
   const id = newSession()
   const source = `keeper/${id}`

@@ -21,10 +21,11 @@ export function sqliteStore(path: string): Store {
   // FULL: what is acknowledged to an outbox is removed there, so it must survive a power cut here.
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
   migrate(db)
+  const together = db.transaction((work: () => unknown) => work())
   return {
     atomically<T>(work: () => T) {
       try {
-        return db.transaction(work).immediate()
+        return together.immediate(work) as T
       } catch (error) {
         throw storageFailure(error, path)
       }
