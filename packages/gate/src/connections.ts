@@ -43,6 +43,7 @@ type Kept = { readonly client: Client; answers: number }
 const idleMax = 64
 const idleMs = 5 * 60 * 1000
 const connectMs = 30_000
+const headerBytesMax = 64 * 1024
 /** How long an answer may be silent, before its first byte and between two. */
 const quietMs = 15 * 60 * 1000
 
@@ -58,6 +59,7 @@ export function connections(): Connections {
     function open(): Kept {
       const client = new Client(origin, {
         connect,
+        maxHeaderSize: headerBytesMax,
         headersTimeout: quietMs,
         bodyTimeout: quietMs,
         keepAliveTimeout: idleMs,
