@@ -28,6 +28,13 @@ export function simulatedAgents({ process, random, call, received }: SimulatedAg
     let interrupted = false
     let over = false
     const asking = new Set<AbortController>()
+    /** What it is told reaches it in order, after a while. */
+    let last: Promise<unknown> = Promise.resolve()
+    const told = (atMostMs: number, then: () => void): Promise<void> => {
+      const arrived = last.then(() => process.sometime(atMostMs)).then(then)
+      last = arrived
+      return arrived
+    }
 
     /** Says a block, a piece at a time. */
     async function say(): Promise<void> {
@@ -104,14 +111,16 @@ export function simulatedAgents({ process, random, call, received }: SimulatedAg
     return {
       send(prompt) {
         received(prompt.id)
-        inbox.push(prompt)
-        // A process of its own: it takes note of what it was sent in its own time.
-        if (!running) void process.sometime().then(() => (running || over ? undefined : run()))
+        void told(3, () => {
+          inbox.push(prompt)
+          if (!running && !over) void run()
+        })
       },
       async interrupt() {
-        await process.sometime(50)
-        interrupted = true
-        for (const abort of asking) abort.abort()
+        await told(50, () => {
+          interrupted = running
+          for (const abort of asking) abort.abort()
+        })
         // Now and then it does not listen.
         if (chance(0.05)) await pause(clock, 8000)
       },

@@ -42,6 +42,7 @@ export async function runSchedule(seed: number, plot: Plot, store: Store): Promi
   const machine = makeMachine(random)
   const one = house({ machine, store, budgetNanos: budgetMicros * 1000 })
   const acknowledged: PromptId[] = []
+  const done: Deed[] = []
   /** What was done when, for whoever has to find out why it went wrong. */
   const story: string[] = []
   const watcher = watch(one, store)
@@ -50,6 +51,7 @@ export async function runSchedule(seed: number, plot: Plot, store: Store): Promi
 
   /** Does something to the house; what nobody answers, or what is refused, has not happened. */
   function act(deed: Deed): void {
+    done.push(deed)
     story.push(`${Math.round(machine.elapsed)} ${deed}${one.parts === null ? ' (no daemon)' : ''}`)
     const { parts, session } = one
     const asked = async (work: (parts: NonNullable<House['parts']>) => unknown) => {
@@ -173,7 +175,7 @@ export async function runSchedule(seed: number, plot: Plot, store: Store): Promi
       acknowledged,
       watched: watcher.events,
       said: watcher.said,
-      cutOff: story.some((line) => line.includes('power cut')),
+      deeds: done,
     })
   }
 }
@@ -192,11 +194,10 @@ type AtRest = {
   readonly acknowledged: readonly PromptId[]
   readonly watched: readonly Event[]
   readonly said: ReadonlyMap<string, string>
-  /** The power went once. */
-  readonly cutOff: boolean
+  readonly deeds: readonly Deed[]
 }
 
-function holdAtRest({ one, store, acknowledged, watched, said, cutOff }: AtRest): void {
+function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtRest): void {
   const { session } = one
   const log = store.events.after(session, 0, 100_000)
   const row = store.sessions.get(session)!
@@ -239,8 +240,19 @@ function holdAtRest({ one, store, acknowledged, watched, said, cutOff }: AtRest)
   const booked = new Set(usage.map(({ call }) => call))
   for (const call of one.safeCalls) expect({ call, booked: booked.has(call) }).toEqual({ call, booked: true })
   expect(one.gate?.leaseOf(session)?.reservedNanos ?? 0).toBe(0)
+  const times = (...which: readonly Deed[]) => all.filter((deed) => which.includes(deed)).length
+  // A keeper that is ended is started again; only a session whose keepers never stand has failed.
+  if (times('kill keeper', 'kill all', 'power cut', 'keeper disk') < 3)
+    expect(of('session.state').filter(({ body }) => body.to === 'failed')).toEqual([])
+  // A gate that dies is there again before an agent gives up.
+  if (times('kill gate') < 2 && times('kill all', 'power cut', 'gate disk', 'kill daemon') === 0)
+    expect(of('turn.ended').filter(({ body }) => body.reason === 'error')).toEqual([])
+  // What a turn has cost is known when it ends.
+  if (times('clock', 'kill gate', 'kill all', 'power cut', 'gate disk') === 0)
+    for (const ended of of('turn.ended'))
+      if (ended.body.reason === 'done') expect(of('usage').filter(({ seq, at }) => seq > ended.seq && at < ended.at)).toEqual([])
   // What was shown is stored, unless the power went: it is not synced.
-  if (cutOff) return
+  if (times('power cut') > 0) return
   const stored = new Map(of('text').map(({ body }) => [body.block, body.text]))
   for (const [block, text] of said) expect({ block, text: stored.get(block)?.slice(0, text.length) }).toEqual({ block, text })
 }

@@ -155,6 +155,8 @@ export function keeper(options: KeeperOptions): Keeper {
     if (turn === null || agent === null) return
     turn.cut ??= why
     const cut = turn
+    // Before anything that lets the agent go on: it is to stop where it is.
+    const stopped = atMost(interruptGraceMs, agent.interrupt()).catch(() => {})
     for (const id of [...requests.keys()]) await withdraw(id)
     // A paused tool would hold the turn open: it is refused, and the pause goes on.
     if (paused !== null) {
@@ -162,7 +164,7 @@ export function keeper(options: KeeperOptions): Keeper {
       paused = Promise.withResolvers()
     }
     clock.after(interruptGraceMs, () => behind(async () => turn === cut && endTurn()))
-    await atMost(interruptGraceMs, agent.interrupt()).catch(() => {})
+    await stopped
   }
 
   async function withdraw(id: RequestId): Promise<void> {
@@ -303,6 +305,8 @@ export function keeper(options: KeeperOptions): Keeper {
     await inOrder(async () => {
       // Once more: what was still being started stands by now.
       await end()
+      // So does a turn that was just beginning.
+      if (turn !== null && !crashed) turn.cut ??= why
       await endTurn(crashed ? why : null)
       for (const id of [...requests.keys()]) await withdraw(id)
       over = true

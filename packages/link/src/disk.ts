@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, fdatasync, openSync, writeSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -47,7 +47,8 @@ export function folderDisk(folder: string): Disk {
       return readdir(folder)
     },
     use(name) {
-      const opened = openSync(join(folder, name), 'a', 0o600)
+      const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
+      const opened = openSync(join(folder, name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
       letGo()
       used = opened
       unsyncedName = true
@@ -62,7 +63,8 @@ export function folderDisk(folder: string): Disk {
       await syncFolder()
       unsyncedName = false
     },
-    read: (name) => readFile(join(folder, name)),
+    // A daemon that is root reads folders of others: it follows no link of theirs.
+    read: (name) => readFile(join(folder, name), { flag: constants.O_RDONLY | constants.O_NOFOLLOW }),
     truncate: (name, bytes) => truncate(join(folder, name), bytes),
     remove: (name) => unlink(join(folder, name)),
     async close() {

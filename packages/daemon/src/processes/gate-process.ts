@@ -54,6 +54,7 @@ export type GateProcessOptions = {
 /** How long a gate that leaves may hold its lock. */
 const startMs = 10_000
 const retryMsMax = 2000
+const triesMax = 3
 
 export function gateProcess({ folders, launch, sources, clock, env, onUp }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
@@ -73,6 +74,7 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
     })
 
   async function findOrStart(): Promise<Attachment> {
+    let endings = 0
     for (const end = clock.elapsed() + startMs; clock.elapsed() < end; await pause(clock, 50)) {
       const found = await attach().catch(() => null)
       if (found !== null) {
@@ -87,15 +89,18 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
       }
       const launched = await launch(env(asked))
       if (launched.ready) {
-        const fresh = await attach()
-        onUp((await healthOf(fresh)).sessions)
-        return fresh
+        const fresh = await attach().catch(() => null)
+        if (fresh !== null) {
+          onUp((await healthOf(fresh)).sessions)
+          return fresh
+        }
       }
       // Another process was quicker, or the gate before this one is still leaving: its lock says so.
-      if (launched.code === 75) continue
-      throw new Failure('gate_unavailable', `Cannot start the gate: it ended with code ${launched.code}`, {
-        hint: `See ${folders.gateLog}`,
-      })
+      if (!launched.ready && launched.code === 75) continue
+      // Somebody ended it before it was found; it is tried again, within limits.
+      if ((launched.ready || launched.code === null) && ++endings < triesMax) continue
+      const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
+      throw new Failure('gate_unavailable', `Cannot start the gate: it ended ${how}`, { hint: `See ${folders.gateLog}` })
     }
     throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
   }
@@ -136,7 +141,18 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
     get up() {
       return attachment?.open ?? false
     },
-    do: async (command) => (await ensure()).do(command),
+    async do(command) {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await (await ensure()).do(command)
+        } catch (error) {
+          if (!(error instanceof Failure) || error.code !== 'keeper_unavailable') throw error
+          // It died over the command. The next one is told again: whatever it is, to be told twice does no harm.
+          if (tries === triesMax || detached || attachment?.open)
+            throw new Failure('gate_unavailable', error.message, { cause: error })
+        }
+      }
+    },
     async ensure() {
       await ensure().catch((error: unknown) => {
         void keepUp()
