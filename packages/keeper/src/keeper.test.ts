@@ -200,13 +200,16 @@ test('keeper() withdraws an open request when the turn is interrupted', async ()
   expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
 })
 
-test('keeper() ends an interrupted turn without an agent that does not answer', async () => {
-  const { one, prompt, ended } = await make({ agents: { interrupt: never } })
+test('keeper() lets an agent go that does not answer an interrupt', async () => {
+  const { one, prompt, ended, types } = await make({ agents: { interrupt: never } })
   await prompt(newId())
   const done = one.handle({ do: 'interrupt' })
   await vi.advanceTimersByTimeAsync(5000)
   await done
+  // It is asked once more before it is ended.
+  await vi.advanceTimersByTimeAsync(1000)
   expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+  expect((await types()).at(-1)).toBe('keeper.left')
 })
 
 test('keeper() goes on with what is queued after an interrupt', async () => {

@@ -42,7 +42,7 @@ type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause:
 type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; onTime: () => void }
 type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
 
-/** How long an interrupted agent may take to say that it is idle before the turn is ended without it. */
+/** How long an interrupted agent may take to say that it is idle before it is ended. */
 const interruptGraceMs = 5000
 /** How long a leaving keeper waits for the agent to write down how its turn ended. */
 const farewellMs = 1000
@@ -163,7 +163,8 @@ export function keeper(options: KeeperOptions): Keeper {
       paused.resolve('cut')
       paused = Promise.withResolvers()
     }
-    clock.after(interruptGraceMs, () => behind(async () => turn === cut && endTurn()))
+    // Whatever it says later would be taken for the next turn's: such an agent is let go, and another one goes on in its place.
+    clock.after(interruptGraceMs, () => turn === cut && leaveBehind('The agent did not stop when it was asked to'))
     await stopped
   }
 
