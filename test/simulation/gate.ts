@@ -67,6 +67,7 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
   await books.recover()
   type Served = { readonly account: Account; paused: boolean; waiting: (() => void)[]; refused: Settlement['refused'] }
   const served = new Map<SessionId, Served>()
+  let closing = Promise.resolve()
   const serve = (session: SessionId, terms: Pick<KeptLease, 'paused'>, money: Parameters<typeof books.open>[1]) => {
     const one: Served = { account: books.open(session, money), paused: terms.paused, waiting: [], refused: null }
     served.set(session, one)
@@ -82,6 +83,8 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
       case 'open': {
         const { session, folder, provider, rules, paused, budget_nanos, spent_nanos, spent_to } = command
         const money = { budget_nanos, spent_nanos, spent_to, closed: false }
+        // A lease that is on its way out would take the new one along.
+        await closing
         const found = served.get(session)
         if (found !== undefined) {
           found.account.update(money)
@@ -93,7 +96,8 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
       case 'close':
         for (const wake of served.get(command.session)?.waiting ?? []) wake()
         served.delete(command.session)
-        await books.close(command.session)
+        closing = closing.then(() => books.close(command.session))
+        await closing
         return null
       case 'pause':
       case 'resume': {

@@ -3,7 +3,7 @@ import { deliverRest } from '@anchorhold/daemon/app/deliver'
 import { openWindows } from '@anchorhold/daemon/app/keeper-start'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
 import { type Parts, record } from '@anchorhold/daemon/app/parts'
-import { findKeepers, gateUp, keeperGone } from '@anchorhold/daemon/app/reconcile'
+import { reconciler } from '@anchorhold/daemon/app/reconcile'
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf } from '@anchorhold/daemon/folders'
 import { hub as makeHub } from '@anchorhold/daemon/hub'
@@ -99,6 +99,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     await process.sometime(100)
     if (!process.lock(keeperLock(session))) return false
     keepers.add(process)
+    process.files.delete(sayingOf(session))
     process.onDeath(() => keepers.delete(process))
     const call = (from: Process) => (gate === null ? from.sometime().then(() => 'cut' as const) : gate.call(from, session))
     const one = await tend({
@@ -146,7 +147,6 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       const saying = (by.files.get(sayingOf(session)) ?? '').split('\n').flatMap((line) => {
         return line === '' ? [] : [LiveFrame.parse(JSON.parse(line))]
       })
-      by.files.delete(sayingOf(session))
       return { records, saying }
     },
     claimUser: () => null,
@@ -159,6 +159,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     const log = (message: string) => void logged.push(`${Math.round(machine.elapsed)} ${message}`)
     const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
     const sources = makeSources({ store, hub, clock, wire, log })
+    const reconcile = reconciler(() => mine)
     const mine: Parts = {
       config,
       folders,
@@ -171,7 +172,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
         sources,
         clock,
         env: () => ({}),
-        onUp: (served) => gateUp(mine, served),
+        onUp: (served) => void reconcile.gateUp(served),
       }),
       keepers: keeperProcesses({
         folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '' },
@@ -179,11 +180,10 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
         sources,
         clock,
         async describe(id) {
-          const row = store.sessions.get(id)!
-          await openWindows(mine, row)
-          return { start: startOf(row.conversing), runAs: null }
+          await openWindows(mine, id)
+          return { start: startOf(store.sessions.get(id)!.conversing), runAs: null }
         },
-        onGone: (id) => keeperGone(mine, id, { leaving: false }),
+        onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
         onSaying: (id, frames) => hearOut(mine, id, frames),
         log,
       }),
@@ -192,7 +192,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       random: randomBytes,
       log,
     }
-    await findKeepers(mine)
+    await reconcile.findKeepers()
     parts = mine
     process.onDeath(() => {
       if (parts === mine) parts = null

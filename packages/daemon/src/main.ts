@@ -19,7 +19,7 @@ import { deliverRest } from './app/deliver.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import type { Parts } from './app/parts.ts'
-import { findKeepers, gateUp, keeperGone } from './app/reconcile.ts'
+import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
 import { httpDoor } from './doors/http/http.ts'
@@ -85,13 +85,14 @@ async function main(): Promise<void> {
       [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])),
     )
   }
+  const reconcile = reconciler(() => parts)
   const gate = gateProcess({
     folders,
     launch: gateLauncher(folders, runtime, config.root),
     sources,
     clock: systemClock,
     env: namedEnv,
-    onUp: (served) => gateUp(parts, served),
+    onUp: (served) => void reconcile.gateUp(served),
   })
   const keepers = keeperProcesses({
     folders,
@@ -105,7 +106,7 @@ async function main(): Promise<void> {
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
-    onGone: (id) => keeperGone(parts, id, { leaving }),
+    onGone: (id) => reconcile.keeperGone(id, { leaving }),
     log,
   })
   const parts: Parts = {
@@ -122,7 +123,7 @@ async function main(): Promise<void> {
     log,
   }
 
-  await findKeepers(parts)
+  await reconcile.findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const door = httpDoor({

@@ -34,8 +34,8 @@ const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
 
 await prepareHome(start)
-// Not synced: it is for a crash of ours, not of the machine's.
-const saying = openSync(`${start.folder}/saying.log`, 'a', 0o600)
+// Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.
+const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
   cells: cells[start.rung](),

@@ -23,7 +23,7 @@ export async function keeperStart(
     session.runAs === null ? 0o700 : 0o770,
     session.runAs === null ? null : { uid: session.runAs.uid, gid: gateUser.gid },
   )
-  await openWindows(parts, session)
+  await openWindows(parts, id)
   const { options } = session
   return {
     runAs: session.runAs,
@@ -59,15 +59,15 @@ export async function keeperStart(
 }
 
 /** Tells the gate what the session's windows may do. */
-export async function openWindows(parts: Parts, session: SessionRow): Promise<void> {
+export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
-  const { state, budgetNanos, costNanos } = sessionFor(parts, session.id, null)
+  const { state, provider, budgetNanos, costNanos } = sessionFor(parts, id, null)
   await parts.gate.do({
     do: 'open',
-    session: session.id,
-    folder: parts.folders.windows(session.id),
-    provider: forGate(providerFor(parts, session.provider)),
+    session: id,
+    folder: parts.folders.windows(id),
+    provider: forGate(providerFor(parts, provider)),
     budget_nanos: budgetNanos,
     spent_nanos: costNanos,
     spent_to: parts.store.events.lastOf('gate'),

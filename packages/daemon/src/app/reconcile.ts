@@ -4,33 +4,49 @@ import { openWindows } from './keeper-start.ts'
 import { forgetKeeper } from './lost-keeper.ts'
 import type { Parts } from './parts.ts'
 
-/** Attaches to keepers that lived on while no daemon was there, and takes in what dead ones left. Nothing is served before that:
- *  whoever asks is to see the sessions as they are. */
-export async function findKeepers(parts: Parts): Promise<void> {
-  const { sessions, prompts } = parts.store
-  // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of.
-  const sought = new Set([...sessions.tended().map(({ id }) => id), ...prompts.sessionsWithQueued()])
-  await Promise.all(
-    [...sought].map(async (id) => {
-      // One that cannot be read must not keep the others from being found.
-      const found = await parts.keepers.reattach(id).catch((error: unknown) => parts.log(`keeper of ${id}: ${String(error)}`))
-      if (found !== true) forgetKeeper(parts, id, 'The keeper died while the daemon was away, and its cell with it')
-    }),
-  )
+/** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
+export interface Reconciler {
+  /** Attaches to keepers that lived on while no daemon was there, and takes in what dead ones left. Nothing is served before
+   *  that: whoever asks is to see the sessions as they are. */
+  findKeepers(): Promise<void>
+  /** A keeper has gone. A daemon that leaves starts no other. */
+  keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
+  /** A gate stands that serves these sessions by itself: each is to have the windows that it needs, and no other. */
+  gateUp(served: readonly SessionId[]): Promise<void>
 }
 
-/** A keeper has gone while the daemon was there. */
-export function keeperGone(parts: Parts, id: SessionId, { leaving }: { readonly leaving: boolean }): void {
-  forgetKeeper(parts, id, 'The keeper died, and its cell with it')
-  // A daemon that leaves starts nothing new.
-  if (!leaving) deliverRest(parts, id)
-}
+/** `parts` is asked for when it is needed: some of the parts tell the reconciler what happens to them. */
+export function reconciler(parts: () => Parts): Reconciler {
+  const looked = Promise.withResolvers<void>()
+  const tell = (error: unknown) => parts().log(error instanceof Error ? error.message : String(error))
 
-/** A gate stands that serves these sessions by itself: each is to have the windows that it needs, and no other. */
-export function gateUp(parts: Parts, served: readonly SessionId[]): void {
-  const live = new Set(parts.keepers.sessions)
-  const tell = (error: unknown) => parts.log(String(error))
-  // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
-  for (const id of served) if (!live.has(id)) void parts.gate.do({ do: 'close', session: id }).catch(tell)
-  for (const session of parts.store.sessions.tended()) if (live.has(session.id)) void openWindows(parts, session).catch(tell)
+  async function find(id: SessionId): Promise<void> {
+    // One that cannot be read must not keep the others from being found.
+    const found = await parts().keepers.reattach(id).catch(tell)
+    if (found !== true) forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
+  }
+
+  return {
+    async findKeepers() {
+      const { sessions, prompts } = parts().store
+      // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of.
+      const sought = new Set([...sessions.tended().map(({ id }) => id), ...prompts.sessionsWithQueued()])
+      // What keepers have to tell may wait for what the gate has to tell.
+      if (sought.size > 0) void parts().gate.ensure().catch(tell)
+      await Promise.all([...sought].map(find))
+      looked.resolve()
+    },
+    keeperGone(id, { leaving }) {
+      forgetKeeper(parts(), id, 'The keeper died, and its cell with it')
+      if (!leaving) deliverRest(parts(), id)
+    },
+    async gateUp(served) {
+      await looked.promise
+      const { gate, keepers } = parts()
+      const live = new Set(keepers.sessions)
+      // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
+      for (const id of served) if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
+      for (const id of live) void openWindows(parts(), id).catch(tell)
+    },
+  }
 }

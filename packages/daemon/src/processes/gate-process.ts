@@ -76,25 +76,17 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
   async function findOrStart(): Promise<Attachment> {
     let endings = 0
     for (const end = clock.elapsed() + startMs; clock.elapsed() < end; await pause(clock, 50)) {
-      const found = await attach().catch(() => null)
+      const found = await find()
       if (found !== null) {
-        const { sessions, env: has } = await healthOf(found)
-        if (has === null || Object.keys(env(asked)).every((name) => has.includes(name))) {
-          onUp(sessions)
-          return found
-        }
+        const { has } = found
+        if (has === null || Object.keys(env(asked)).every((name) => has.includes(name))) return welcome(found)
         // A keeper started it, and keepers have no secrets to give.
-        await found.do({ do: 'leave' }).catch(() => {})
+        await found.gate.do({ do: 'leave' }).catch(() => {})
         continue
       }
       const launched = await launch(env(asked))
-      if (launched.ready) {
-        const fresh = await attach().catch(() => null)
-        if (fresh !== null) {
-          onUp((await healthOf(fresh)).sessions)
-          return fresh
-        }
-      }
+      const fresh = launched.ready ? await find() : null
+      if (fresh !== null) return welcome(fresh)
       // Another process was quicker, or the gate before this one is still leaving: its lock says so.
       if (!launched.ready && launched.code === 75) continue
       // Somebody ended it before it was found; it is tried again, within limits.
@@ -105,10 +97,20 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
     throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
   }
 
-  /** A gate of the release before this one says nothing of its variables. */
-  async function healthOf(gate: Attachment): Promise<{ sessions: readonly SessionId[]; env: readonly string[] | null }> {
-    const health = GateHealth.safeParse(await gate.do({ do: 'ping' }))
-    return health.success ? health.data : { sessions: [], env: null }
+  type Found = { readonly gate: Attachment; readonly sessions: readonly SessionId[]; readonly has: readonly string[] | null }
+  /** The gate that answers now, with the names of its variables; one of the release before this says nothing of those. */
+  async function find(): Promise<Found | null> {
+    try {
+      const gate = await attach()
+      const health = GateHealth.safeParse(await gate.do({ do: 'ping' }))
+      return health.success ? { gate, sessions: health.data.sessions, has: health.data.env } : { gate, sessions: [], has: null }
+    } catch {
+      return null
+    }
+  }
+  function welcome({ gate, sessions }: Found): Attachment {
+    onUp(sessions)
+    return gate
   }
 
   /** Tries until a gate stands, whatever it takes: one may also die while it is being found. */

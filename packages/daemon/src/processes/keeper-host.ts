@@ -4,7 +4,7 @@ import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
-import { readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import type { Folders } from '../folders.ts'
 import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
@@ -18,7 +18,7 @@ export interface KeeperHost {
   /** Whether a process holds the lock of the session's keeper. */
   isHeld(session: SessionId): boolean
   kill(pid: number): void
-  /** What a keeper that is gone has left: its outbox, and what its agent was saying. Clears away the rest of it. */
+  /** What a keeper that is gone has left: its outbox, and what its agent was saying. It may be asked for again. */
   remains(session: SessionId): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
@@ -60,10 +60,10 @@ export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptio
   }
 }
 
-/** A delta a line. The file may be missing, and its last line cut off by the crash. */
+/** A delta a line. The file may be missing, and its last line cut off by the crash. It stays until the next keeper begins it
+ *  anew: this daemon may die before what is in it is stored. */
 async function readSaying(path: string): Promise<readonly LiveFrame[]> {
   const text = await readFile(path, 'utf8').catch(() => '')
-  await rm(path, { force: true })
   return text.split('\n').flatMap((line) => {
     try {
       return [LiveFrame.parse(JSON.parse(line))]
