@@ -250,7 +250,9 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   // What a turn has cost is known when it ends.
   if (times('clock', 'kill gate', 'kill all', 'power cut', 'gate disk') === 0)
     for (const ended of of('turn.ended'))
-      if (ended.body.reason === 'done') expect(of('usage').filter(({ seq, at }) => seq > ended.seq && at < ended.at)).toEqual([])
+      // One that began at once may have made calls by then.
+      if (ended.body.reason === 'done' && !of('turn.started').some(({ at }) => at >= ended.at && at < ended.at + 20))
+        expect(of('usage').filter(({ seq, at }) => seq > ended.seq && at < ended.at)).toEqual([])
   // What was shown is stored, unless the power went: it is not synced.
   if (times('power cut') > 0) return
   const stored = new Map(of('text').map(({ body }) => [body.block, body.text]))

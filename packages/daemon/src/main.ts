@@ -161,6 +161,7 @@ async function main(): Promise<void> {
     const running = keepers.count
     if (all) {
       leaving = true
+      keepers.startNoMore()
       await Promise.all(keepers.sessions.map((id) => keepers.end(id, 'Anchorhold was shut down')))
     }
     // Without an agent at its windows the gate has nothing to do.

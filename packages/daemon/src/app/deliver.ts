@@ -40,6 +40,8 @@ export function deliverRest(parts: Parts, id: SessionId): void {
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
 export function warmUp(parts: Parts, id: SessionId): void {
   void deliver(parts, id).catch((error: unknown) => {
+    // What is queued is delivered by the next daemon.
+    if (parts.keepers.startsNoMore) return
     const why = error instanceof Error ? error.message : String(error)
     const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
     parts.log(`session ${id}: ${why}`)

@@ -74,6 +74,8 @@ export function fakeKeepers(): FakeKeepers {
     },
     claimUser: () => null,
     makeReady() {},
+    startNoMore() {},
+    startsNoMore: false,
     detach() {},
   }
   return fake

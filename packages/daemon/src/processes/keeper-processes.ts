@@ -32,6 +32,9 @@ export interface KeeperProcesses {
   claimUser(): User | null
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
+  /** No keeper is started from here on: the daemon is about to leave, and takes them along. */
+  startNoMore(): void
+  readonly startsNoMore: boolean
   detach(): void
 }
 
@@ -71,6 +74,7 @@ export function keeperProcesses({
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
   let detached = false
+  let startsNoMore = false
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
@@ -169,6 +173,7 @@ export function keeperProcesses({
       if (live.get(session)?.attachment.open) return Promise.resolve()
       const running = starting.get(session)
       if (running !== undefined) return running.done
+      if (startsNoMore) return Promise.reject(new Failure('keeper_unavailable', 'Anchorhold is being shut down'))
       const cancel = new AbortController()
       const done = start(session, cancel.signal).finally(() => starting.delete(session))
       starting.set(session, { done, cancel })
@@ -197,6 +202,12 @@ export function keeperProcesses({
     kill,
     claimUser: host.claimUser,
     makeReady: host.makeReady,
+    startNoMore() {
+      startsNoMore = true
+    },
+    get startsNoMore() {
+      return startsNoMore
+    },
     detach() {
       detached = true
       host.discard()
