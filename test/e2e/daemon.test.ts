@@ -92,7 +92,8 @@ describe('what outlives what', () => {
 
   test('a keeper that is killed takes its cell along; the session says so, and the next prompt goes on', async () => {
     // What was said in a turn that ended is written down; the agent may not have got so far with what it was just told.
-    const { session: one } = await it.run('say the herring flies', { workspace: it.workspace() })
+    const workspace = it.workspace()
+    const { session: one } = await it.run('say the herring flies', { workspace })
     const { id } = one
     await it.api.prompt({ params: { id }, body: { text: `run \`${held}\`` } })
     await it.event(id, one.last_seq, ({ type }) => type === 'tool.started')
@@ -102,6 +103,8 @@ describe('what outlives what', () => {
     await until(() => stillAlive(keeper).length === 0)
     expect(await session(id)).toMatchObject({ state: 'interrupted', why: expect.stringContaining('keeper died') as string })
     expect(await it.cli(['show', id])).toMatchObject({ out: expect.stringMatching(/state +interrupted/) as string })
+    // Should it be told of its last prompt once more, the command in it ends at once.
+    writeFileSync(join(workspace, 'go'), '')
     expect(textOf(await it.turn(id, 'what did I ask you'))).toContain('the herring flies')
     expect(await session(id)).toMatchObject({ state: 'ready' })
     expectDense(await it.log(id))

@@ -10,23 +10,26 @@ export type SimulatedAgentOptions = {
   readonly process: Process
   readonly random: () => number
   readonly call: (process: Process) => Promise<CallEnd>
-  readonly received: (prompt: PromptId) => void
+  /** How often an agent of this session has written each prompt down. It is in the session's home, and outlives the agent. */
+  readonly memory: Map<PromptId, number>
 }
 
 const attemptsMax = 4
 
 /** An agent that talks, uses tools, asks people and takes its time, as its random numbers say. It lives in its keeper's cell. */
-export function simulatedAgents({ process, random, call, received }: SimulatedAgentOptions): AgentDriver {
+export function simulatedAgents({ process, random, call, memory }: SimulatedAgentOptions): AgentDriver {
   const { clock } = process
   const chance = (probability: number) => random() < probability
   let blocks = 0
 
-  async function start({ heard }: AgentStart): Promise<Agent> {
+  async function start({ heard, unfinished, takeUp }: AgentStart): Promise<Agent> {
     await process.sometime(300)
     const inbox: AgentPrompt[] = []
     let running = false
     let interrupted = false
     let over = false
+    const unseen = unfinished.filter((id) => !memory.has(id))
+    let resumes = takeUp && (unfinished.length === 0 || unseen.length < unfinished.length)
     const asking = new Set<AbortController>()
     /** What it is told reaches it in order, after a while. */
     let last: Promise<unknown> = Promise.resolve()
@@ -84,13 +87,17 @@ export function simulatedAgents({ process, random, call, received }: SimulatedAg
 
     async function run(): Promise<void> {
       running = true
-      while (inbox.length > 0 && !over) {
+      while ((inbox.length > 0 || resumes) && !over) {
+        resumes = false
         interrupted = false
         heard.state('running')
         const taken: PromptId[] = []
         let why: string | null = null
         for (let steps = 1 + Math.floor(random() * 3); steps > 0 && why === null; steps--) {
-          taken.push(...inbox.splice(0).map(({ id }) => id))
+          for (const { id } of inbox.splice(0)) {
+            memory.set(id, (memory.get(id) ?? 0) + 1)
+            taken.push(id)
+          }
           const end = await think()
           if (over) return
           if (interrupted) why = 'interrupted'
@@ -108,12 +115,17 @@ export function simulatedAgents({ process, random, call, received }: SimulatedAg
       if (!over) heard.state('idle')
     }
 
+    const wake = () => {
+      if (!running && !over) void run()
+    }
+    if (resumes) void told(3, wake)
     return {
+      unseen,
+      remind: ({ id }) => void memory.set(id, (memory.get(id) ?? 0) + 1),
       send(prompt) {
-        received(prompt.id)
         void told(3, () => {
           inbox.push(prompt)
-          if (!running && !over) void run()
+          wake()
         })
       },
       async interrupt() {

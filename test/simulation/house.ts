@@ -1,5 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { deliverRest } from '@anchorhold/daemon/app/deliver'
+import { takesUp } from '@anchorhold/core/session-states'
+import { deliverAll } from '@anchorhold/daemon/app/deliver'
 import { openWindows } from '@anchorhold/daemon/app/keeper-start'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
 import { type Parts, record } from '@anchorhold/daemon/app/parts'
@@ -12,7 +13,7 @@ import type { KeeperHost } from '@anchorhold/daemon/processes/keeper-host'
 import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
 import type { Launched } from '@anchorhold/daemon/processes/launch'
 import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
-import type { Store } from '@anchorhold/daemon/store/store'
+import type { SessionRow, Store } from '@anchorhold/daemon/store/store'
 import type { KeptLease } from '@anchorhold/gate/leases'
 import { fakeCells } from '@anchorhold/keeper/cells/fake-cell'
 import { tend } from '@anchorhold/keeper/tend'
@@ -33,7 +34,7 @@ export interface House {
   /** The daemon's parts while one answers. */
   readonly parts: Parts | null
   readonly gate: SimulatedGate | null
-  /** How often an agent was given each prompt. */
+  /** How often an agent has written each prompt down. */
   readonly received: ReadonlyMap<PromptId, number>
   /** Calls whose reservation was on the disk. */
   readonly safeCalls: ReadonlySet<string>
@@ -73,11 +74,15 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     return new Promise((resolve) => {
       const tell = (how: Launched) => void by.sometime().then(() => resolve(how))
       child.onDeath(() => tell({ ready: false, code: null }))
-      void stands.then((ready) => {
-        if (ready) return tell({ ready: true, pid: child.pid })
-        tell({ ready: false, code: 75 })
-        machine.kill(child)
-      })
+      void stands.then(
+        (ready) => {
+          if (ready) return tell({ ready: true, pid: child.pid })
+          tell({ ready: false, code: 75 })
+          machine.kill(child)
+        },
+        // Its disk failed before it stood.
+        () => machine.kill(child),
+      )
     })
   }
 
@@ -109,7 +114,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
         process,
         random,
         call,
-        received: (prompt) => void received.set(prompt, (received.get(prompt) ?? 0) + 1),
+        memory: received,
       }),
       toolchains: [],
       disk: process.disk(outboxOf(session)),
@@ -181,7 +186,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
         clock,
         async describe(id) {
           await openWindows(mine, id)
-          return { start: startOf(store.sessions.get(id)!.conversing), runAs: null }
+          return { start: startOf(store.sessions.get(id)!), runAs: null }
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
         onSaying: (id, frames) => hearOut(mine, id, frames),
@@ -198,10 +203,10 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       if (parts === mine) parts = null
     })
     await mine.gate.ensure().catch((error: unknown) => log(String(error)))
-    for (const id of store.prompts.sessionsWithQueued()) if (id === session) deliverRest(mine, id)
+    deliverAll(mine)
   }
 
-  const startOf = (resume: boolean): KeeperStart => ({
+  const startOf = ({ conversing, standing }: SessionRow): KeeperStart => ({
     session,
     folder: session,
     workspace: '/work',
@@ -212,7 +217,9 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
     agent_version: '1',
     conversation: '00000000-0000-4000-8000-000000000000',
-    resume,
+    resume: conversing,
+    unfinished: store.prompts.unfinished(session).map(({ id, text, images }) => ({ id, text, images: [...images] })),
+    take_up: takesUp(standing),
     tools: null,
     system_prompt: null,
     timeout_ms: null,
@@ -241,6 +248,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       workspace: '/work',
       budget_nanos: budgetNanos,
       forked_from: null,
+      on_crash: random() < 0.5 ? 'resume' : 'wait',
       actor: 'owner',
     },
   })

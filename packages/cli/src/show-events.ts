@@ -95,6 +95,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'session.created':
       return `${style('bold', event.session)} ${style('dim', `${event.body.rung} · ${event.body.provider} · ${foreign(event.body.workspace)}`)}`
     case 'session.state': {
+      if (event.body.goes_on) return style('yellow', `interrupted, and taken up again: ${foreign(event.body.why ?? '')}`)
       if (event.body.to === 'failed' || event.body.to === 'interrupted')
         return style('red', `${event.body.to}: ${foreign(event.body.why ?? '')}`)
       if (event.body.to === 'paused' || event.body.to === 'stopped' || event.body.to === 'archived')
@@ -103,6 +104,10 @@ export function summary(terminal: Terminal, event: Event): string | null {
     }
     case 'prompt':
       return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${event.body.images} images)`) : ''}`
+    case 'prompt.again':
+      return style('dim', '  (the agent that had this prompt died before it read it: it is sent again)')
+    case 'turn.started':
+      return event.body.cause === 'resume' ? style('dim', '  (the turn is taken up again)') : null
     case 'text':
       return clip(foreign(event.body.text), 2000)
     case 'thinking':

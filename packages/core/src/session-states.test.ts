@@ -2,7 +2,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { after, atBirth, mayDo, states, type Standing } from './session-states.ts'
+import { after, atBirth, mayDo, resumesMax, states, type Standing, takesUp } from './session-states.ts'
 
 const started: NewEvent = {
   type: 'keeper.started',
@@ -22,6 +22,11 @@ const lost: NewEvent = { type: 'keeper.lost', body: { why: 'killed' } }
 const left: NewEvent = { type: 'keeper.left', body: { why: 'idle', failed: false } }
 const broke: NewEvent = { type: 'keeper.left', body: { why: 'no bwrap', failed: true } }
 const paused: NewEvent = { type: 'session.state', body: { from: 'working', to: 'paused', why: null } }
+const resumes = { type: 'session.created', body: { on_crash: 'resume' } } as NewEvent
+const queued = { type: 'prompt.queued', body: { text: 'Hello' } } as NewEvent
+const prompt = { type: 'prompt', body: { text: 'Hello' } } as NewEvent
+const again: NewEvent = { type: 'session.state', body: { from: 'interrupted', to: 'ready', why: null } }
+const crashed: NewEvent = { type: 'turn.ended', body: { reason: 'crashed', why: 'out of memory', duration_ms: 1 } }
 const stopped: NewEvent = { type: 'session.state', body: { from: 'working', to: 'stopped', why: null } }
 
 const run = (...events: NewEvent[]) => events.reduce<Standing>((standing, event) => after(standing, event).standing, atBirth)
@@ -35,6 +40,7 @@ test.each([
   ['works again once it was answered', [started, turn, asked, answered], 'working'],
   ['is ready after a turn', [started, turn, done], 'ready'],
   ['is interrupted when its keeper dies in a turn', [started, turn, lost], 'interrupted'],
+  ['is interrupted when its keeper dies between a prompt and its turn', [started, prompt, lost], 'interrupted'],
   ['is ready when its keeper dies between turns', [started, turn, done, lost], 'ready'],
   ['stays ready when an idle keeper leaves', [started, turn, done, left], 'ready'],
   ['has failed when its keeper could not start', [broke], 'failed'],
@@ -45,6 +51,46 @@ test.each([
   ['stays stopped whatever a late keeper says', [started, turn, stopped, done, left], 'stopped'],
 ] as const)('a session %s', (_, events, state) => {
   expect(run(...events).state).toBe(state)
+})
+
+test.each([
+  ['waits for a person unless it was told otherwise', [started, turn, lost], false],
+  ['is taken up when its keeper died in a turn', [resumes, started, turn, lost], true],
+  ['is taken up when its agent died in a turn', [resumes, started, turn, crashed, left], true],
+  ['is taken up when its keeper died between a prompt and its turn', [resumes, started, prompt, lost], true],
+  ['is taken up when its keeper died before it stood', [resumes, lost], true],
+  ['is taken up again when it was lost on the way there', [resumes, started, turn, lost, again, started, lost], true],
+  ['is not taken up between turns', [resumes, started, turn, done, lost], false],
+  ['is not taken up when a turn was finished since', [resumes, started, turn, lost, again, started, turn, done], false],
+  ['is not taken up when nothing was found to go on with', [resumes, started, turn, lost, again, started, left], false],
+  ['is not taken up when a person paused it', [resumes, started, turn, paused, lost], false],
+  ['is not taken up when a person stopped it', [resumes, started, turn, stopped, lost], false],
+  ['is not taken up when a person has sent a prompt since', [resumes, started, turn, lost, queued], false],
+  ['is not taken up when its keeper could not start', [resumes, broke], false],
+] as const)('a session that a crash cut short %s', (_, events, taken) => {
+  expect(takesUp(run(...events))).toBe(taken)
+})
+
+test('a session is taken up three times in a row, and then waits and says why; a finished turn starts the count anew', () => {
+  const round = [again, started, turn, lost]
+  const rounds = (count: number) => Array.from({ length: count }, () => round).flat()
+  const once = [resumes, started, turn, lost]
+  expect(takesUp(run(...once, ...rounds(resumesMax - 1)))).toBe(true)
+  const last = [...once, ...rounds(resumesMax)]
+  expect(takesUp(run(...last))).toBe(false)
+  const { standing, why } = after(run(...last.slice(0, -1)), lost)
+  expect([standing.state, why]).toEqual([
+    'interrupted',
+    'killed: taken up again 3 times in a row and cut short each time, it waits for the next prompt',
+  ])
+  expect(takesUp(run(...once, ...rounds(resumesMax - 1), again, started, turn, done, turn, lost))).toBe(true)
+})
+
+test('a prompt that came too late for a turn is cut short with its keeper', () => {
+  const late = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1, left: ['prm_1'] } } as unknown as NewEvent
+  expect(run(started, turn, late).state).toBe('ready')
+  expect(run(started, turn, late, lost).state).toBe('interrupted')
+  expect(run(started, turn, late, left).state).toBe('ready')
 })
 
 test('after() never leaves a stopped session by itself', () => {

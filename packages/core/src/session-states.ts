@@ -1,5 +1,5 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
-import type { SessionState } from '@anchorhold/protocol/sessions'
+import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
 
 /** What people and programs may ask of a session. */
 export type Verb =
@@ -69,10 +69,30 @@ export const mayDo = (state: SessionState, verb: Verb): boolean => (states[state
 export type Standing = {
   readonly state: SessionState
   readonly turn: boolean
+  /** The agent was given a prompt whose turn has not begun. */
+  readonly handed: boolean
   readonly requests: number
   readonly keeper: boolean
+  readonly onCrash: OnCrash
+  /** Crashes in a row since a turn was last finished or a person decided how it goes on. */
+  readonly crashes: number
 }
-export const atBirth: Standing = { state: 'creating', turn: false, requests: 0, keeper: false }
+export const atBirth: Standing = {
+  state: 'creating',
+  turn: false,
+  handed: false,
+  requests: 0,
+  keeper: false,
+  onCrash: 'wait',
+  crashes: 0,
+}
+
+/** How often in a row a turn that was cut short is taken up again by itself. */
+export const resumesMax = 3
+
+/** Whether what a crash cut short is to be taken up again without anybody's doing. */
+export const takesUp = ({ state, onCrash, crashes }: Standing): boolean =>
+  onCrash === 'resume' && crashes > 0 && crashes <= resumesMax && (state === 'interrupted' || state === 'ready')
 
 const ended = new Set<SessionState>(['stopped', 'archived'])
 
@@ -85,16 +105,34 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
   /** A live change never brings back a session that a person ended, nor one that is paused: its windows still are. */
   const live = (state: SessionState): SessionState =>
     ended.has(standing.state) || standing.state === 'paused' ? standing.state : state
+  /** Whoever paused a session decides how it goes on. */
+  const crashed = (why: string) => {
+    const crashes = standing.state === 'paused' ? resumesMax + 1 : standing.crashes + 1
+    const enough = `: taken up again ${resumesMax} times in a row and cut short each time, it waits for the next prompt`
+    const givenUp = standing.onCrash === 'resume' && standing.crashes === resumesMax
+    return to(
+      { turn: false, handed: false, requests: 0, crashes, state: broken('interrupted') },
+      givenUp ? `${why}${enough}` : why,
+    )
+  }
   switch (event.type) {
+    case 'session.created':
+      return to({ onCrash: event.body.on_crash ?? 'wait' })
     case 'session.state':
-      return to({ state: event.body.to }, event.body.why)
+      return to({ state: event.body.to, ...(ended.has(event.body.to) ? { crashes: 0 } : {}) }, event.body.why)
+    case 'prompt.queued':
+      return to({ crashes: 0 })
+    case 'prompt':
+      return to({ handed: !standing.turn })
     case 'keeper.started':
       return to({ keeper: true, state: live(standing.turn ? 'working' : 'ready') })
     case 'turn.started':
-      return to({ turn: true, requests: 0, state: live('working') })
+      return to({ turn: true, handed: false, requests: 0, state: live('working') })
     case 'turn.ended': {
-      const state = event.body.reason === 'crashed' ? broken('interrupted') : live('ready')
-      return to({ turn: false, requests: 0, state }, event.body.reason === 'done' ? null : event.body.why)
+      const { reason, why, left = [] } = event.body
+      if (reason === 'crashed') return crashed(why ?? '')
+      const handed = left.length > 0
+      return to({ turn: false, handed, requests: 0, crashes: 0, state: live('ready') }, reason === 'done' ? null : why)
     }
     case 'request.opened':
       return to({ requests: standing.requests + 1, state: live('waiting') })
@@ -107,19 +145,16 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       // What a crash interrupted or a failure ended stays so until somebody goes on with it.
       const stays = standing.state === 'interrupted' || standing.state === 'failed'
       const state = stays ? standing.state : event.body.failed ? broken('failed') : live('ready')
-      return to({ keeper: false, turn: false, requests: 0, state }, event.body.failed ? event.body.why : null)
+      const crashes = stays ? standing.crashes : 0
+      return to(
+        { keeper: false, turn: false, handed: false, requests: 0, crashes, state },
+        event.body.failed ? event.body.why : null,
+      )
     }
     case 'keeper.lost': {
-      const cut = standing.turn || standing.state === 'creating'
-      return to(
-        {
-          keeper: false,
-          turn: false,
-          requests: 0,
-          state: cut ? broken('interrupted') : live('ready'),
-        },
-        cut ? event.body.why : null,
-      )
+      const cut = standing.turn || standing.handed || standing.state === 'creating' || takesUp(standing)
+      const { standing: rest, why } = cut ? crashed(event.body.why) : to({ requests: 0, state: live('ready') })
+      return { standing: { ...rest, keeper: false }, why }
     }
     default:
       return to({})

@@ -1,4 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import { OnCrash } from '@anchorhold/protocol/sessions'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
@@ -17,6 +18,9 @@ export const ConfigFile = z.strictObject({
   port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
   rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
+  on_crash: OnCrash.default('wait').describe(
+    'What sessions that say nothing of it do when a crash cuts a turn short: wait for a person, or resume it',
+  ),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -62,6 +66,7 @@ export type Config = {
   readonly port: number
   readonly publicUrl: string | null
   readonly rung: Rung
+  readonly onCrash: OnCrash
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -107,6 +112,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     port: port === undefined ? file.port : portOf(port),
     publicUrl: file.public_url ?? null,
     rung: file.rung,
+    onCrash: file.on_crash,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,

@@ -15,7 +15,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
-import { deliverRest } from './app/deliver.ts'
+import { deliverAll } from './app/deliver.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import type { Parts } from './app/parts.ts'
@@ -200,7 +200,7 @@ async function main(): Promise<void> {
   keepers.makeReady()
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
-  for (const id of store.prompts.sessionsWithQueued()) deliverRest(parts, id)
+  deliverAll(parts)
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

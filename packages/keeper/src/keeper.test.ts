@@ -25,6 +25,8 @@ const start: KeeperStart = {
   agent_version: '1',
   conversation: '00000000-0000-4000-8000-000000000000',
   resume: false,
+  unfinished: [],
+  take_up: false,
   tools: null,
   system_prompt: null,
   timeout_ms: null,
@@ -595,3 +597,68 @@ function check(events: readonly NewEvent[]): void {
   expect(standing).toMatchObject({ turn: false, requests: 0, keeper: false })
   expect(events.at(-1)?.type).toBe('keeper.left')
 }
+
+test.each([
+  ['begins its turn anew where it is to be taken up', true],
+  ['only lets it know where a person is to go on', false],
+])('keeper() hands a prompt once more that the agent has no memory of, before any other, and %s', async (_, takeUp) => {
+  const [seen, unseen, next] = [newId(), newId(), newId()]
+  const unfinished = [seen, unseen].map((id) => ({ id, text: 'Hello', images: [] }))
+  const { prompt, agents, events, work } = await make({
+    start: { unfinished, take_up: takeUp, resume: true },
+    agents: { unseen: [unseen] },
+  })
+  await prompt(next)
+  expect(agents.starts[0]).toMatchObject({ unfinished: [seen, unseen], takeUp })
+  expect(agents.prompts.map(({ id }) => id)).toEqual(takeUp ? [unseen, next] : [next])
+  expect(agents.reminders.map(({ id }) => id)).toEqual(takeUp ? [] : [unseen])
+  await work([unseen, next])
+  const begun = ['turn.started', takeUp ? 'resume' : 'prompt']
+  expect((await events()).map(({ type, body }) => [type, 'id' in body ? body.id : 'cause' in body ? body.cause : null])).toEqual([
+    ['keeper.started', null],
+    ['prompt.again', unseen],
+    ...(takeUp ? [begun, ['prompt', next]] : [['prompt', next], begun]),
+    ['turn.ended', null],
+  ])
+  expect(await prompt(unseen)).toEqual({ had: true })
+})
+
+test('keeper() calls the turn that an agent takes up by itself a resumed one, and only that', async () => {
+  const id = newId()
+  const { agents, events, work } = await make({
+    start: { unfinished: [{ id, text: 'Hello', images: [] }], take_up: true, resume: true },
+  })
+  await settled()
+  expect(agents.starts[0]).toMatchObject({ unfinished: [id], takeUp: true })
+  for (const prompts of [[id], []]) {
+    agents.heard.state('running')
+    await settled()
+    await work(prompts)
+  }
+  const turns = (await events()).flatMap((event) => (event.type === 'turn.started' ? [event.body] : []))
+  expect(turns).toEqual([
+    { cause: 'resume', prompt: id },
+    { cause: 'task', prompt: null },
+  ])
+})
+
+test('keeper() names the prompts that came too late for a turn, unless a person cut it short', async () => {
+  const { prompt, agents, events, one } = await make()
+  const [first, late] = [newId(), newId()]
+  await prompt(first)
+  await prompt(late)
+  const end = async (prompts: readonly PromptId[]) => {
+    agents.heard.result({ ok: true, why: null, prompts })
+    agents.heard.state('idle')
+    await settled()
+  }
+  agents.heard.state('running')
+  await end([first])
+  agents.heard.state('running')
+  await settled()
+  await prompt(newId())
+  await one.handle({ do: 'interrupt' })
+  await end([late])
+  const ends = (await events()).flatMap((event) => (event.type === 'turn.ended' ? [event.body.left] : []))
+  expect(ends).toEqual([[late], undefined])
+})

@@ -38,7 +38,7 @@ export type KeeperOptions = {
   readonly die: (error: unknown) => void
 }
 
-type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause }
+type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause; readonly again?: true }
 type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; onTime: () => void }
 type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
 
@@ -121,10 +121,15 @@ export function keeper(options: KeeperOptions): Keeper {
     const settlement = await settle()
     const { reason, why } = verdict(ending, crashed, result, settlement)
     turn = null
-    await journal(
-      { type: 'turn.ended', body: { reason, why, duration_ms: Math.round(clock.elapsed() - ending.startedAt) } },
-      settlement === null ? undefined : { source: settlement.source, n: settlement.n },
-    )
+    // What the agent had not read when it was done. What a person cut short is over as a whole.
+    const left = ending.cut === null && crashed === null ? [...unconfirmed] : []
+    const body = {
+      reason,
+      why,
+      duration_ms: Math.round(clock.elapsed() - ending.startedAt),
+      ...(left.length > 0 ? { left } : {}),
+    }
+    await journal({ type: 'turn.ended', body }, settlement === null ? undefined : { source: settlement.source, n: settlement.n })
     if (!leaving) await handOn()
   }
 
@@ -143,7 +148,10 @@ export function keeper(options: KeeperOptions): Keeper {
       const index = turn === null ? 0 : queue.findIndex(({ mode }) => mode === 'steer')
       const [next] = index === -1 ? [] : queue.splice(index, 1)
       if (next === undefined) break
-      await journal({ type: 'prompt', body: { id: next.id, text: next.text, images: next.images.length } })
+      const { id, text, images } = next
+      await journal(
+        next.again ? { type: 'prompt.again', body: { id } } : { type: 'prompt', body: { id, text, images: images.length } },
+      )
       if (turn === null) await beginTurn(next.cause, next.id)
       unconfirmed.add(next.id)
       agent.send(next)
@@ -206,7 +214,9 @@ export function keeper(options: KeeperOptions): Keeper {
         behind(async () => {
           if (turn !== null || leaving || agentState !== 'running') return
           const [prompt] = unconfirmed
-          await beginTurn(prompt === undefined ? 'task' : 'prompt', prompt ?? null)
+          if (prompt !== undefined) return beginTurn('prompt', prompt)
+          if (start.take_up && turns === 0) return beginTurn('resume', start.unfinished.at(-1)?.id ?? null)
+          return beginTurn('task', null)
         })
       } else {
         behind(async () => {
@@ -266,6 +276,8 @@ export function keeper(options: KeeperOptions): Keeper {
       model: start.model,
       conversation: start.conversation,
       resume: start.resume,
+      unfinished: start.unfinished.map(({ id }) => id),
+      takeUp: start.take_up,
       tools: start.tools,
       systemPrompt: start.system_prompt,
       plan: start.plan,
@@ -285,6 +297,15 @@ export function keeper(options: KeeperOptions): Keeper {
         resumed: start.resume,
       },
     })
+    for (const { id } of start.unfinished) taken.add(id)
+    const unseen = start.unfinished.filter(({ id }) => agent?.unseen.includes(id))
+    if (start.take_up)
+      queue.unshift(...unseen.map((prompt) => ({ ...prompt, mode: 'steer', cause: 'resume', again: true }) as const))
+    else
+      for (const prompt of unseen) {
+        await journal({ type: 'prompt.again', body: { id: prompt.id } })
+        agent.remind(prompt)
+      }
   }
 
   async function leave(why: string, { crashed = false, failed = false } = {}): Promise<void> {

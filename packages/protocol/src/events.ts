@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { PromptMode, SessionState, TurnCause, TurnEnd } from './sessions.ts'
+import { OnCrash, PromptMode, SessionState, TurnCause, TurnEnd } from './sessions.ts'
 
 export const bounds = {
   toolOutputChars: 64 * 1024,
@@ -62,6 +62,7 @@ export const eventBodies = {
     workspace: z.string(),
     budget_nanos: Nanos.nullable(),
     forked_from: SessionId.nullable(),
+    on_crash: OnCrash.optional(),
     actor: z.string(),
   }),
   'session.changed': z.object({
@@ -70,7 +71,13 @@ export const eventBodies = {
     budget_nanos: Nanos.nullable().optional(),
     actor: z.string(),
   }),
-  'session.state': z.object({ from: SessionState.nullable(), to: SessionState, why: z.string().nullable() }),
+  'session.state': z.object({
+    from: SessionState.nullable(),
+    to: SessionState,
+    why: z.string().nullable(),
+    /** Interrupted, and about to be taken up again without anybody's doing. */
+    goes_on: z.boolean().optional(),
+  }),
   /** Accepted and stored; the agent has not got it yet. */
   'prompt.queued': z.object({
     id: PromptId,
@@ -81,6 +88,8 @@ export const eventBodies = {
   }),
   /** Handed to the agent. */
   prompt: z.object({ id: PromptId, text: z.string(), images: z.int().min(0) }),
+  /** Handed to another agent: the one that had it died before it had written it down. */
+  'prompt.again': z.object({ id: PromptId }),
   /** Taken back before the agent got it. */
   'prompt.dropped': z.object({ id: PromptId, why: z.string() }),
   text: z.object({
@@ -126,7 +135,13 @@ export const eventBodies = {
     duration_ms: z.int(),
   }),
   'turn.started': z.object({ cause: TurnCause, prompt: PromptId.nullable() }),
-  'turn.ended': z.object({ reason: TurnEnd, why: z.string().nullable(), duration_ms: z.int() }),
+  'turn.ended': z.object({
+    reason: TurnEnd,
+    why: z.string().nullable(),
+    duration_ms: z.int(),
+    /** Prompts that came too late for this turn: the agent has them, and takes them up next. */
+    left: z.array(PromptId).optional(),
+  }),
   'keeper.started': z.object({
     rung: Rung,
     agent: z.string(),

@@ -91,6 +91,10 @@ export const KeeperStart = z.strictObject({
   /** The agent's own id of the conversation; `resume` says whether it exists already. */
   conversation: z.uuid(),
   resume: z.boolean(),
+  /** Prompts of a turn that a crash cut short. The agent gets those that it has no memory of once more, before any other. */
+  unfinished: z.array(z.object({ id: PromptId, text: z.string(), images: z.array(Image) })),
+  /** Go on with that turn without being asked. */
+  take_up: z.boolean(),
   tools: z.array(z.string()).nullable(),
   system_prompt: z.string().nullable(),
   timeout_ms: z.int().nullable(),

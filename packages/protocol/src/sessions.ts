@@ -20,6 +20,10 @@ export type SessionState = z.infer<typeof SessionState>
 export const TurnCause = z.enum(['prompt', 'task', 'schedule', 'resume'])
 export type TurnCause = z.infer<typeof TurnCause>
 
+/** What becomes of a turn that a crash cut short. */
+export const OnCrash = z.enum(['wait', 'resume'])
+export type OnCrash = z.infer<typeof OnCrash>
+
 export const TurnEnd = z.enum(['done', 'interrupted', 'waiting', 'budget', 'breaker', 'error', 'crashed'])
 export type TurnEnd = z.infer<typeof TurnEnd>
 
@@ -65,6 +69,9 @@ export const SessionOptions = z.strictObject({
     .enum(['ignore', 'load'])
     .optional()
     .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell"),
+  on_crash: OnCrash.optional().describe(
+    'When a crash cuts a turn short: wait for a person, or take the turn up again, at most three times in a row',
+  ),
   toolchains: z
     .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
     .max(40)
@@ -114,6 +121,7 @@ export const Session = z.object({
   open_requests: z.int(),
   queued_prompts: z.int(),
   forked_from: SessionId.nullable(),
+  on_crash: OnCrash,
 })
 export type Session = z.infer<typeof Session>
 

@@ -45,11 +45,12 @@ export async function follow(context: Context, { daemon, session, after, until, 
       if (until === null) continue
       if (event.type === 'prompt' && event.body.id === until) delivered = true
       if (event.type === 'request.opened' && ask) void answerHere(context, daemon, event)
-      if (event.type === 'turn.ended' && delivered) {
+      // What a crash did shows in the state that follows: the turn may be taken up again.
+      if (event.type === 'turn.ended' && event.body.reason !== 'crashed' && delivered) {
         code = exitOfTurn[event.body.reason]
         break
       }
-      const over = event.type === 'session.state' ? exitOfState[event.body.to] : undefined
+      const over = event.type === 'session.state' && !event.body.goes_on ? exitOfState[event.body.to] : undefined
       if (over !== undefined) {
         code = over
         break

@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
+import { OnCrash } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
@@ -20,6 +21,7 @@ type Options = {
   tools?: string
   systemPrompt?: string
   timeout?: string
+  onCrash?: OnCrash
   image: string[]
   toolchain: string[]
   plan?: true
@@ -46,6 +48,9 @@ export function run(program: Command, context: Context): void {
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
     .option('--timeout <seconds>', 'interrupt the turn after so long')
+    .addOption(
+      new Option('--on-crash <what>', 'when a crash cuts a turn short: wait for you, or resume it').choices(OnCrash.options),
+    )
     .option('-i, --image <file>', 'an image for the prompt; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
     .option('--plan', 'have the agent ask for approval of its plan first')
@@ -76,6 +81,7 @@ export function run(program: Command, context: Context): void {
             timeout_ms: options.timeout === undefined ? undefined : Math.round(Number(options.timeout) * 1000),
             toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
             plan: options.plan,
+            on_crash: options.onCrash,
             workspace_settings: options.loadSettings ? ('load' as const) : undefined,
           }),
         },

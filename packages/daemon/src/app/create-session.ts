@@ -67,6 +67,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           workspace: path,
           budget_nanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
           forked_from: null,
+          on_crash: options.on_crash ?? parts.config.onCrash,
           actor: actor.name,
         },
       })

@@ -1,3 +1,4 @@
+import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type Parts, record } from './parts.ts'
@@ -30,11 +31,19 @@ function isEnded(parts: Parts, id: SessionId): boolean {
   return state === undefined || state === 'stopped' || state === 'archived'
 }
 
-/** What a keeper that is gone had not handed on goes to the next one, where nobody has to decide that it should. */
+/** What a keeper that is gone had not handed on goes to the next one, and so does a turn that is to be taken up again, where
+ *  nobody has to decide that it should. */
 export function deliverRest(parts: Parts, id: SessionId): void {
-  const state = parts.store.sessions.get(id)?.state
-  const goesOn = state === 'creating' || state === 'ready' || state === 'working'
-  if (goesOn && parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  const session = parts.store.sessions.get(id)
+  if (session === null) return
+  const goesOn = session.state === 'creating' || session.state === 'ready' || session.state === 'working'
+  if (goesOn && (takesUp(session.standing) || parts.store.prompts.queued(id).length > 0)) warmUp(parts, id)
+}
+
+/** The same for every session, when the daemon has come back. */
+export function deliverAll(parts: Parts): void {
+  const ids = new Set([...parts.store.sessions.crashed(), ...parts.store.prompts.sessionsWithQueued()])
+  for (const id of ids) deliverRest(parts, id)
 }
 
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */

@@ -44,6 +44,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           workspace,
           budget_nanos: origin.budgetNanos,
           forked_from: from,
+          on_crash: origin.on_crash,
           actor: actor.name,
         },
       })

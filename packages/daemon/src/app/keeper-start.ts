@@ -1,3 +1,4 @@
+import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { gateUser, makeFolder } from '../folders.ts'
@@ -39,6 +40,10 @@ export async function keeperStart(
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,
+      unfinished: parts.store.prompts
+        .unfinished(id)
+        .map(({ id: prompt, text, images }) => ({ id: prompt, text, images: [...images] })),
+      take_up: takesUp(session.standing),
       tools: options.tools ?? null,
       system_prompt: options.system_prompt ?? null,
       timeout_ms: options.timeout_ms ?? null,

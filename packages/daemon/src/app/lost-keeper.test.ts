@@ -1,6 +1,7 @@
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
+import { deliverAll, deliverRest } from './deliver.ts'
 import { forgetKeeper, hearOut } from './lost-keeper.ts'
 import { record } from './parts.ts'
 import { type TestParts, testParts } from './test-parts.ts'
@@ -12,10 +13,15 @@ const started: NewEvent = {
 }
 const turn: NewEvent = { type: 'turn.started', body: { cause: 'prompt', prompt: null } }
 
-function workingSession(parts: TestParts): SessionId {
+function workingSession(parts: TestParts, onCrash: 'wait' | 'resume' = 'wait'): SessionId {
   const id = newSessionId(parts.random)
+  const more = { name: 'n', rung: 'bwrap', provider: 'rehearsal', model: 'm', simulated: true, workspace: '/w' } as const
+  const created: NewEvent = {
+    type: 'session.created',
+    body: { ...more, budget_nanos: null, forked_from: null, on_crash: onCrash, actor: 'owner' },
+  }
   parts.store.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
-  record(parts, id, started, turn)
+  record(parts, id, created, started, turn)
   return id
 }
 
@@ -46,4 +52,36 @@ test('forgetKeeper() says nothing of a keeper that told it was leaving', () => {
   record(parts, id, { type: 'keeper.left', body: { why: 'idle', failed: false } })
   forgetKeeper(parts, id, 'killed')
   expect(parts.all(id).map(({ type }) => type)).not.toContain('keeper.lost')
+})
+
+test('forgetKeeper() makes a session ready to be taken up where it is to resume, at most three times in a row', async () => {
+  using parts = testParts()
+  const id = workingSession(parts, 'resume')
+  for (let taken = 1; taken <= 3; taken++) {
+    forgetKeeper(parts, id, 'killed')
+    expect(parts.store.sessions.get(id)).toMatchObject({ state: 'ready', why: `Taken up again after a crash (${taken} of 3)` })
+    expect(parts.all(id).findLast((event) => event.type === 'session.state' && event.body.to === 'interrupted')).toMatchObject({
+      body: { goes_on: true },
+    })
+    deliverRest(parts, id)
+    expect(parts.keepers.starts).toBe(taken)
+    await parts.keepers.ensure(id)
+    parts.keepers.vanish(id)
+    record(parts, id, started, { type: 'turn.started', body: { cause: 'resume', prompt: null } })
+  }
+  forgetKeeper(parts, id, 'killed')
+  deliverRest(parts, id)
+  expect(parts.keepers.starts).toBe(3)
+  expect(parts.store.sessions.get(id)).toMatchObject({ state: 'interrupted', why: expect.stringContaining('3 times') as string })
+  expect(parts.all(id).at(-1)).not.toMatchObject({ body: { goes_on: true } })
+})
+
+test('deliverAll() takes up what a daemon before this one did not live to, and nothing that waits for a person', async () => {
+  using parts = testParts()
+  const [resumes, waits, working] = [workingSession(parts, 'resume'), workingSession(parts), workingSession(parts, 'resume')]
+  for (const id of [resumes, waits]) forgetKeeper(parts, id, 'killed')
+  deliverAll(parts)
+  expect(parts.keepers.sessions).toEqual([resumes])
+  expect(parts.keepers.sessions).not.toContain(working)
+  await parts.keepers.ensure(resumes)
 })

@@ -1,3 +1,4 @@
+import { resumesMax, takesUp } from '@anchorhold/core/session-states'
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { rmSync } from 'node:fs'
@@ -16,7 +17,7 @@ export function hearOut(parts: Parts, id: SessionId, frames: readonly LiveFrame[
 }
 
 /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. What its agent was saying
- *  is kept as far as anybody has seen it. */
+ *  is kept as far as anybody has seen it. Where the session is to go on by itself, it is made ready to. */
 export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
   if (parts.store.sessions.get(id)?.standing.keeper === true) {
     const partial = parts.hub.saying(id).flatMap((frame): NewEvent[] => {
@@ -25,6 +26,11 @@ export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
       return [{ type: frame.type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } }]
     })
     record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
+  }
+  const session = parts.store.sessions.get(id)
+  if (session?.state === 'interrupted' && takesUp(session.standing)) {
+    const again = `Taken up again after a crash (${session.standing.crashes} of ${resumesMax})`
+    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to: 'ready', why: again } })
   }
   if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
   rmSync(parts.folders.windows(id), { recursive: true, force: true })

@@ -74,6 +74,8 @@ export interface SessionTable {
   }): readonly SessionRow[]
   /** Sessions whose log says that a keeper tends them. */
   tended(): readonly SessionRow[]
+  /** Sessions that a crash cut short and that nobody has gone on with. */
+  crashed(): readonly SessionId[]
   counts(): Partial<Record<SessionState, number>>
   setGrants(id: SessionId, grants: readonly string[]): void
   /** A uid from this one on that no session has, given to one caller only. */
@@ -96,6 +98,8 @@ export interface PromptTable {
   /** The prompt that was stored under an idempotency key. */
   byKey(session: SessionId, key: string): PromptRow | null
   queued(session: SessionId): readonly PromptRow[]
+  /** Those that an agent was given and whose turn has not ended, or ended by a crash. */
+  unfinished(session: SessionId): readonly PromptRow[]
   sessionsWithQueued(): readonly SessionId[]
 }
 

@@ -16,8 +16,12 @@ export type AgentFiles = { readonly program: string; readonly node: string; read
 
 /** A live agent. Disposing it ends its process, and may be done twice. */
 export interface Agent extends AsyncDisposable {
+  /** Of the unfinished prompts that it was started with, those that it has no memory of. */
+  readonly unseen: readonly PromptId[]
   /** Begins a turn, or reaches the running one at its next step. */
   send(prompt: AgentPrompt): void
+  /** Lets it know of a prompt without beginning a turn: it belongs to the next one. */
+  remind(prompt: AgentPrompt): void
   /** Ends the running turn; the agent stays usable. */
   interrupt(): Promise<void>
   setModel(model: string): Promise<void>
@@ -35,6 +39,10 @@ export type AgentStart = {
   readonly model: string
   readonly conversation: string
   readonly resume: boolean
+  /** Prompts of a turn that a crash cut short. */
+  readonly unfinished: readonly PromptId[]
+  /** Whether to go on with that turn, as far as the agent remembers it, without being asked. */
+  readonly takeUp: boolean
   readonly tools: readonly string[] | null
   readonly systemPrompt: string | null
   readonly plan: boolean

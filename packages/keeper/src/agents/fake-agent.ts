@@ -1,9 +1,11 @@
+import type { PromptId } from '@anchorhold/protocol/ids'
 import type { AgentDriver, AgentListener, AgentPrompt, AgentStart } from './agent.ts'
 
 /** An agent for tests: it does what the test has it do through `heard`, and keeps what it was told. */
 export interface FakeAgents extends AgentDriver {
   readonly starts: AgentStart[]
   readonly prompts: AgentPrompt[]
+  readonly reminders: AgentPrompt[]
   readonly interrupts: number
   readonly models: string[]
   /** How many agents live now. */
@@ -16,11 +18,18 @@ export type FakeAgentsOptions = {
   /** Resolves when the agent stands; rejects when it cannot. */
   readonly starting?: () => Promise<void>
   readonly interrupt?: () => Promise<void>
+  /** What it remembers of its unfinished prompts; all of them if nothing is said. */
+  readonly unseen?: readonly PromptId[]
 }
 
-export function fakeAgents({ starting = async () => {}, interrupt = async () => {} }: FakeAgentsOptions = {}): FakeAgents {
+export function fakeAgents({
+  starting = async () => {},
+  interrupt = async () => {},
+  unseen = [],
+}: FakeAgentsOptions = {}): FakeAgents {
   const starts: AgentStart[] = []
   const prompts: AgentPrompt[] = []
+  const reminders: AgentPrompt[] = []
   const models: string[] = []
   const living = new Set<object>()
   let interrupts = 0
@@ -28,6 +37,7 @@ export function fakeAgents({ starting = async () => {}, interrupt = async () => 
     name: 'fake',
     starts,
     prompts,
+    reminders,
     models,
     get interrupts() {
       return interrupts
@@ -43,7 +53,9 @@ export function fakeAgents({ starting = async () => {}, interrupt = async () => 
       starts.push(options)
       await starting()
       const agent = {
+        unseen,
         send: (prompt: AgentPrompt) => void prompts.push(prompt),
+        remind: (prompt: AgentPrompt) => void reminders.push(prompt),
         interrupt() {
           interrupts++
           return interrupt()

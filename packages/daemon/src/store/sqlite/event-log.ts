@@ -1,4 +1,4 @@
-import { after, type Standing } from '@anchorhold/core/session-states'
+import { after, type Standing, takesUp } from '@anchorhold/core/session-states'
 import { type Event, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
@@ -69,7 +69,8 @@ export function sqliteEventLog(db: Database): EventLog {
       const from = standing.state
       standing = next.standing
       if (standing.state !== from && event.type !== 'session.state') {
-        add({ type: 'session.state', body: { from, to: standing.state, why: next.why } }, at, 'daemon', null)
+        const goesOn = standing.state === 'interrupted' && takesUp(standing) ? { goes_on: true } : {}
+        add({ type: 'session.state', body: { from, to: standing.state, why: next.why, ...goesOn } }, at, 'daemon', null)
       }
     }
     for (const { event, at, n } of fresh) add(event, at, source, n)

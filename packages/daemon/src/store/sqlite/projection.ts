@@ -18,7 +18,11 @@ export function projection(db: Database): (event: Event) => void {
   const booked = db.prepare(`
     insert into usage (day, session_id, model, simulated, calls, cost_nanos) values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?)
     on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos`)
-  const promptIs = db.prepare(`update prompt set state = ?, images = '[]' where id = ? and session_id = ?`)
+  const delivered = db.prepare(`update prompt set state = 'delivered' where id = ? and session_id = ?`)
+  const dropped = db.prepare(`update prompt set state = 'dropped', images = '[]' where id = ? and session_id = ?`)
+  const finished = db.prepare(`
+    update prompt set state = 'done', images = '[]'
+    where session_id = ? and state = 'delivered' and id not in (select value from json_each(?))`)
   const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?) on conflict do nothing`)
   const answered = db.prepare(
     `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
@@ -48,11 +52,15 @@ export function projection(db: Database): (event: Event) => void {
       case 'turn.started':
         turned.run(session)
         break
+      case 'turn.ended':
+        // What a crash cut short is not finished: the next agent may have to be told of it again.
+        if (event.body.reason !== 'crashed') finished.run(session, JSON.stringify(event.body.left ?? []))
+        break
       case 'prompt':
-        promptIs.run('delivered', event.body.id, session)
+        delivered.run(event.body.id, session)
         break
       case 'prompt.dropped':
-        promptIs.run('dropped', event.body.id, session)
+        dropped.run(event.body.id, session)
         break
       case 'request.opened':
         opened.run(event.body.id, session, JSON.stringify(event.body.action), at)

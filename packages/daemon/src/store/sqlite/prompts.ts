@@ -12,6 +12,7 @@ export function sqlitePrompts(db: Database): PromptTable {
   const get = db.prepare<[string], Row>(`select * from prompt where id = ?`)
   const byKey = db.prepare<[string, string], Row>(`select * from prompt where session_id = ? and key = ?`)
   const queued = db.prepare<[string], Row>(`select * from prompt where session_id = ? and state = 'queued' order by rowid`)
+  const unfinished = db.prepare<[string], Row>(`select * from prompt where session_id = ? and state = 'delivered' order by rowid`)
   const sessions = db.prepare<[], { session_id: string }>(`select distinct session_id from prompt where state = 'queued'`)
   return {
     insert: (row, key) =>
@@ -19,6 +20,7 @@ export function sqlitePrompts(db: Database): PromptTable {
     get: (id) => toPrompt(get.get(id)),
     byKey: (session, key) => toPrompt(byKey.get(session, key)),
     queued: (session) => queued.all(session).map((row) => toPrompt(row)!),
+    unfinished: (session) => unfinished.all(session).map((row) => toPrompt(row)!),
     sessionsWithQueued: () => sessions.all().map((row) => row.session_id as SessionId),
   }
 }

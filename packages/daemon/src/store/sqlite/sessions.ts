@@ -50,6 +50,7 @@ export function sqliteSessions(db: Database): SessionTable {
     `${select} where (archived_at is null) = ? and (? is null or state = ?) and active_at < ? order by active_at desc limit ?`,
   )
   const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
+  const crashed = db.prepare<[], { id: string }>(`select id from session where json_extract(standing, '$.crashes') > 0`)
   const counts = db.prepare<[], { state: string; count: number }>(`select state, count(*) as count from session group by state`)
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
   // Owners of host folders are in the same column, and may have any uid.
@@ -82,6 +83,7 @@ export function sqliteSessions(db: Database): SessionTable {
     list: ({ archived, state, before, limit }) =>
       list.all(archived ? 0 : 1, state, state, before ?? Number.MAX_SAFE_INTEGER, limit).map(toSession),
     tended: () => tended.all().map(toSession),
+    crashed: () => crashed.all().map(({ id }) => id as SessionId),
     counts: () => Object.fromEntries(counts.all().map(({ state, count }) => [state, count])),
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
     takeUid(first) {
@@ -95,6 +97,7 @@ export function sqliteSessions(db: Database): SessionTable {
 }
 
 function toSession(row: Row): SessionRow {
+  const standing = JSON.parse(row.standing) as Standing
   return {
     id: row.id as SessionId,
     name: row.name,
@@ -116,8 +119,9 @@ function toSession(row: Row): SessionRow {
     open_requests: row.open_requests,
     queued_prompts: row.queued_prompts,
     forked_from: row.forked_from as SessionId | null,
+    on_crash: standing.onCrash,
     options: JSON.parse(row.options) as SessionOptions,
-    standing: JSON.parse(row.standing) as Standing,
+    standing,
     runAs: row.run_as === null ? null : (JSON.parse(row.run_as) as { uid: number; gid: number }),
     conversation: row.conversation,
     conversing: row.conversing === 1,

@@ -1,6 +1,6 @@
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
 import type { NewEvent } from '@anchorhold/protocol/events'
-import { newPromptId, newRequestId, newSessionId, newTokenId, type SessionId } from '@anchorhold/protocol/ids'
+import { newPromptId, newRequestId, newSessionId, newTokenId, type PromptId, type SessionId } from '@anchorhold/protocol/ids'
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -171,7 +171,7 @@ test('append() brings the row of a session up to date', () => {
   })
 })
 
-test('a prompt leaves the queue when it is delivered or dropped, with its images', () => {
+test('a prompt leaves the queue when it is delivered or dropped; a crash leaves it unfinished, with its images', () => {
   const id = newSession()
   const prompts = [1, 2, 3].map((at) => {
     const prompt = newPromptId(randomBytes)
@@ -187,6 +187,14 @@ test('a prompt leaves the queue when it is delivered or dropped, with its images
   append(id, { type: 'prompt', body: { id: prompts[0]!, text: '1', images: 1 } })
   append(id, { type: 'prompt.dropped', body: { id: prompts[1]!, why: 'asked' } })
   expect(store.prompts.queued(id).map((prompt) => prompt.id)).toEqual([prompts[2]])
+  expect(store.prompts.get(prompts[1]!)?.images).toEqual([])
+  const end = (reason: 'crashed' | 'done', left: readonly PromptId[] = []) =>
+    append(id, { type: 'turn.ended', body: { reason, why: null, duration_ms: 1, left: [...left] } })
+  end('crashed')
+  end('done', [prompts[0]!])
+  expect(store.prompts.unfinished(id).map((prompt) => [prompt.id, prompt.images.length])).toEqual([[prompts[0], 1]])
+  end('done')
+  expect(store.prompts.unfinished(id)).toEqual([])
   expect(store.prompts.get(prompts[0]!)?.images).toEqual([])
   expect(store.prompts.byKey(id, 'key 1')?.id).toBe(prompts[0])
   expect(store.prompts.byKey(newSession(), 'key 1')).toBeNull()

@@ -5,6 +5,7 @@ import { sqliteEventLog } from './event-log.ts'
 import { first } from './migrations/001-first.ts'
 import { source } from './migrations/002-source.ts'
 import { positions } from './migrations/003-positions.ts'
+import { unfinished } from './migrations/004-unfinished.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -14,7 +15,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions] as const
+const migrations = [first, source, positions, unfinished] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)

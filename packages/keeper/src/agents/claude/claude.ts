@@ -8,7 +8,7 @@ import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
 import { canUseTool } from './tool-use.ts'
-import { hasTranscript } from './transcript.ts'
+import { forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
 
 const forwarderInside = '/opt/anchorhold/forwarder'
@@ -41,7 +41,13 @@ async function start(options: AgentStart): Promise<Agent> {
   const cwd = cell.place(options.workspace)
   const prompts = inbox<SDKUserMessage>()
   const abort = new AbortController()
-  const kept = options.resume && (await hasTranscript(cell, cell.place(options.home), options.conversation))
+  const uuids = options.unfinished.map(uuidOfPrompt)
+  const transcript = { cell, home: cell.place(options.home), conversation: options.conversation }
+  const memory = options.resume ? await readTranscript(transcript, uuids) : noMemory
+  const unseen = options.unfinished.filter((id) => !memory.known.has(uuidOfPrompt(id)))
+  // Where the agent remembers nothing of what was cut short, there is nothing to go on with: it is told anew.
+  const takesUp = options.takeUp && memory.begun && (uuids.length === 0 || unseen.length < uuids.length)
+  if (takesUp) await forgetOwnWords(transcript)
   let process: CellProcess | null = null
   let stderrTail = ''
 
@@ -49,7 +55,7 @@ async function start(options: AgentStart): Promise<Agent> {
     prompt: prompts.stream,
     options: {
       cwd,
-      env: environment(options),
+      env: { ...environment(options), ...(takesUp ? { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' } : {}) },
       pathToClaudeCodeExecutable: cell.place(options.files.program),
       spawnClaudeCodeProcess: ({ command, args, env }) => {
         const argv: readonly [string, ...string[]] =
@@ -70,7 +76,7 @@ async function start(options: AgentStart): Promise<Agent> {
         return spawned(process)
       },
       model: options.model,
-      ...(kept ? { resume: options.conversation } : { sessionId: options.conversation }),
+      ...(memory.begun ? { resume: options.conversation } : { sessionId: options.conversation }),
       // Never bypassed: under bypass a question never arrives here.
       permissionMode: options.plan ? 'plan' : 'default',
       canUseTool: canUseTool(heard),
@@ -98,7 +104,9 @@ async function start(options: AgentStart): Promise<Agent> {
   })()
 
   return {
+    unseen,
     send: (prompt) => prompts.push(userMessage(prompt)),
+    remind: (prompt) => prompts.push({ ...userMessage(prompt), shouldQuery: false }),
     async interrupt() {
       await session.interrupt()
     },

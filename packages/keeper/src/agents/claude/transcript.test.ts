@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Cell } from '../../cells/cell.ts'
 import { noneDriver } from '../../cells/none/none.ts'
-import { hasTranscript } from './transcript.ts'
+import { forgetOwnWords, readTranscript } from './transcript.ts'
 
 const conversation = '00000000-0000-4000-8000-000000000000'
 let home = ''
@@ -34,20 +34,56 @@ afterEach(async () => {
   rmSync(home, { recursive: true })
 })
 
-test('hasTranscript() finds a conversation that the agent has written down', async () => {
+const read = (uuids: readonly string[] = [], of = conversation) => readTranscript({ cell, home, conversation: of }, uuids)
+const nothing = { begun: false, known: new Set() }
+
+test('readTranscript() finds a conversation that the agent has written down', async () => {
   writeFileSync(path, '{"type":"mode"}\n{"type":"user","message":{}}\n')
-  expect(await hasTranscript(cell, home, conversation)).toBe(true)
-  expect(await hasTranscript(cell, home, conversation.replace('4', '5'))).toBe(false)
+  expect(await read()).toEqual({ begun: true, known: new Set() })
+  expect(await read([], conversation.replace('4', '5'))).toEqual(nothing)
 })
 
-test('hasTranscript() finds none where the agent was ended before it wrote any', async () => {
-  expect(await hasTranscript(cell, home, conversation)).toBe(false)
+test('readTranscript() finds none where the agent was ended before it wrote any', async () => {
+  expect(await read()).toEqual(nothing)
   writeFileSync(path, '{"type":"mode"}\n')
-  expect(await hasTranscript(cell, home, conversation)).toBe(false)
+  expect(await read()).toEqual(nothing)
 })
 
-test('hasTranscript() does not wait at a pipe that stands in its place', async () => {
+test('readTranscript() tells which messages are in it, whatever is said about others', async () => {
+  const [first, second, third] = [1, 2, 3].map((n) => `0000000${n}-0000-4000-8000-000000000000`) as [string, string, string]
+  const lines = [
+    { type: 'user', uuid: first, message: { content: `"uuid":"${second}"` } },
+    { type: 'assistant', parentUuid: third, uuid: 'x' },
+  ]
+  writeFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  expect(await read([first, second, third])).toEqual({ begun: true, known: new Set([first]) })
+})
+
+test('readTranscript() does not wait at a pipe that stands in its place', async () => {
   await cell.spawn(['/usr/bin/mkfifo', path], { env: {}, cwd: '/' }).exited
   expect(statSync(path).isFIFO()).toBe(true)
-  expect(await hasTranscript(cell, home, conversation)).toBe(false)
+  expect(await read()).toEqual(nothing)
+})
+
+test('forgetOwnWords() takes out that the agent told itself to go on, and only when nothing came after it', async () => {
+  const told = { type: 'user', message: { content: [{ type: 'text', text: 'Continue from where you left off.' }] }, isMeta: true }
+  const asked = { type: 'user', message: { content: [{ type: 'text', text: 'Continue from where you left off.' }] } }
+  const write = (...lines: readonly object[]) => writeFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  const forget = async () => {
+    await forgetOwnWords({ cell, home, conversation })
+    return readFileSync(path, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object)
+  }
+  const prompt = { type: 'user', message: { content: 'Hello' } }
+  write(prompt, { type: 'attachment' }, told, { type: 'last-prompt' })
+  expect(await forget()).toEqual([prompt, { type: 'attachment' }])
+  for (const kept of [
+    [prompt, told, { type: 'assistant' }],
+    [prompt, asked],
+  ]) {
+    write(...kept)
+    expect(await forget()).toEqual(kept)
+  }
 })

@@ -1,15 +1,56 @@
+import { text } from 'node:stream/consumers'
 import type { Cell } from '../../cells/cell.ts'
 
-// Only a plain file is read: anything else could keep a reader waiting.
-const script = `for f in "$1"/.claude/projects/*/"$2".jsonl; do [ -f "$f" ] && grep -q '"type":"user"' "$f" && exit 0; done; exit 1`
+/** What an agent remembers of a conversation. */
+export type Memory = {
+  readonly begun: boolean
+  /** Those of the messages asked for that it holds. */
+  readonly known: ReadonlySet<string>
+}
+export const noMemory: Memory = { begun: false, known: new Set() }
 
-/** Whether the agent's home holds anything of the conversation. An agent that was ended before it wrote the first of it
- *  down cannot resume it, and would refuse to start. Read inside the cell, where a link leads nowhere that the agent
- *  could not go itself. */
-export async function hasTranscript(cell: Cell, home: string, conversation: string): Promise<boolean> {
-  const process = cell.spawn(['/bin/sh', '-c', script, 'sh', home, conversation], { env: { PATH: '/usr/bin:/bin' }, cwd: home })
+/** Does something with the file that holds the conversation. All of it happens inside the cell, where a link leads nowhere
+ *  that the agent could not go itself. Only a plain file is opened: anything else could keep a reader waiting. */
+async function inTranscript(
+  { cell, home, conversation }: Transcript,
+  script: string,
+  args: readonly string[] = [],
+): Promise<{ readonly code: number | null; readonly said: readonly string[] }> {
+  const find = `home=$1 conversation=$2; shift 2
+for f in "$home"/.claude/projects/*/"$conversation".jsonl; do
+  [ -f "$f" ] && grep -q '"type":"user"' "$f" || continue
+  ${script}
+  exit 0
+done
+exit 1`
+  const argv = ['/bin/sh', '-c', find, 'sh', home, conversation, ...args] as const
+  const process = cell.spawn(argv, { env: { PATH: '/usr/bin:/bin' }, cwd: home })
   process.stdin.end()
-  process.stdout.resume()
   process.stderr.resume()
-  return (await process.exited) === 0
+  const said = (await text(process.stdout)).split('\n')
+  return { code: await process.exited, said }
+}
+
+/** Where a conversation is written down: `home` as the cell sees it. */
+export type Transcript = { readonly cell: Cell; readonly home: string; readonly conversation: string }
+
+/** What the agent's home holds of the conversation. An agent that was ended before it wrote the first of it down cannot
+ *  resume it, and would refuse to start. */
+export async function readTranscript(transcript: Transcript, uuids: readonly string[]): Promise<Memory> {
+  const script = `for uuid; do grep -qF '"uuid":"'"$uuid"'"' "$f" && echo "$uuid"; done`
+  const { code, said } = await inTranscript(transcript, script, uuids)
+  return code === 0 ? { begun: true, known: new Set(said.filter((line) => uuids.includes(line))) } : noMemory
+}
+
+/** An agent that takes a turn up tells itself to go on. Cut short again before it said anything, it finds its own words last
+ *  and takes them for a turn that nobody waits for: they are taken out, and it finds the turn that was cut short. */
+export async function forgetOwnWords(transcript: Transcript): Promise<void> {
+  await inTranscript(
+    transcript,
+    `last=$(grep -nE '"type":"(user|assistant)"' "$f" | grep -v '"isSidechain":true' | tail -n 1 | head -c 4096)
+  case $last in
+    *'"text":"Continue from where you left off."'*'"isMeta":true'*)
+      head -n "$((\${last%%:*} - 1))" "$f" > "$f.cut" && mv "$f.cut" "$f" ;;
+  esac`,
+  )
 }
