@@ -218,6 +218,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     agent_version: '1',
     conversation: '00000000-0000-4000-8000-000000000000',
     resume: conversing,
+    forget_after: [],
     unfinished: store.prompts.unfinished(session).map(({ id, text, images }) => ({ id, text, images: [...images] })),
     take_up: takesUp(standing),
     tools: null,

@@ -25,6 +25,7 @@ const start: KeeperStart = {
   agent_version: '1',
   conversation: '00000000-0000-4000-8000-000000000000',
   resume: false,
+  forget_after: [],
   unfinished: [],
   take_up: false,
   tools: null,

@@ -276,6 +276,7 @@ export function keeper(options: KeeperOptions): Keeper {
       model: start.model,
       conversation: start.conversation,
       resume: start.resume,
+      forgetAfter: start.forget_after,
       unfinished: start.unfinished.map(({ id }) => id),
       takeUp: start.take_up,
       tools: start.tools,

@@ -66,7 +66,11 @@ export const ChangeSession = SessionOptions.pick({ name: true, model: true })
   .partial()
 export type ChangeSession = z.infer<typeof ChangeSession>
 
-export const ForkSession = z.strictObject({ name: SessionOptions.shape.name })
+export const ForkSession = z.strictObject({
+  name: SessionOptions.shape.name,
+  at: z.int().min(0).optional().describe('The conversation up to this event; all of it otherwise. Files are always those of now'),
+  share_workspace: z.boolean().optional().describe('Work in the same folder, as the same user, instead of in a copy of it'),
+})
 export type ForkSession = z.infer<typeof ForkSession>
 
 export const Request = z.object({
@@ -240,7 +244,7 @@ export const api = {
   fork: {
     method: 'POST',
     path: '/sessions/:id/fork',
-    summary: 'A new session with a copy of the conversation and the workspace',
+    summary: 'A new session with a copy of the conversation, up to an event if one is named, and of the workspace as it is now',
     ...session,
     body: ForkSession.optional(),
     status: 201,

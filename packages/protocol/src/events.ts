@@ -18,6 +18,9 @@ export type BlockId = z.infer<typeof BlockId>
 /** Set where a sub-agent speaks: the tool call that started it. */
 const parent = z.string().max(200).nullable().optional()
 
+/** The agent's own id of the message that this was part of: where a fork may begin. A sub-agent's messages have none. */
+const message = z.uuid().optional()
+
 /** What may be asked of a person. */
 export const RequestAction = z.discriminatedUnion('kind', [
   z.object({
@@ -62,6 +65,8 @@ export const eventBodies = {
     workspace: z.string(),
     budget_nanos: Nanos.nullable(),
     forked_from: SessionId.nullable(),
+    /** The last event of that session that this one knows of. */
+    at: z.int().min(0).optional(),
     on_crash: OnCrash.optional(),
     actor: z.string(),
   }),
@@ -96,6 +101,7 @@ export const eventBodies = {
     block: BlockId,
     text: z.string(),
     parent,
+    message,
     /** The agent was cut off here: by a crash, or by the end of its turn. */
     partial: z.boolean().optional(),
     /** Cut off by a failed model call, and said anew by the next one. */
@@ -105,10 +111,18 @@ export const eventBodies = {
     block: BlockId,
     text: z.string(),
     parent,
+    message,
     partial: z.boolean().optional(),
     superseded: z.boolean().optional(),
   }),
-  'tool.started': z.object({ call: z.string(), tool: z.string(), input: z.unknown(), truncated: z.boolean(), parent }),
+  'tool.started': z.object({
+    call: z.string(),
+    tool: z.string(),
+    input: z.unknown(),
+    truncated: z.boolean(),
+    parent,
+    message,
+  }),
   'tool.finished': z.object({
     call: z.string(),
     tool: z.string(),
@@ -116,6 +130,7 @@ export const eventBodies = {
     truncated: z.boolean(),
     failed: z.boolean(),
     parent,
+    message,
   }),
   'request.opened': z.object({ id: RequestId, call: z.string().nullable(), action: RequestAction }),
   'request.answered': z.object({ id: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),

@@ -91,6 +91,9 @@ export const KeeperStart = z.strictObject({
   /** The agent's own id of the conversation; `resume` says whether it exists already. */
   conversation: z.uuid(),
   resume: z.boolean(),
+  /** The last messages that a fork is to know of, the newest first: what comes after the first of them that the agent has
+   *  written down is forgotten. Empty for all to be kept. */
+  forget_after: z.array(z.uuid()),
   /** Prompts of a turn that a crash cut short. The agent gets those that it has no memory of once more, before any other. */
   unfinished: z.array(z.object({ id: PromptId, text: z.string(), images: z.array(Image) })),
   /** Go on with that turn without being asked. */

@@ -41,12 +41,26 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('fork')
     .summary('a new session with a copy of the conversation and the workspace')
+    .description(
+      'Makes a new session that goes on from where this one stands, or from where it stood at one of its events. The files are always those of now, in a copy of its own unless it shares the folder.',
+    )
     .argument('<session>', which)
     .option('-n, --name <name>', 'its name')
-    .action(async (name: string, options: { name?: string }) => {
+    .option('--at <event>', 'the number of the last event that it is to know of (anchorhold show prints them)')
+    .option('--share-workspace', 'work in the same folder, as the same user, instead of in a copy')
+    .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true }) => {
+      if (options.at !== undefined && !/^\d{1,15}$/.test(options.at))
+        throw new Failure('bad_request', `"${options.at}" is not the number of an event`, { hint: 'anchorhold show prints them' })
       const daemon = await context.daemon()
       const { id } = await context.session(daemon, name)
-      const session = await daemon.api.fork({ params: { id }, body: options.name === undefined ? {} : { name: options.name } })
+      const session = await daemon.api.fork({
+        params: { id },
+        body: {
+          ...(options.name === undefined ? {} : { name: options.name }),
+          ...(options.at === undefined ? {} : { at: Number(options.at) }),
+          ...(options.shareWorkspace ? { share_workspace: true } : {}),
+        },
+      })
       context.terminal.line(session.id)
     })
   program

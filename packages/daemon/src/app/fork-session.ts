@@ -1,38 +1,48 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { ForkSession } from '@anchorhold/protocol/api'
-import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import type { Event } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import { newSessionId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { makeFolder } from '../folders.ts'
+import type { SessionRow } from '../store/store.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
 
-/** A new session that goes on from where this one stands, with copies of its workspace and of the agent's memory. */
+const pageSize = 500
+/** The last of an agent's messages may not have been written down when its home is copied; one of so many has. */
+const candidatesMax = 50
+
+/** A new session that goes on from where this one stands, or stood at one of its events. It has a copy of the agent's memory,
+ *  and of the workspace as it is now unless it shares that. */
 export async function forkSession(parts: Parts, actor: Actor, from: SessionId, input: ForkSession): Promise<Session> {
   require(actor, 'work')
   const origin = sessionFor(parts, from, 'fork')
+  const at = input.at ?? origin.last_seq
+  if (at > origin.last_seq)
+    throw new Failure('bad_request', `Cannot fork session "${from}" at event ${at}: its last one is ${origin.last_seq}`)
+  const memory = memoryAt(parts, origin, input.at ?? null)
+  const shares = input.share_workspace ?? false
+  if (shares) refuseUnlessShareable(origin)
   const id = newSessionId(parts.random)
-  const fresh = freshUser(parts)
-  makeFolder(parts.folders.session(id), 0o700, fresh)
+  const runAs = shares ? origin.runAs : freshUser(parts)
+  makeFolder(parts.folders.session(id), 0o700, runAs)
   try {
-    const workspace = parts.folders.workspace(id)
-    makeFolder(workspace, 0o755, fresh)
-    const copying = { reader: origin.runAs, writer: fresh }
-    await copyTree(origin.workspace, workspace, copying)
+    const copying = { reader: origin.runAs, writer: runAs }
+    const workspace = shares ? origin.workspace : parts.folders.workspace(id)
+    if (!shares) {
+      makeFolder(workspace, 0o755, runAs)
+      await copyTree(origin.workspace, workspace, copying)
+    }
     const home = parts.folders.home(id)
-    makeFolder(home, 0o700, fresh)
+    makeFolder(home, 0o700, runAs)
     await copyTree(parts.folders.home(from), home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
-      // The copied memory holds the conversation under the same id; the two homes never meet.
-      parts.store.sessions.insert({
-        id,
-        options,
-        runAs: fresh,
-        conversation: origin.conversation,
-        conversing: origin.conversing,
-        grants: [],
-      })
+      parts.store.sessions.insert({ id, options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
         type: 'session.created',
         body: {
@@ -44,6 +54,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           workspace,
           budget_nanos: origin.budgetNanos,
           forked_from: from,
+          at,
           on_crash: origin.on_crash,
           actor: actor.name,
         },
@@ -55,4 +66,66 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     throw error
   }
   return shown(parts.store.sessions.get(id)!)
+}
+
+type Memory = Pick<SessionRow, 'conversation' | 'conversing' | 'forgetAfter'>
+
+/** What a fork is given of the conversation. The copied memory holds it under the same id: the two homes never meet. */
+function memoryAt(parts: Parts, origin: SessionRow, at: number | null): Memory {
+  const { conversation, conversing } = origin
+  // All of it. A fork that has not gone on yet hands on as much as it was given itself.
+  if (at === null) return { conversation, conversing, forgetAfter: origin.turns === 0 ? origin.forgetAfter : [] }
+  const messages = messagesAt(parts, origin, at)
+  return messages.length === 0
+    ? { conversation: randomUUID(), conversing: false, forgetAfter: [] }
+    : { conversation, conversing, forgetAfter: messages }
+}
+
+/** The agent's last messages at or before an event, the newest first; what a fork was given lies before its own. */
+function messagesAt(parts: Parts, session: SessionRow, at: number): readonly string[] {
+  const found: string[] = []
+  for (let before = at + 1; before > 1 && found.length < candidatesMax;) {
+    const page = parts.store.events.before(session.id, before, pageSize)
+    found.push(...page.toReversed().flatMap(messageOf))
+    before = page[0]?.seq ?? 0
+  }
+  if (found.length > 0 || session.forked_from === null) return [...new Set(found)].slice(0, candidatesMax)
+  const [created] = parts.store.events.after(session.id, 0, 1)
+  const origin = parts.store.sessions.get(session.forked_from)
+  if (origin === null || created?.type !== 'session.created')
+    throw new Failure(
+      'conflict',
+      `Cannot fork session "${session.id}" at event ${at}: the session that it was forked from is gone`,
+      {
+        hint: 'Fork it at one of its own prompts, or as it stands now',
+      },
+    )
+  return messagesAt(parts, origin, created.body.at ?? origin.last_seq)
+}
+
+function messageOf(event: Event): readonly string[] {
+  switch (event.type) {
+    case 'prompt':
+    case 'prompt.again':
+      return [uuidOfPrompt(event.body.id)]
+    case 'text':
+    case 'thinking':
+    case 'tool.started':
+    case 'tool.finished':
+      return event.body.message === undefined ? [] : [event.body.message]
+    default:
+      return []
+  }
+}
+
+function refuseUnlessShareable({ id, state, options, workspace }: SessionRow): void {
+  const why = !existsSync(workspace)
+    ? 'it is gone'
+    : state === 'archived' && options.workspace_access === 'acl'
+      ? 'the session is archived, and its access to the folder was taken back'
+      : null
+  if (why !== null)
+    throw new Failure('workspace_refused', `Cannot share the workspace of session "${id}" ("${workspace}"): ${why}`, {
+      hint: 'Fork it with a copy, or create a session for the folder',
+    })
 }

@@ -40,6 +40,8 @@ export async function keeperStart(
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,
+      // A fork that has gone on by itself has its own past.
+      forget_after: session.turns === 0 ? [...session.forgetAfter] : [],
       unfinished: parts.store.prompts
         .unfinished(id)
         .map(({ id: prompt, text, images }) => ({ id: prompt, text, images: [...images] })),

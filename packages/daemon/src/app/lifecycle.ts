@@ -81,7 +81,11 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
   for (const prompt of parts.store.prompts.queued(id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why } })
   await parts.keepers.end(id, why)
   if (session.grants.length > 0 && session.runAs !== null) {
-    await revokeGrants(session.grants, session.runAs)
+    // Forks may share folder and user: the last one that is not archived takes the entries along.
+    const shared = parts.store.sessions
+      .sharing(session)
+      .some(({ state, runAs }) => state !== 'archived' && runAs?.uid === session.runAs?.uid)
+    if (!shared) await revokeGrants(session.grants, session.runAs)
     parts.store.sessions.setGrants(id, [])
   }
   return current(parts, id)
@@ -90,9 +94,15 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
 /** Removes an archived session for good. A host folder that it worked in is left alone. */
 export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
   require(actor, 'administer')
-  sessionFor(parts, id, 'purge')
+  const session = sessionFor(parts, id, 'purge')
   if (confirm !== id)
     throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
+  const [sharing] = parts.store.sessions.sharing(session)
+  if (sharing !== undefined && session.workspace === parts.folders.workspace(id)) {
+    throw new Failure('conflict', `Cannot purge session "${id}": session "${sharing.id}" works in its folder`, {
+      hint: 'Purge that one first',
+    })
+  }
   await removeTree(parts.folders.session(id))
   await rm(parts.folders.windows(id), { recursive: true, force: true })
   parts.store.sessions.purge(id)

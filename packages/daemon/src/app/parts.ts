@@ -78,6 +78,7 @@ export function shown(row: SessionRow): Session {
     conversation: _c,
     conversing: _v,
     grants: _g,
+    forgetAfter: _f,
     costNanos: _n,
     budgetNanos: _b,
     ...session

@@ -1,7 +1,7 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { newPromptId, newRequestId, type RequestId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { existsSync, mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -289,10 +289,76 @@ test('forkSession() copies workspace and home, follows no link, and shares the c
   const id = await ready(turn)
   writeFileSync(join(parts.folders.workspace(id), 'hello.txt'), 'hi')
   mkdirSync(join(parts.folders.home(id), '.claude'))
+  // An agent lays links in its home and hopes for somebody with more rights to follow them.
+  for (const [name, target] of Object.entries({ file: '/etc/shadow', folder: '/root' }))
+    for (const where of [parts.folders.workspace(id), parts.folders.home(id)]) symlinkSync(target, join(where, name))
   const fork = await forkSession(parts, owner, id, {})
+  for (const where of [parts.folders.workspace(fork.id), parts.folders.home(fork.id)])
+    expect([readlinkSync(join(where, 'file')), readlinkSync(join(where, 'folder'))]).toEqual(['/etc/shadow', '/root'])
   expect(fork).toMatchObject({ state: 'ready', forked_from: id, name: 'New session (fork)' })
   expect(existsSync(join(parts.folders.workspace(fork.id), 'hello.txt'))).toBe(true)
   expect(existsSync(join(parts.folders.home(fork.id), '.claude'))).toBe(true)
   const [from, to] = [id, fork.id].map((one) => parts.store.sessions.get(one))
   expect(to).toMatchObject({ conversation: from?.conversation, conversing: true })
+})
+
+const uuid = (n: number) => `00000000-0000-4000-8000-00000000000${n}`
+const text = (n: number, message?: string): NewEvent => ({
+  type: 'text',
+  body: { block: `b${n}`, text: `${n}`, parent: null, ...(message === undefined ? {} : { message }) },
+})
+const rowOf = (id: SessionId) => parts.store.sessions.get(id)!
+
+test('forkSession() at an event knows the messages up to it, and none after', async () => {
+  const id = await ready()
+  const first = newPromptId(randomBytes)
+  record(
+    parts,
+    id,
+    { type: 'prompt', body: { id: first, text: '', images: 0 } },
+    turn,
+    text(1, uuid(1)),
+    text(2),
+    text(3, uuid(3)),
+  )
+  const seqOf = (block: string) => parts.all(id).find((event) => event.type === 'text' && event.body.block === block)!.seq
+  const forkAt = async (at: number) => rowOf((await forkSession(parts, owner, id, { at })).id)
+  const second = await forkAt(seqOf('b2'))
+  expect(second).toMatchObject({ conversation: rowOf(id).conversation, forgetAfter: [uuid(1), uuidOfPrompt(first)] })
+  expect(parts.all(second.id)[0]).toMatchObject({ type: 'session.created', body: { forked_from: id, at: seqOf('b2') } })
+  expect((await forkAt(seqOf('b3'))).forgetAfter[0]).toBe(uuid(3))
+  const empty = await forkAt(1)
+  expect(empty).toMatchObject({ conversing: false, forgetAfter: [] })
+  expect(empty.conversation).not.toBe(rowOf(id).conversation)
+  await expect(forkAt(rowOf(id).last_seq + 1)).rejects.toMatchObject({ code: 'bad_request' })
+
+  // A fork of a fork: what it was given lies before its own first message.
+  const [again, atBirth] = [await forkSession(parts, owner, second.id, {}), await forkSession(parts, owner, second.id, { at: 1 })]
+  for (const one of [again, atBirth]) expect(rowOf(one.id).forgetAfter).toEqual(second.forgetAfter)
+  await archive(parts, owner, id)
+  await purge(parts, owner, id, id)
+  await expect(forkSession(parts, owner, second.id, { at: 1 })).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('forkSession() may share the folder, which a purge then leaves to the fork', async () => {
+  const id = await ready()
+  const fork = await forkSession(parts, owner, id, { share_workspace: true })
+  expect(fork.workspace).toBe(rowOf(id).workspace)
+  expect(existsSync(parts.folders.workspace(fork.id))).toBe(false)
+  for (const one of [id, fork.id]) await archive(parts, owner, one)
+  await expect(purge(parts, owner, id, id)).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining(`"${fork.id}" works in its folder`) as string,
+  })
+  expect(existsSync(fork.workspace)).toBe(true)
+  await purge(parts, owner, fork.id, fork.id)
+  expect(existsSync(fork.workspace)).toBe(true)
+  await purge(parts, owner, id, id)
+  expect(existsSync(fork.workspace)).toBe(false)
+})
+
+test('forkSession() refuses to share a folder that cannot be', async () => {
+  const id = await ready()
+  rmSync(parts.folders.workspace(id), { recursive: true })
+  await expect(forkSession(parts, owner, id, { share_workspace: true })).rejects.toMatchObject({ code: 'workspace_refused' })
 })

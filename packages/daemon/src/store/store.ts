@@ -57,10 +57,13 @@ export type SessionRow = Session & {
   readonly conversing: boolean
   /** Access list entries that were added to host folders and must be undone. */
   readonly grants: readonly string[]
+  /** The last messages that a fork was given of its conversation, the newest first; empty for all. */
+  readonly forgetAfter: readonly string[]
   readonly costNanos: number
   readonly budgetNanos: number | null
 }
-export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'>
+export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'> &
+  Partial<Pick<SessionRow, 'forgetAfter'>>
 
 export interface SessionTable {
   /** The rest of the row follows from the `session.created` event that must be appended in the same transaction. */
@@ -77,6 +80,8 @@ export interface SessionTable {
   /** Sessions that a crash cut short and that nobody has gone on with. */
   crashed(): readonly SessionId[]
   counts(): Partial<Record<SessionState, number>>
+  /** Other sessions that work in the same folder. */
+  sharing(session: Pick<SessionRow, 'id' | 'workspace'>): readonly SessionRow[]
   setGrants(id: SessionId, grants: readonly string[]): void
   /** A uid from this one on that no session has, given to one caller only. */
   takeUid(first: number): number

@@ -39,6 +39,8 @@ export type AgentStart = {
   readonly model: string
   readonly conversation: string
   readonly resume: boolean
+  /** The last messages to be remembered, the newest first; empty for all. */
+  readonly forgetAfter: readonly string[]
   /** Prompts of a turn that a crash cut short. */
   readonly unfinished: readonly PromptId[]
   /** Whether to go on with that turn, as far as the agent remembers it, without being asked. */

@@ -21,6 +21,7 @@ type Row = {
   conversation: string
   conversing: number
   grants: string
+  forget_after: string
   created_at: number
   active_at: number
   archived_at: number | null
@@ -43,7 +44,7 @@ const select = `select session.*,
 
 export function sqliteSessions(db: Database): SessionTable {
   const insert = db.prepare(
-    `insert into session (id, standing, options, run_as, conversation, conversing, grants) values (?, ?, ?, ?, ?, ?, ?)`,
+    `insert into session (id, standing, options, run_as, conversation, conversing, grants, forget_after) values (?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const get = db.prepare<[string], Row>(`${select} where id = ?`)
   const list = db.prepare<[number, string | null, string | null, number, number], Row>(
@@ -52,6 +53,7 @@ export function sqliteSessions(db: Database): SessionTable {
   const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
   const crashed = db.prepare<[], { id: string }>(`select id from session where json_extract(standing, '$.crashes') > 0`)
   const counts = db.prepare<[], { state: string; count: number }>(`select state, count(*) as count from session group by state`)
+  const sharing = db.prepare<[string, string], Row>(`${select} where workspace = ? and id <> ?`)
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
   // Owners of host folders are in the same column, and may have any uid.
   const lastUid = db.prepare<[number, number], { uid: number | null }>(
@@ -66,7 +68,7 @@ export function sqliteSessions(db: Database): SessionTable {
     `delete from session where id = ?`,
   ].map((sql) => db.prepare(sql))
   return {
-    insert: ({ id, options, runAs, conversation, conversing, grants }) =>
+    insert: ({ id, options, runAs, conversation, conversing, grants, forgetAfter = [] }) =>
       void insert.run(
         id,
         JSON.stringify(atBirth),
@@ -75,6 +77,7 @@ export function sqliteSessions(db: Database): SessionTable {
         conversation,
         conversing ? 1 : 0,
         JSON.stringify(grants),
+        JSON.stringify(forgetAfter),
       ),
     get(id) {
       const row = get.get(id)
@@ -85,6 +88,7 @@ export function sqliteSessions(db: Database): SessionTable {
     tended: () => tended.all().map(toSession),
     crashed: () => crashed.all().map(({ id }) => id as SessionId),
     counts: () => Object.fromEntries(counts.all().map(({ state, count }) => [state, count])),
+    sharing: ({ id, workspace }) => sharing.all(workspace, id).map(toSession),
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
     takeUid(first) {
       taken = Math.max(first - 1, taken, lastUid.get(first, uidMax)?.uid ?? 0) + 1
@@ -126,6 +130,7 @@ function toSession(row: Row): SessionRow {
     conversation: row.conversation,
     conversing: row.conversing === 1,
     grants: JSON.parse(row.grants) as string[],
+    forgetAfter: JSON.parse(row.forget_after) as string[],
     costNanos: row.cost_nanos,
     budgetNanos: row.budget_nanos,
   }

@@ -6,6 +6,7 @@ import { first } from './migrations/001-first.ts'
 import { source } from './migrations/002-source.ts'
 import { positions } from './migrations/003-positions.ts'
 import { unfinished } from './migrations/004-unfinished.ts'
+import { forks } from './migrations/005-forks.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -15,7 +16,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished] as const
+const migrations = [first, source, positions, unfinished, forks] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)

@@ -8,7 +8,7 @@ import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
 import { canUseTool } from './tool-use.ts'
-import { forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
+import { forgetAfter, forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
 
 const forwarderInside = '/opt/anchorhold/forwarder'
@@ -43,6 +43,7 @@ async function start(options: AgentStart): Promise<Agent> {
   const abort = new AbortController()
   const uuids = options.unfinished.map(uuidOfPrompt)
   const transcript = { cell, home: cell.place(options.home), conversation: options.conversation }
+  if (options.resume && options.forgetAfter.length > 0) await forgetAfter(transcript, options.forgetAfter)
   const memory = options.resume ? await readTranscript(transcript, uuids) : noMemory
   const unseen = options.unfinished.filter((id) => !memory.known.has(uuidOfPrompt(id)))
   // Where the agent remembers nothing of what was cut short, there is nothing to go on with: it is told anew.

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Cell } from '../../cells/cell.ts'
 import { noneDriver } from '../../cells/none/none.ts'
-import { forgetOwnWords, readTranscript } from './transcript.ts'
+import { forgetAfter, forgetOwnWords, readTranscript } from './transcript.ts'
 
 const conversation = '00000000-0000-4000-8000-000000000000'
 let home = ''
@@ -86,4 +86,21 @@ test('forgetOwnWords() takes out that the agent told itself to go on, and only w
     write(...kept)
     expect(await forget()).toEqual(kept)
   }
+})
+
+test('forgetAfter() keeps what was written up to the newest message that is there, and refuses when none is', async () => {
+  const ids = [1, 2, 3, 4].map((n) => `0000000${n}-0000-4000-8000-000000000000`)
+  const lines = ids.slice(0, 3).map((uuid) => `${JSON.stringify({ type: 'user', uuid })}\n`)
+  const after = async (...uuids: readonly string[]) => {
+    writeFileSync(path, lines.join(''))
+    await forgetAfter({ cell, home, conversation }, uuids)
+    return readFileSync(path, 'utf8')
+  }
+  expect(await after(ids[1]!, ids[0]!)).toBe(lines.slice(0, 2).join(''))
+  // The newest had not been written down: all that had been is kept.
+  expect(await after(ids[3]!, ids[2]!)).toBe(lines.join(''))
+  await expect(after(ids[3]!)).rejects.toMatchObject({ code: 'conflict' })
+  expect(readFileSync(path, 'utf8')).toBe(lines.join(''))
+  rmSync(path)
+  await forgetAfter({ cell, home, conversation }, [ids[0]!])
 })

@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import { text } from 'node:stream/consumers'
 import type { Cell } from '../../cells/cell.ts'
 
@@ -53,4 +54,18 @@ export async function forgetOwnWords(transcript: Transcript): Promise<void> {
       head -n "$((\${last%%:*} - 1))" "$f" > "$f.cut" && mv "$f.cut" "$f" ;;
   esac`,
   )
+}
+
+/** Takes out what was said after the first of these messages that is there, the newest of them being named first: an agent
+ *  writes behind its work, so the last ones may not have been written down when its home was copied. */
+export async function forgetAfter(transcript: Transcript, uuids: readonly string[]): Promise<void> {
+  const script = `for uuid; do
+    line=$(grep -nF '"uuid":"'"$uuid"'"' "$f" | head -n 1 | cut -d : -f 1)
+    [ -n "$line" ] || continue
+    head -n "$line" "$f" > "$f.cut" && mv "$f.cut" "$f" && exit 0
+  done
+  exit 2`
+  const { code } = await inTranscript(transcript, script, uuids)
+  if (code !== 0 && code !== 1)
+    throw new Failure('conflict', 'Cannot begin the conversation where it was forked: the agent has no memory of that point')
 }

@@ -229,3 +229,17 @@ test('claudeTranslator() never throws, whatever a message looks like', () => {
     { numRuns: 500 },
   )
 })
+
+test('claudeTranslator() says which message something was part of, unless a sub-agent said it or it is no id', () => {
+  const { translate, events } = translator()
+  const uuid = '00000000-0000-4000-8000-000000000000'
+  const call = { type: 'tool_use', id: 'c', name: 'Bash', input: {} }
+  const messages = [
+    { ...said('m1', [{ type: 'text', text: 'Hi' }, call]), uuid },
+    { type: 'user', uuid, message: { content: [{ type: 'tool_result', tool_use_id: 'c', content: 'x' }] } },
+    { ...said('m2', [{ type: 'text', text: 'sub' }], 'call1'), uuid },
+    { ...said('m3', [{ type: 'text', text: 'odd' }]), uuid: '../../etc/passwd' },
+  ]
+  for (const message of messages) translate(message)
+  expect(events.map(({ body }) => ('message' in body ? body.message : null))).toEqual([uuid, uuid, uuid, null, null])
+})

@@ -1,10 +1,13 @@
 import { bounds, type BlockId, type NewEvent } from '@anchorhold/protocol/events'
 import { promptOfUuid } from '@anchorhold/protocol/ids'
+import { z } from 'zod'
 import type { AgentListener } from '../agent.ts'
 
 type Kind = 'text' | 'thinking'
 /** A run of text that the agent is saying, from its first delta until its finished block is stored. */
 type Block = { readonly id: BlockId; readonly kind: Kind; readonly parent: string | null; text: string; stored: boolean }
+/** Which message of the agent's own something was part of. */
+type Part = { readonly message?: string }
 type Message = { readonly id: string; readonly blocks: Map<number, Block> }
 
 /** Messages that say nothing a person or a program would miss. */
@@ -76,29 +79,29 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
   }
 
   /** A finished block takes the name it was streamed under, so that a watcher can put it in the deltas' place. */
-  function finished(kind: Kind, text: string, parent: string | null, messageId: string): void {
+  function finished(kind: Kind, text: string, parent: string | null, messageId: string, from: Part): void {
     const message = streams.get(parent)
     const streamed =
       message?.id === messageId ? [...message.blocks.values()].find((block) => block.kind === kind && !block.stored) : undefined
     if (streamed !== undefined) streamed.stored = true
     if (text === '') return
-    say({ type: kind, body: { block: streamed?.id ?? newBlock(), text: clip(text, bounds.textChars), parent } })
+    say({ type: kind, body: { block: streamed?.id ?? newBlock(), text: clip(text, bounds.textChars), parent, ...from } })
   }
 
-  function assistant(parent: string | null, messageId: string, content: readonly unknown[]): void {
+  function assistant(parent: string | null, messageId: string, content: readonly unknown[], from: Part): void {
     for (const block of content.map(fields)) {
-      if (block.type === 'text') finished('text', textIn(block.text), parent, messageId)
-      else if (block.type === 'thinking') finished('thinking', textIn(block.thinking), parent, messageId)
+      if (block.type === 'text') finished('text', textIn(block.text), parent, messageId, from)
+      else if (block.type === 'thinking') finished('thinking', textIn(block.thinking), parent, messageId, from)
       else if (block.type === 'tool_use') {
         const call = clip(word(block.id), 200)
         const tool = clip(word(block.name), 200)
         if (toolNames.size < keptMax) toolNames.set(call, tool)
-        say({ type: 'tool.started', body: { call, tool, ...boundedInput(block.input), parent } })
+        say({ type: 'tool.started', body: { call, tool, ...boundedInput(block.input), parent, ...from } })
       }
     }
   }
 
-  function toolResults(parent: string | null, content: unknown): void {
+  function toolResults(parent: string | null, content: unknown, from: Part): void {
     if (!Array.isArray(content)) return
     for (const block of content.map(fields)) {
       if (block.type !== 'tool_result') continue
@@ -115,6 +118,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
           truncated: text.length > bounds.toolOutputChars,
           failed: block.is_error === true,
           parent,
+          ...from,
         },
       })
     }
@@ -122,6 +126,8 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
 
   function translate(raw: Raw): void {
     const parent = typeof raw.parent_tool_use_id === 'string' ? clip(raw.parent_tool_use_id, 200) : null
+    const uuid = parent === null ? z.uuid().safeParse(raw.uuid) : null
+    const from: Part = uuid?.success ? { message: uuid.data } : {}
     const kind = typeof raw.subtype === 'string' ? `${word(raw.type)}/${raw.subtype}` : word(raw.type)
     switch (raw.type) {
       case 'stream_event':
@@ -130,11 +136,11 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
         // What the CLI makes of a refused model call; the result that follows says the same.
         if (typeof raw.error === 'string') return
         const { id, content } = fields(raw.message)
-        if (Array.isArray(content)) return assistant(parent, word(id), content)
+        if (Array.isArray(content)) return assistant(parent, word(id), content, from)
         break
       }
       case 'user':
-        return toolResults(parent, fields(raw.message).content)
+        return toolResults(parent, fields(raw.message).content, from)
       case 'tool_progress':
         return heard.live({
           type: 'tool.progress',
