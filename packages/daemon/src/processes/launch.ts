@@ -4,6 +4,8 @@ import type { Readable, Writable } from 'node:stream'
 
 export type PrepareOptions = {
   readonly node: string
+  /** Further options of node. */
+  readonly options?: readonly string[]
   readonly script: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -36,9 +38,9 @@ export type Launched = { readonly ready: true; readonly pid: number } | { readon
 
 /** Starts a host process of its own session group, which outlives this one once it was told to begin. It says that it stands
  *  by closing its third descriptor, so that no pipe to it stays open. */
-export function prepare({ node, script, args, env, runAs, cwd, log }: PrepareOptions): Prepared {
+export function prepare({ node, options = [], script, args, env, runAs, cwd, log }: PrepareOptions): Prepared {
   const out = openSync(log, 'a', 0o600)
-  const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, ...args], {
+  const child = spawn(node, ['--disable-warning=ExperimentalWarning', ...options, script, ...args], {
     detached: true,
     cwd,
     env,

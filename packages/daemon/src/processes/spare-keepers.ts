@@ -37,6 +37,8 @@ export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersO
   const make = (user: User | null) =>
     prepare({
       node: runtime.node,
+      // There may be dozens of them, and what passes through one is soon forgotten: a small nursery is enough.
+      options: ['--max-semi-space-size=2'],
       script: runtime.keeper,
       args: [],
       // The SDK looks for settings in the home of its process: there are none.
