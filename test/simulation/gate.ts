@@ -81,7 +81,7 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
       case 'ping':
         return { sessions: [...served.keys()], env: [] }
       case 'open': {
-        const { session, folder, provider, rules, paused, budget_nanos, spent_nanos, spent_to } = command
+        const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to } = command
         const money = { budget_nanos, spent_nanos, spent_to, closed: false }
         // A lease that is on its way out would take the new one along.
         await closing
@@ -90,7 +90,7 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
           found.account.update(money)
           setPaused(found, paused)
         }
-        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused })
+        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused, spend })
         return null
       }
       case 'close':

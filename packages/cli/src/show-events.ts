@@ -1,4 +1,4 @@
-import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { Event, LiveFrame, RequestAction } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import type { Seen } from './stream.ts'
 import type { Terminal } from './terminal.ts'
@@ -149,6 +149,7 @@ function requestWords({ style, foreign }: Terminal, event: Event & { type: 'requ
     const plan = action.plan.split('\n').map((one) => `  ${foreign(one)}`)
     return [style('yellow', '? The agent asks for approval of its plan:'), ...plan, how].join('\n')
   }
+  if (action.kind === 'spend') return [style('yellow', `? ${foreign(spendWords(action))}`), how].join('\n')
   const questions = action.questions.flatMap(({ question, options }) => [
     style('yellow', `? ${foreign(question)}`),
     ...options.map(
@@ -157,6 +158,12 @@ function requestWords({ style, foreign }: Terminal, event: Event & { type: 'requ
     ),
   ])
   return [...questions, how].join('\n')
+}
+
+/** What a call would cost, and what there is. */
+export function spendWords({ model, needed_nanos, left_nanos, budget_nanos }: Extract<RequestAction, { kind: 'spend' }>): string {
+  const usd = (nanos: number) => formatUsd(microsUp(nanos))
+  return `A call of ${model} may cost up to ${usd(needed_nanos)}, and of the budget of ${usd(budget_nanos)} there are ${usd(left_nanos)} left. Raise it by what the call needs?`
 }
 
 /** The part of a tool's input that a person wants to see. */

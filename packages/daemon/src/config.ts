@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { OnCrash } from '@anchorhold/protocol/sessions'
+import { OnCrash, Spend } from '@anchorhold/protocol/sessions'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
@@ -20,6 +20,9 @@ export const ConfigFile = z.strictObject({
   rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
   on_crash: OnCrash.default('wait').describe(
     'What sessions that say nothing of it do when a crash cuts a turn short: wait for a person, or resume it',
+  ),
+  spend: Spend.default('stop').describe(
+    'What sessions that say nothing of it do when the budget does not hold a model call: stop, or ask',
   ),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
@@ -67,6 +70,7 @@ export type Config = {
   readonly publicUrl: string | null
   readonly rung: Rung
   readonly onCrash: OnCrash
+  readonly spend: Spend
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -113,6 +117,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     publicUrl: file.public_url ?? null,
     rung: file.rung,
     onCrash: file.on_crash,
+    spend: file.spend,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,

@@ -1,7 +1,7 @@
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import { eventBodies } from '@anchorhold/protocol/events'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomUUID } from 'node:crypto'
@@ -12,7 +12,7 @@ import { rehearsal } from './test-gate.ts'
 
 const sessions = ['ses_0000000000000001', 'ses_0000000000000002'] as SessionId[]
 const about = { provider: 'p', model: 'm', simulated: false, notional: false }
-const terms = { folder: '/w', provider: rehearsal, rules: { allow: [] }, paused: false }
+const terms = { folder: '/w', provider: rehearsal, rules: { allow: [] }, paused: false, spend: 'stop' as const }
 const wish = (nanos: number) => ({ promptNanos: nanos, perOutputToken: 0, maxTokens: 1, thinkingTokens: 0 })
 const usage = (cost_nanos: number) => ({
   ...about,
@@ -338,4 +338,27 @@ test('openBooks() lets no record go that a lease which is just being kept does n
   puts[1]!.done.reject(new Error('ENOSPC'))
   await trimmed
   expect(await oldest()).toBe(1)
+})
+
+test('openBooks() lets no record go that opened a request which nobody has settled', async () => {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: Date.now })
+  let trim: (n: number) => Promise<number> = async (n) => n
+  const books = await openBooks({
+    outbox: { ...outbox, onTrim: (free) => void (trim = free) },
+    leases: { list: async () => [], put: async () => {}, remove: async () => {} },
+    newCall: randomUUID,
+    afterThis: tick,
+    soon: tick,
+    onBroken: () => {},
+  })
+  const account = books.open(sessions[0]!, { budget_nanos: 0, spent_nanos: 0, spent_to: 0, closed: false })
+  const id = 'req_0000000000000001' as RequestId
+  const action = { kind: 'plan', plan: 'p' } as const
+  account.note({ type: 'notice', body: { level: 'info', code: 'c', message: 'm' } })
+  account.note({ type: 'request.opened', body: { id, call: null, action } })
+  account.note({ type: 'notice', body: { level: 'info', code: 'c', message: 'm' } })
+  await books.close(sessions[0]!)
+  expect(await trim(3)).toBe(1)
+  account.note({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'gate', door: 'none' } })
+  expect(await trim(4)).toBe(4)
 })

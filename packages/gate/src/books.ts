@@ -1,7 +1,7 @@
 import { afford, type Lease, newLease, recap, reserve, settle, type Wish } from '@anchorhold/core/ledger'
 import type { Outbox } from '@anchorhold/link/outbox'
-import { type EventBody, eventBodies, type NewEvent } from '@anchorhold/protocol/events'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import { type EventBody, eventBodies, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
+import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { type LinkRecord, Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { KeptLease, Leases } from './leases.ts'
@@ -14,7 +14,8 @@ export type Books = {
   readonly kept: ReadonlyMap<SessionId, KeptLease>
   /** The disk failed: nothing is written down any more, so nothing may be spent. */
   readonly broken: boolean
-  /** Books every call that a gate before this one left open at all that was set aside for it, and says how many. */
+  /** Books every call that a gate before this one left open at all that was set aside for it, and says how many. What it had
+   *  asked people for is taken back: the calls that waited are gone. */
   recover(): Promise<number>
   open(session: SessionId, money: Money): Account
   /** Revokes the session's lease. */
@@ -24,7 +25,7 @@ export type Books = {
 
 /** A session's money, as somebody knows it who has seen the gate's records up to one. */
 export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed'>
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused'>
+export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend'>
 
 /** What a call may cost, written down. */
 export type Reserved = {
@@ -74,6 +75,8 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
   const openCalls = new Map<string, OpenCall>()
   /** What each session's calls cost, by record, as long as the record is in the outbox. */
   const booked = new Map<SessionId, Entry[]>()
+  /** Requests that nobody has settled, and the record that each was opened with. */
+  const openRequests = new Map<string, { readonly n: number; readonly session: SessionId }>()
   const lastOf = new Map<SessionId, number>()
   const held = new Map<SessionId, Held>()
   const kept = new Map((await leases.list()).map((lease) => [lease.session, lease]))
@@ -89,7 +92,12 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
     } else if (type === 'usage') {
       const { call = '', cost_nanos } = eventBodies.usage.parse(body)
       enter(session, n, call, cost_nanos)
-    }
+    } else if (type === 'request.opened' || type === 'request.answered') askedOf(session, n, parseNewEvent(type, body))
+  }
+
+  function askedOf(session: SessionId, n: number, event: NewEvent): void {
+    if (event.type === 'request.opened') openRequests.set(event.body.id, { n, session })
+    if (event.type === 'request.answered') openRequests.delete(event.body.id)
   }
 
   /** A call is in the books. */
@@ -167,14 +175,14 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
 
     async function saveNow(): Promise<void> {
       if (revoked || terms === null) return
-      const { folder, provider, rules, paused } = terms
+      const { folder, provider, rules, paused, spend } = terms
       const { capNanos, spentNanos, closed } = lease
       const money = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: outbox.written, closed }
       // What comes after this sum is needed with it, from before it is kept.
       one.savedTo = Math.min(one.savedTo, money.spent_to)
       // The sum must not go further than the records that it is made of.
       await flush()
-      await leases.put({ session, folder, provider, rules, paused, ...money })
+      await leases.put({ session, folder, provider, rules, paused, spend, ...money })
       one.savedTo = money.spent_to
     }
 
@@ -207,7 +215,7 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
       },
       note(event) {
         try {
-          append(session, event)
+          askedOf(session, append(session, event), event)
         } catch {
           return
         }
@@ -245,6 +253,7 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
     await Promise.allSettled(behind().map(({ account }) => account.save()))
     let free = n
     for (const call of openCalls.values()) free = Math.min(free, call.n - 1)
+    for (const request of openRequests.values()) free = Math.min(free, request.n - 1)
     for (const { savedTo } of behind()) free = Math.min(free, savedTo)
     for (const [session, { spent_to }] of kept) if ((lastOf.get(session) ?? 0) > spent_to) free = Math.min(free, spent_to)
     for (const [session, entries] of booked) {
@@ -267,7 +276,13 @@ export async function openBooks({ outbox, leases, newCall, afterThis, soon, onBr
         const usage = { ...about, tokens: nothing, cost_nanos: nanos, estimated: true, status: 0, duration_ms: 0 }
         enter(session, append(session, { type: 'usage', body: { call, ...usage } }), call, nanos)
       }
-      if (left.length > 0) await flush()
+      const asked = [...openRequests]
+      for (const [id, { session }] of asked) {
+        const answer = { decision: 'withdrawn' as const, reason: 'The gate was started anew' }
+        const event = { type: 'request.answered' as const, body: { id: id as RequestId, answer, actor: 'gate', door: 'none' } }
+        askedOf(session, append(session, event), event)
+      }
+      if (left.length + asked.length > 0) await flush()
       return left.length
     },
     open(session, money) {

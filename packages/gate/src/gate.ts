@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand, GateHealth, Provider } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, Price, Provider } from '@anchorhold/protocol/link'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
 import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
@@ -36,11 +36,15 @@ export type GateParts = {
   readonly say?: (message: string) => void
   /** The disk failed: calls are refused from here on, until another gate takes over. */
   readonly onBroken?: (error: Error) => void
+  /** How long a call waits for somebody to pay for it. */
+  readonly heldMs?: number
 }
 
 /** A session that is served. */
 type Served = { readonly window: ModelWindow; readonly account: Account; terms: ServedOn }
 
+/** Agents wait longer than this for an answer; nobody should be asked for longer than they wait. */
+const heldMsMax = 5 * 60 * 1000
 /** What a call cost is safe from the gate's death as soon as it is written; on its way to the disk it may wait for others. */
 const settledSyncMs = 20
 /** Of several calls at once, the reservations wait so long for each other: it is over before a provider answers. */
@@ -48,7 +52,7 @@ const dialledSyncMs = 1
 
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
-  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {} } = parts
+  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
   const secrets = await fileSecrets(join(parts.folder, 'key'))
   const books = await openBooks({
     outbox: parts.outbox,
@@ -65,12 +69,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: kept }
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
-  const termsOf = ({ provider, rules }: ServedOn) => ({ upstream: upstream(provider, providers), allow: new Set(rules.allow) })
+  const termsOf = ({ provider, rules, spend }: ServedOn) => ({
+    upstream: upstream(provider, providers),
+    allow: new Set(rules.allow),
+    spend,
+  })
 
   async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
-    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log })
+    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log, heldMs })
     if (terms.paused) window.pause()
     return { window, account, terms }
   }
@@ -85,8 +93,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
-    const { session, folder, provider, rules, paused, budget_nanos, spent_nanos, spent_to } = command
-    const terms = { folder, provider, rules, paused }
+    const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to } = command
+    const terms = { folder, provider, rules, paused, spend }
     const money = { budget_nanos, spent_nanos, spent_to, closed: false }
     // One that cannot be dialled is refused before anything is changed.
     termsOf(terms)
@@ -96,7 +104,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     if (found !== undefined) {
       const one = await found
       one.account.update(money)
-      return change(one, terms)
+      await change(one, terms)
+      return one.window.retry({ answer: { decision: 'allow' }, actor: 'daemon', door: 'none' })
     }
     const opening = serve(session, terms, money)
     served.set(session, opening)
@@ -178,9 +187,28 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return pause(command.session, false)
         case 'budget': {
           const { window, account } = await servedOf(command.session)
+          const { actor = 'daemon', door = 'none' } = command
           account.recap(command.budget_nanos)
           window.update()
+          window.retry({ answer: { decision: 'allow' }, actor, door })
           return account.save()
+        }
+        case 'price': {
+          const { window } = await servedOf(command.session)
+          const price: z.infer<typeof Price> = { budget_nanos: window.price(command.request) }
+          return price
+        }
+        case 'answer': {
+          const { session, request, answer, budget_nanos, actor, door } = command
+          const { window, account } = await servedOf(session)
+          if (answer.decision === 'allow') {
+            account.recap(budget_nanos)
+            window.update()
+          }
+          window.answer(request, { answer, actor, door })
+          await account.save()
+          // Whoever answered is told after the log is.
+          return books.flush()
         }
         case 'panic': {
           const all = [...new Set([...served.keys(), ...books.kept.keys()])]

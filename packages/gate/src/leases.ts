@@ -1,6 +1,7 @@
 import { Nanos } from '@anchorhold/protocol/money'
 import { SessionId } from '@anchorhold/protocol/ids'
 import { ModelRules, Provider } from '@anchorhold/protocol/link'
+import { Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ export const KeptLease = z.strictObject({
   provider: Provider,
   rules: ModelRules,
   paused: z.boolean(),
+  spend: Spend.default('stop'),
   budget_nanos: Nanos.nullable(),
   /** What was spent, up to which of the gate's own records: what comes after is added when it is read. */
   spent_nanos: Nanos,

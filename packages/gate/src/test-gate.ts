@@ -8,7 +8,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { GateCommand, Provider } from '@anchorhold/protocol/link'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
-import { type Gate, gate } from './gate.ts'
+import { type Gate, gate, type GateParts } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
 export const session = 'ses_0000000000000001' as SessionId
@@ -35,6 +35,7 @@ export type Answered = { readonly status: number; readonly headers: IncomingHttp
 export async function testGate(
   open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
   disk = memoryDisk(),
+  more: Pick<GateParts, 'heldMs'> = {},
 ) {
   const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
   const folder = join(root, 'w')
@@ -57,7 +58,7 @@ export async function testGate(
   }
   const lines: CallLine[] = []
   const env: Record<string, string | undefined> = { TEST_KEY: realKey }
-  const made: Gate = await gate({ folder: join(root, 'gate'), outbox: watched, env, log: (line) => lines.push(line) })
+  const made: Gate = await gate({ folder: join(root, 'gate'), outbox: watched, env, log: (line) => lines.push(line), ...more })
   const command = {
     do: 'open' as const,
     session,
@@ -66,6 +67,7 @@ export async function testGate(
     spent_nanos: 0,
     spent_to: 0,
     paused: false,
+    spend: 'stop' as const,
     rules: { allow: [] },
     ...open,
   }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { OnCrash, PromptMode, SessionState, TurnCause, TurnEnd } from './sessions.ts'
+import { OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
 
 export const bounds = {
   toolOutputChars: 64 * 1024,
@@ -35,6 +35,14 @@ export const RequestAction = z.discriminatedUnion('kind', [
     ),
   }),
   z.object({ kind: z.literal('plan'), plan: z.string() }),
+  /** A model call that may cost more than the budget has left. */
+  z.object({
+    kind: z.literal('spend'),
+    model: z.string(),
+    needed_nanos: Nanos,
+    left_nanos: Nanos,
+    budget_nanos: Nanos,
+  }),
 ])
 export type RequestAction = z.infer<typeof RequestAction>
 
@@ -68,6 +76,7 @@ export const eventBodies = {
     /** The last event of that session that this one knows of. */
     at: z.int().min(0).optional(),
     on_crash: OnCrash.optional(),
+    spend: Spend.optional(),
     actor: z.string(),
   }),
   'session.changed': z.object({

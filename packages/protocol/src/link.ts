@@ -3,7 +3,7 @@ import { LiveFrame, RequestAnswer } from './events.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { Image, PromptMode, TurnCause } from './sessions.ts'
+import { Image, PromptMode, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
  *  its own version and of the one before, so that agents finish their turns while it is replaced. */
@@ -190,12 +190,32 @@ export const GateCommand = z.discriminatedUnion('do', [
     spent_nanos: Nanos,
     spent_to: z.int().min(0),
     paused: z.boolean().default(false),
+    spend: Spend.default('stop'),
     rules: ModelRules,
   }),
   z.object({ do: z.literal('close'), session: SessionId }),
   z.object({ do: z.literal('pause'), session: SessionId }),
   z.object({ do: z.literal('resume'), session: SessionId }),
-  z.object({ do: z.literal('budget'), session: SessionId, budget_nanos: Nanos.nullable() }),
+  /** Calls that were held for want of money go on, as far as it reaches: whoever set the budget has answered them. */
+  z.object({
+    do: z.literal('budget'),
+    session: SessionId,
+    budget_nanos: Nanos.nullable(),
+    actor: z.string().optional(),
+    door: z.string().optional(),
+  }),
+  /** What the budget must be for a held call to go on. */
+  z.object({ do: z.literal('price'), session: SessionId, request: RequestId }),
+  /** Settles the request of a held call; whoever allows it says what the budget is from now on. */
+  z.object({
+    do: z.literal('answer'),
+    session: SessionId,
+    request: RequestId,
+    answer: RequestAnswer,
+    budget_nanos: Nanos.nullable(),
+    actor: z.string(),
+    door: z.string(),
+  }),
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
   z.object({ do: z.literal('seal'), plaintext: z.string() }),
@@ -206,6 +226,9 @@ export const GateCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('leave') }),
 ])
 export type GateCommand = z.infer<typeof GateCommand>
+
+/** The result of the gate's price. */
+export const Price = z.object({ budget_nanos: Nanos })
 
 /** The result of the gate's ping. */
 export const GateHealth = z.object({

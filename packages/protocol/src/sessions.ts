@@ -24,6 +24,10 @@ export type TurnCause = z.infer<typeof TurnCause>
 export const OnCrash = z.enum(['wait', 'resume'])
 export type OnCrash = z.infer<typeof OnCrash>
 
+/** What becomes of a model call that the budget does not hold. */
+export const Spend = z.enum(['stop', 'ask'])
+export type Spend = z.infer<typeof Spend>
+
 export const TurnEnd = z.enum(['done', 'interrupted', 'waiting', 'budget', 'breaker', 'error', 'crashed'])
 export type TurnEnd = z.infer<typeof TurnEnd>
 
@@ -69,6 +73,9 @@ export const SessionOptions = z.strictObject({
     .enum(['ignore', 'load'])
     .optional()
     .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell"),
+  spend: Spend.optional().describe(
+    'When the budget does not hold a model call: refuse it, or hold it for up to five minutes and ask',
+  ),
   on_crash: OnCrash.optional().describe(
     'When a crash cuts a turn short: wait for a person, or take the turn up again, at most three times in a row',
   ),
@@ -122,6 +129,7 @@ export const Session = z.object({
   queued_prompts: z.int(),
   forked_from: SessionId.nullable(),
   on_crash: OnCrash,
+  spend: Spend,
 })
 export type Session = z.infer<typeof Session>
 

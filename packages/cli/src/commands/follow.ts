@@ -69,8 +69,8 @@ async function answerHere({ terminal }: Context, { api }: Daemon, event: Event &
   const { id, action } = event.body
   const reader = createInterface({ input: process.stdin, output: process.stdout })
   try {
-    if (action.kind === 'plan') {
-      const word = (await reader.question('  Approve? [y/N or a reason] ')).trim()
+    if (action.kind !== 'question') {
+      const word = (await reader.question('  Allow? [y/N or a reason] ')).trim()
       const allow = /^y(es)?$/i.test(word)
       await api.answerRequest({
         params: { id },

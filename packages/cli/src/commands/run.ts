@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
-import { OnCrash } from '@anchorhold/protocol/sessions'
+import { OnCrash, Spend } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
@@ -22,6 +22,7 @@ type Options = {
   systemPrompt?: string
   timeout?: string
   onCrash?: OnCrash
+  spend?: Spend
   image: string[]
   toolchain: string[]
   plan?: true
@@ -48,6 +49,11 @@ export function run(program: Command, context: Context): void {
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
     .option('--timeout <seconds>', 'interrupt the turn after so long')
+    .addOption(
+      new Option('--spend <what>', 'when the budget does not hold a model call: stop, or ask you for up to five minutes').choices(
+        Spend.options,
+      ),
+    )
     .addOption(
       new Option('--on-crash <what>', 'when a crash cuts a turn short: wait for you, or resume it').choices(OnCrash.options),
     )
@@ -82,6 +88,7 @@ export function run(program: Command, context: Context): void {
             toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
             plan: options.plan,
             on_crash: options.onCrash,
+            spend: options.spend,
             workspace_settings: options.loadSettings ? ('load' as const) : undefined,
           }),
         },

@@ -25,6 +25,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const id = newSessionId(parts.random)
   const rung = options.rung ?? parts.config.rung
   await requireRung(parts, rung)
+  const spend = options.spend ?? parts.config.spend
   const provider = providerFor(parts, options.provider ?? null)
   const fresh = freshUser(parts)
   const own = parts.folders.workspace(id)
@@ -50,7 +51,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       }
       parts.store.sessions.insert({
         id,
-        options,
+        options: { ...options, spend },
         runAs,
         conversation: randomUUID(),
         conversing: false,
@@ -68,6 +69,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           budget_nanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
           forked_from: null,
           on_crash: options.on_crash ?? parts.config.onCrash,
+          spend,
           actor: actor.name,
         },
       })

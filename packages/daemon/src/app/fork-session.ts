@@ -56,6 +56,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           forked_from: from,
           at,
           on_crash: origin.on_crash,
+          spend: origin.spend,
           actor: actor.name,
         },
       })

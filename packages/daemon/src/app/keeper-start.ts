@@ -69,7 +69,7 @@ export async function keeperStart(
 export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
-  const { state, provider, budgetNanos, costNanos } = sessionFor(parts, id, null)
+  const { state, provider, spend, budgetNanos, costNanos } = sessionFor(parts, id, null)
   await parts.gate.do({
     do: 'open',
     session: id,
@@ -79,6 +79,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     spent_nanos: costNanos,
     spent_to: parts.store.events.lastOf('gate'),
     paused: state === 'paused',
+    spend,
     rules: { allow: [...parts.config.modelAllow] },
   })
 }

@@ -123,6 +123,7 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
       actor: actor.name,
     },
   })
-  if (budget !== undefined && parts.keepers.has(id)) await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget })
+  if (budget !== undefined && parts.keepers.has(id))
+    await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget, actor: actor.name, door: actor.door })
   return current(parts, id)
 }

@@ -2,7 +2,8 @@ import type { Actor } from '@anchorhold/core/actors'
 import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { type Parts, require } from './parts.ts'
+import { Price } from '@anchorhold/protocol/link'
+import { type Parts, record, require, sessionFor } from './parts.ts'
 
 export function listRequests(
   parts: Parts,
@@ -20,7 +21,7 @@ export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
   return request
 }
 
-/** The keeper that asked decides which answer came first, so that exactly one wins. */
+/** Whoever asked, keeper or gate, decides which answer came first, so that exactly one wins. */
 export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, answer: AnswerRequest): Promise<Request> {
   require(actor, 'work')
   const request = getRequest(parts, actor, id)
@@ -30,9 +31,31 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, a
       hint: 'Send the session a prompt: it will ask again',
     })
   }
-  await parts.keepers.do(request.session, { do: 'answer', request: id, answer, actor: actor.name, door: actor.door })
-  await parts.sources.settled(`keeper/${request.session}`)
+  if (request.action.kind === 'spend') await answerSpend(parts, actor, request, answer)
+  else await parts.keepers.do(request.session, { do: 'answer', request: id, answer, actor: actor.name, door: actor.door })
+  await parts.sources.settled(request.action.kind === 'spend' ? 'gate' : `keeper/${request.session}`)
   return getRequest(parts, actor, id)
+}
+
+/** How often the price of a call is asked for that others make dearer meanwhile. */
+const pricesMax = 5
+
+/** Whoever allows a call raises the session's budget by just what it needs: in the log first, then at the gate. */
+async function answerSpend(parts: Parts, actor: Actor, { id, session }: Request, answer: AnswerRequest): Promise<void> {
+  const tell = (budget: number | null) =>
+    parts.gate.do({ do: 'answer', session, request: id, answer, budget_nanos: budget, actor: actor.name, door: actor.door })
+  if (answer.decision === 'deny') return void (await tell(null))
+  for (let tries = 1; ; tries++) {
+    const { budget_nanos } = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
+    if (sessionFor(parts, session, null).budgetNanos !== budget_nanos)
+      record(parts, session, { type: 'session.changed', body: { budget_nanos, actor: actor.name } })
+    try {
+      return void (await tell(budget_nanos))
+    } catch (error) {
+      // Another call took some of it between the two.
+      if (!(error instanceof Failure && error.code === 'wrong_state') || tries === pricesMax) throw error
+    }
+  }
 }
 
 const answered = (request: Request) =>

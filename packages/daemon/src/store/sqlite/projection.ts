@@ -24,6 +24,10 @@ export function projection(db: Database): (event: Event) => void {
     update prompt set state = 'done', images = '[]'
     where session_id = ? and state = 'delivered' and id not in (select value from json_each(?))`)
   const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?) on conflict do nothing`)
+  const withdrawn = JSON.stringify({ decision: 'withdrawn', reason: 'The agent that asked is gone' })
+  const askerGone = db.prepare(
+    `update request set answer = '${withdrawn}', answered_at = ?, answered_by = 'daemon' where session_id = ? and answer is null`,
+  )
   const answered = db.prepare(
     `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
   )
@@ -48,6 +52,11 @@ export function projection(db: Database): (event: Event) => void {
         break
       case 'keeper.started':
         tended.run(JSON.stringify(event.body.limits), session)
+        break
+      case 'keeper.lost':
+      case 'keeper.left':
+        // Its agent waited for the answers, and so did its agent's calls at the gate.
+        askerGone.run(at, session)
         break
       case 'turn.started':
         turned.run(session)

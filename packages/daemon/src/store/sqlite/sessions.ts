@@ -102,6 +102,7 @@ export function sqliteSessions(db: Database): SessionTable {
 
 function toSession(row: Row): SessionRow {
   const standing = JSON.parse(row.standing) as Standing
+  const options = JSON.parse(row.options) as SessionOptions
   return {
     id: row.id as SessionId,
     name: row.name,
@@ -124,7 +125,8 @@ function toSession(row: Row): SessionRow {
     queued_prompts: row.queued_prompts,
     forked_from: row.forked_from as SessionId | null,
     on_crash: standing.onCrash,
-    options: JSON.parse(row.options) as SessionOptions,
+    spend: options.spend ?? 'stop',
+    options,
     standing,
     runAs: row.run_as === null ? null : (JSON.parse(row.run_as) as { uid: number; gid: number }),
     conversation: row.conversation,

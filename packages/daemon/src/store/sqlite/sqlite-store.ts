@@ -7,6 +7,7 @@ import { source } from './migrations/002-source.ts'
 import { positions } from './migrations/003-positions.ts'
 import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
+import { withdrawn } from './migrations/006-withdrawn.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -16,7 +17,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)

@@ -1,22 +1,25 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { type Lease, leftNanos } from '@anchorhold/core/ledger'
 import { priceOf, worstCase } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import { newRequestId, type SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
-import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
+import type { Spend } from '@anchorhold/protocol/sessions'
 import type { Account, Books, Reserved } from '../../books.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { forward, type Outcome } from './forward.ts'
+import { type HeldCalls, heldCalls, withdrawn } from './held.ts'
 import { prefixes } from './prefixes.ts'
 import { screen, screenBetas, type Screened, serialise } from './screen.ts'
 
 /** A session's window to its model. */
-export type ModelWindow = {
+export type ModelWindow = Pick<HeldCalls<SetAside>, 'price' | 'answer' | 'retry'> & {
   /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
   update(terms?: Terms): void
   /** Holds new calls back, unanswered; running ones finish. */
@@ -33,6 +36,8 @@ export type Terms = {
   readonly upstream: Upstream
   /** What the owner allows beyond what agents need (see `screen`). */
   readonly allow: ReadonlySet<string>
+  /** What becomes of a call that the lease does not hold. */
+  readonly spend: Spend
 }
 
 /** One line of the log of a window. It never holds a header or a body. */
@@ -54,6 +59,8 @@ export type WindowParts = {
   readonly books: Books
   readonly now: () => number
   readonly log: (line: CallLine) => void
+  /** How long a call waits for somebody to pay for it. */
+  readonly heldMs: number
 }
 
 /** What a call was promised. */
@@ -105,6 +112,13 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   /** Calls that were dialled and are not in the books yet. */
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
+
+  const held = heldCalls<SetAside>({
+    account,
+    waitMs: parts.heldMs,
+    newRequest: () => newRequestId(randomBytes),
+    isPaused: () => paused !== null,
+  })
 
   const notice = (code: string, level: 'warning' | 'error', message: string) => {
     if (noticed.has(code)) return
@@ -205,8 +219,21 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
+      let asked: string | null = null
+      if (set === null && terms.spend === 'ask') {
+        const gone = new AbortController()
+        response.once('close', () => gone.abort())
+        const wish = {
+          model: request.model,
+          neededNanos: neededNanos(request, upstream),
+          reserve: () => setAside(request, upstream),
+        }
+        const outcome = await held.hold(wish, AbortSignal.any([gone.signal, closing.signal]))
+        if ('refused' in outcome) asked = outcome.refused
+        else set = outcome
+      }
       if (set === null) {
-        const sentence = budgetSentence(session, account.lease)
+        const sentence = `${budgetSentence(session, account.lease)}${asked === null ? '' : ` (${asked})`}`
         refusal = 'budget'
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))
@@ -223,19 +250,30 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         refusal = 'credential'
         notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
       }
-      if (set !== null) book(request, upstream, set, outcome, now() - startedAt)
+      if (set === null) return
+      book(request, upstream, set, outcome, now() - startedAt)
+      held.retry(withdrawn('Another call cost less than was set aside for it'))
     })
     const entry = booked.finally(() => open.delete(entry))
     open.add(entry)
     await entry
   }
 
-  /** Reserves the worst case; null when the lease does not hold it. */
-  function setAside(request: Screened, upstream: Upstream): SetAside | null {
+  /** The most that a call can cost. */
+  function bounded(request: Screened, upstream: Upstream) {
     const free = !upstream.billed && !priceOf(request.model, 0).known
     const capped = account.lease.capNanos !== null
     const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
-    const bound = free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt)
+    return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt) }
+  }
+  function neededNanos(request: Screened, upstream: Upstream): Nanos {
+    const { promptNanos, perOutputToken } = bounded(request, upstream).bound
+    return promptNanos + request.maxTokens * perOutputToken
+  }
+
+  /** Reserves the worst case; null when the lease does not hold it. */
+  function setAside(request: Screened, upstream: Upstream): SetAside | null {
+    const { free, measured, bound } = bounded(request, upstream)
     const { model, maxTokens, thinkingTokens } = request
     const { name: provider, simulated, notional } = upstream
     const wish = { ...bound, maxTokens, thinkingTokens }
@@ -282,6 +320,9 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   await chmod(path, 0o666)
 
   return {
+    price: held.price,
+    answer: held.answer,
+    retry: held.retry,
     update(next) {
       terms = next ?? terms
       noticed = new Set()
@@ -292,6 +333,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     resume() {
       paused?.resolve()
       paused = null
+      held.retry(withdrawn('There is money for it again'))
     },
     async quiet() {
       while (open.size > 0) await Promise.allSettled(open)
