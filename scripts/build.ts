@@ -17,17 +17,20 @@ const programs = {
 
 const external = ['better-sqlite3']
 
-/** An `import` of these reads each of their exports, and one of those brings a whole WebSocket client with it: a good part of
- *  the start and of the memory of a small process. Taken this way, an export is read by whoever uses it. */
+/** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
+ *  WebSocket client, which is a good part of the start and of the memory of a small process. Taken this way, an export is read
+ *  by whoever uses it. */
 const leanBuiltins = {
   name: 'lean-builtins',
-  resolveId: (id: string) => (/^(node:)?https?$/.test(id) ? `\0${id.replace('node:', '')}` : null),
+  resolveId: (id: string) =>
+    /^(node:)?(https?|crypto)$/.test(id) ? `\0${id.startsWith('node:') ? id : `node:${id}`}` : null,
   load(id: string) {
-    if (!/^\0https?$/.test(id)) return null
-    const plain = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule(id.slice(1))))
-      .filter(([, { get }]) => get === undefined)
-      .map(([name]) => name)
-    return `const it = process.getBuiltinModule('node:${id.slice(1)}')\nexport default it\nexport const { ${plain.join(', ')} } = it`
+    if (!id.startsWith('\0node:')) return null
+    const name = id.slice(1)
+    const plain = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule(name)))
+      .filter(([key, { get }]) => get === undefined && /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default')
+      .map(([key]) => key)
+    return `const it = process.getBuiltinModule('${name}')\nexport default it\nexport const { ${plain.join(', ')} } = it`
   },
 }
 

@@ -4,10 +4,10 @@ import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
-import { serve } from '@hono/node-server'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -133,9 +133,9 @@ async function main(): Promise<void> {
     calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
     log,
   })
-  const server = await new Promise<ReturnType<typeof serve>>((resolve, reject) => {
-    const starting = serve({ fetch: door.fetch, hostname: '127.0.0.1', port: config.port }, () => resolve(starting))
-    starting.once('error', (error: NodeJS.ErrnoException) =>
+  const server = createServer(door)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
         error.code === 'EADDRINUSE'
           ? new Failure('bad_request', `Cannot listen on 127.0.0.1:${config.port}: another program does`, {
@@ -144,6 +144,7 @@ async function main(): Promise<void> {
           : error,
       ),
     )
+    server.listen(config.port, '127.0.0.1', resolve)
   })
   port = (server.address() as AddressInfo).port
 

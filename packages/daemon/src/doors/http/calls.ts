@@ -1,4 +1,5 @@
 import type { TokenId } from '@anchorhold/protocol/ids'
+import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
@@ -12,6 +13,7 @@ import * as requests from '../../app/requests.ts'
 import { doctor, health, status } from '../../app/status.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
+import { reply } from './reply.ts'
 import { eventStream, readerGone } from './sse.ts'
 
 const done = { ok: true } as const
@@ -39,12 +41,10 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     before: before ?? null,
     limit: limit ?? perPage,
   })
-  const wantsStream = (request: Request) => /\btext\/event-stream\b/.test(request.headers.get('accept') ?? '')
+  const wantsStream = ({ accept = '' }: IncomingHttpHeaders) => /\btext\/event-stream\b/.test(accept)
   /** A browser that reconnects says which event it saw last. */
-  const startOf = (request: Request, after: number | undefined) => {
-    const seen = request.headers.get('last-event-id')
-    return seen !== null && /^\d{1,15}$/.test(seen) ? Number(seen) : (after ?? 0)
-  }
+  const startOf = ({ 'last-event-id': seen }: IncomingHttpHeaders, after: number | undefined) =>
+    typeof seen === 'string' && /^\d{1,15}$/.test(seen) ? Number(seen) : (after ?? 0)
   const secure = () => about.url().startsWith('https:')
 
   return {
@@ -72,19 +72,19 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     start: ({ actor, params }) => lifecycle.start(parts, actor, params.id),
     archive: ({ actor, params }) => lifecycle.archive(parts, actor, params.id),
     fork: ({ actor, params, body }) => forkSession(parts, actor, params.id, body ?? {}),
-    sessionEvents({ actor, token, params, query, request }) {
-      if (!wantsStream(request)) return read.sessionEvents(parts, actor, params.id, range(query))
-      const end = streams.open(token, request.signal)
+    sessionEvents({ actor, token, params, query, headers, signal }) {
+      if (!wantsStream(headers)) return read.sessionEvents(parts, actor, params.id, range(query))
+      const end = streams.open(token, signal)
       return eventStream(
-        read.watchSession(parts, actor, params.id, startOf(request, query.after), end.signal),
+        read.watchSession(parts, actor, params.id, startOf(headers, query.after), end.signal),
         ({ seq }) => seq,
         end,
       )
     },
-    events({ actor, token, query, request }) {
-      if (!wantsStream(request)) return read.allEvents(parts, actor, range(query))
-      const end = streams.open(token, request.signal)
-      return eventStream(read.watchAll(parts, actor, startOf(request, query.after), end.signal), ({ pos }) => pos, end)
+    events({ actor, token, query, headers, signal }) {
+      if (!wantsStream(headers)) return read.allEvents(parts, actor, range(query))
+      const end = streams.open(token, signal)
+      return eventStream(read.watchAll(parts, actor, startOf(headers, query.after), end.signal), ({ pos }) => pos, end)
     },
     listRequests: ({ actor, query }) => ({
       requests: [...requests.listRequests(parts, actor, { openOnly: query.all !== 'true', session: query.session ?? null })],
@@ -111,17 +111,17 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return done
     },
     createLoginLink: ({ actor }) => access.createLoginLink(parts, actor, about.url()),
-    login({ body, request }) {
-      const { secret } = access.logIn(parts, body.secret, request.headers.get('user-agent') ?? '')
+    login({ body, headers }) {
+      const { secret } = access.logIn(parts, body.secret, headers['user-agent'] ?? '')
       const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })
-      return Response.json(done, { headers: { 'set-cookie': cookie } })
+      return reply({ value: done, headers: { 'set-cookie': cookie } })
     },
     logout({ actor, token }) {
       if (token !== null) {
         access.revokeToken(parts, actor, token)
         streams.end(token)
       }
-      return Response.json(done, { headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })
+      return reply({ value: done, headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })
     },
     status: ({ actor }) => status(parts, actor, { ...about, url: about.url() }),
     health: ({ actor }) => health(parts, actor),

@@ -1,25 +1,24 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 
 /** What the door knows of its own address. */
 export type Address = { readonly port: number; readonly publicUrl: string | null }
 
 /** Refuses a request that was meant for another site (DNS rebinding) or that another site's page makes. */
-export function checkOrigin(request: Request, { port, publicUrl }: Address): void {
+export function checkOrigin({ method, headers }: IncomingMessage, { port, publicUrl }: Address): void {
   const names = ['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${port}`)
   const own = new Set([...names, ...(publicUrl === null ? [] : [new URL(publicUrl).host])])
-  const host = request.headers.get('host')
-  if (host === null || !own.has(host.toLowerCase())) {
+  const { host, origin } = headers
+  if (host === undefined || !own.has(host.toLowerCase())) {
     throw new Failure('foreign_host', 'The Host header does not name this daemon', {
       hint: `Use http://localhost:${port}, or set public_url in config.yaml`,
     })
   }
-  const origin = request.headers.get('origin')
   const origins = new Set([...names.map((name) => `http://${name}`), ...(publicUrl === null ? [] : [new URL(publicUrl).origin])])
-  if (origin !== null && !origins.has(origin.toLowerCase()))
+  if (origin !== undefined && !origins.has(origin.toLowerCase()))
     throw new Failure('foreign_origin', 'This request comes from a page of another site')
-  const site = request.headers.get('sec-fetch-site')
   // A link on another site may open our page, which shows nothing by itself; nothing else from there is let in.
-  if (site === 'cross-site' && !(request.method === 'GET' && request.headers.get('sec-fetch-mode') === 'navigate')) {
+  if (headers['sec-fetch-site'] === 'cross-site' && !(method === 'GET' && headers['sec-fetch-mode'] === 'navigate')) {
     throw new Failure('foreign_origin', 'This request comes from a page of another site')
   }
 }
@@ -27,10 +26,13 @@ export function checkOrigin(request: Request, { port, publicUrl }: Address): voi
 export const cookieName = 'anchorhold'
 
 /** The secret that came along, and how. */
-export function credentialOf(request: Request): { readonly secret: string; readonly role: 'bearer' | 'cookie' } | null {
-  const bearer = /^Bearer ([\w-]{20,200})$/.exec(request.headers.get('authorization') ?? '')
+export function credentialOf({
+  authorization = '',
+  cookie = '',
+}: IncomingHttpHeaders): { readonly secret: string; readonly role: 'bearer' | 'cookie' } | null {
+  const bearer = /^Bearer ([\w-]{20,200})$/.exec(authorization)
   if (bearer !== null) return { secret: bearer[1]!, role: 'bearer' }
-  for (const part of (request.headers.get('cookie') ?? '').split(';')) {
+  for (const part of cookie.split(';')) {
     const [name, value] = part.trim().split('=')
     if (name === cookieName && value !== undefined && value !== '') return { secret: value, role: 'cookie' }
   }

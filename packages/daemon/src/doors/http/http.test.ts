@@ -2,6 +2,9 @@ import { api, apiRoot } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
+import { createServer, request, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createLoginLink, createToken, revokeToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
@@ -9,17 +12,18 @@ import { record } from '../../app/parts.ts'
 import { whoIs } from '../../app/access.ts'
 import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
-import { type HttpDoor, httpDoor } from './http.ts'
+import { httpDoor } from './http.ts'
 
 let parts: TestParts
-let door: HttpDoor
+let server: Server
+let base: { readonly port: number }
 let token = ''
 let logged: string[]
 const shutdown = vi.fn(async () => ({ left_running: 0 }))
-beforeEach(() => {
+beforeEach(async () => {
   parts = testParts()
   logged = []
-  door = httpDoor({
+  const door = httpDoor({
     address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
     version: '1.2.3',
     whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
@@ -27,8 +31,15 @@ beforeEach(() => {
     log: (message) => void logged.push(message),
   })
   token = createToken(parts, owner, 'test', null).secret
+  server = createServer(door)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  base = server.address() as AddressInfo
 })
-afterEach(() => parts[Symbol.dispose]())
+afterEach(async () => {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  parts[Symbol.dispose]()
+})
 
 type Call = {
   readonly method?: string
@@ -36,19 +47,35 @@ type Call = {
   readonly headers?: Record<string, string>
   readonly raw?: string
 }
-const ask = (path: string, { method = 'GET', body, headers = {}, raw }: Call = {}) =>
-  door.fetch(
-    new Request(`http://127.0.0.1:7777${path}`, {
-      method,
-      headers: {
-        host: '127.0.0.1:7777',
-        authorization: `Bearer ${token}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
+/** As a client sends it that may say anything in its headers, the Host too. */
+function ask(path: string, { method = 'GET', body, headers = {}, raw }: Call = {}): Promise<Response> {
+  const sent = raw ?? (body === undefined ? '' : JSON.stringify(body))
+  return new Promise((resolve, reject) => {
+    const one = request(
+      {
+        port: base.port,
+        path,
+        method,
+        agent: false,
+        headers: {
+          host: '127.0.0.1:7777',
+          authorization: `Bearer ${token}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(sent === '' ? {} : { 'content-length': String(Buffer.byteLength(sent)) }),
+          ...headers,
+        },
       },
-      ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
-    }),
-  )
+      (answer) => {
+        const given = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
+          values.map((value) => [name, value] as [string, string]),
+        )
+        resolve(new Response(Readable.toWeb(answer) as ReadableStream, { status: answer.statusCode!, headers: given }))
+      },
+    )
+    one.once('error', reject)
+    one.end(sent)
+  })
+}
 const call = (path: string, options: Call = {}) => ask(`${apiRoot}${path}`, options)
 const codeOf = async (response: Response | Promise<Response>) => {
   const { status, body } = await problemOf(response)
@@ -229,7 +256,7 @@ test('a stream ends when the token that opened it is revoked', async () => {
   const reader = stream.body!.getReader()
   await reader.read()
   expect((await call(`/tokens/${made.id}`, { method: 'DELETE' })).status).toBe(200)
-  await expect(reader.read()).rejects.toThrow('ended')
+  await expect(reader.read()).rejects.toThrow()
 })
 
 test('a stream whose reader went away leaves nothing running', async () => {
@@ -238,17 +265,17 @@ test('a stream whose reader went away leaves nothing running', async () => {
   const { end } = await messages(await call('/events', { headers }), 0)
   expect(vi.getTimerCount()).toBe(1)
   await end()
-  expect(vi.getTimerCount()).toBe(0)
+  while (vi.getTimerCount() > 0) await new Promise((resolve) => setImmediate(resolve))
   vi.useRealTimers()
 })
 
 test('a stream that nobody reads is cut off', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
   const { id } = await createSession(parts, owner, {})
-  for (let index = 0; index < 10; index++) record(parts, id, { type: 'text', body: { block: 'b', text: 'x'.repeat(100_000) } })
+  for (let index = 0; index < 200; index++) record(parts, id, { type: 'text', body: { block: 'b', text: 'x'.repeat(100_000) } })
   const stream = await call('/events', { headers: { accept: 'text/event-stream' } })
   await vi.advanceTimersByTimeAsync(90_000)
   expect(vi.getTimerCount()).toBe(0)
-  await expect(stream.text()).rejects.toThrow('ended')
+  await expect(stream.text()).rejects.toThrow()
   vi.useRealTimers()
 })

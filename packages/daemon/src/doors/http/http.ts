@@ -3,13 +3,16 @@ import { api, type Api, type ApiName, apiRoot, type Problem, type Route } from '
 import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import type { TokenId } from '@anchorhold/protocol/ids'
 import { openapi } from '@anchorhold/protocol/openapi'
-import { Hono } from 'hono'
+import { TrieRouter } from 'hono/router/trie-router'
 import { randomBytes } from 'node:crypto'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
 import { page } from './page.ts'
+import { isReply, type Reply, reply } from './reply.ts'
 
-export type HttpDoor = { readonly fetch: (request: Request) => Response | Promise<Response> }
+/** A listener for a server of `node:http`. */
+export type HttpDoor = (request: IncomingMessage, response: ServerResponse) => void
 
 /** The input of a call, parsed by its schemas. */
 export type CallInput<R extends Route> = {
@@ -18,9 +21,11 @@ export type CallInput<R extends Route> = {
   readonly body: R extends { body: infer B extends z.ZodType } ? z.output<B> : unknown
   readonly actor: Actor
   readonly token: TokenId | null
-  readonly request: Request
+  readonly headers: IncomingHttpHeaders
+  /** Aborted when whoever asked is gone. */
+  readonly signal: AbortSignal
 }
-type Answer<R extends Route> = z.input<R['response']> | Response
+type Answer<R extends Route> = z.input<R['response']> | Reply
 /** One function a call: it is given parsed input, calls one verb, and returns what the contract says. */
 export type Calls = { readonly [N in ApiName]: (input: CallInput<Api[N]>) => Answer<Api[N]> | Promise<Answer<Api[N]>> }
 
@@ -38,23 +43,21 @@ const bodyBytesMax = 140 * 1024 * 1024
 const openBodyBytesMax = 4096
 const nobody: Actor = { kind: 'owner', name: 'nobody', door: 'http' }
 
-export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOptions): HttpDoor {
-  const app = new Hono()
-  app.onError((error) => problem(error, log))
-  app.notFound(() =>
-    problem(
-      new Failure('not_found', 'There is nothing under this path', { hint: `The API is described at ${apiRoot}/openapi.json` }),
-      log,
-    ),
-  )
-  app.use(async (c, next) => {
-    checkOrigin(c.req.raw, address())
-    await next()
-    for (const [name, value] of Object.entries(securityHeaders)) c.res.headers.set(name, value)
-  })
+type Asked = {
+  readonly request: IncomingMessage
+  readonly params: Params
+  readonly query: URLSearchParams
+  readonly signal: AbortSignal
+}
+/** This router gives parameters by name, as its node says; others give numbers. */
+type Params = Readonly<Record<string, string>>
+type Handler = { readonly status: number; readonly answer: (asked: Asked) => unknown }
 
-  const identify = (request: Request) => {
-    const credential = credentialOf(request)
+export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOptions): HttpDoor {
+  const router = new TrieRouter<Handler>()
+
+  const identify = ({ headers }: IncomingMessage) => {
+    const credential = credentialOf(headers)
     const found = credential === null ? null : whoIs(credential.secret, credential.role)
     if (found === null) {
       throw new Failure(
@@ -69,30 +72,98 @@ export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOption
   }
 
   for (const [name, route] of Object.entries<Route>(api)) {
-    app.on(route.method, `${apiRoot}${route.path}`, async (c) => {
-      // Who asks is known before anything they sent is looked at.
-      const { actor, token } = route.open ? { actor: nobody, token: null } : identify(c.req.raw)
-      const input = {
-        params: parse(route.params, c.req.param()),
-        query: parse(route.query, c.req.query()),
-        body:
-          route.body === undefined
-            ? undefined
-            : parse(route.body, await json(c.req.raw, route.open ? openBodyBytesMax : bodyBytesMax)),
-        actor,
-        token,
-        request: c.req.raw,
-      }
-      const answer = await (calls[name as ApiName] as (input: unknown) => unknown)(input)
-      return answer instanceof Response ? answer : Response.json(answer, { status: route.status })
+    router.add(route.method, `${apiRoot}${route.path}`, {
+      status: route.status,
+      async answer({ request, params, query, signal }) {
+        // Who asks is known before anything they sent is looked at.
+        const { actor, token } = route.open ? { actor: nobody, token: null } : identify(request)
+        const input = {
+          params: parse(route.params, params),
+          query: parse(route.query, Object.fromEntries(query)),
+          body:
+            route.body === undefined
+              ? undefined
+              : parse(route.body, await json(request, route.open ? openBodyBytesMax : bodyBytesMax)),
+          actor,
+          token,
+          headers: request.headers,
+          signal,
+        }
+        return (calls[name as ApiName] as (input: unknown) => unknown)(input)
+      },
     })
   }
-  app.get(`${apiRoot}/openapi.json`, (c) => {
-    identify(c.req.raw)
-    return c.json(openapi(version))
+  router.add('GET', `${apiRoot}/openapi.json`, {
+    status: 200,
+    answer({ request }) {
+      identify(request)
+      return openapi(version)
+    },
   })
-  page(app)
-  return { fetch: (request) => app.fetch(request) }
+  for (const [path, { text, type }] of Object.entries(page))
+    router.add('GET', path, {
+      status: 200,
+      answer: () => reply({ text, headers: { 'content-type': type, 'cache-control': 'no-cache' } }),
+    })
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    checkOrigin(request, address())
+    const { pathname, searchParams: query } = urlOf(request)
+    // A page may be asked for by its head alone: Node leaves the body out then.
+    const [[found]] = router.match(request.method === 'HEAD' ? 'GET' : (request.method ?? ''), pathname)
+    if (found === undefined) {
+      throw new Failure('not_found', 'There is nothing under this path', {
+        hint: `The API is described at ${apiRoot}/openapi.json`,
+      })
+    }
+    const [handler, params] = found
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    send(
+      response,
+      handler.status,
+      await handler.answer({ request, params: decoded(params as Params), query, signal: gone.signal }),
+    )
+  }
+
+  return (request, response) => {
+    // What goes wrong on the way to somebody who is gone concerns nobody.
+    response.on('error', () => {})
+    for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value)
+    answer(request, response).catch((error: unknown) => {
+      if (response.headersSent) return void response.destroy()
+      // What is left of a body that is not read would be taken for the next request.
+      if (!request.complete) response.setHeader('connection', 'close')
+      const { status, body } = problem(error, log)
+      send(response, status, body)
+    })
+  }
+}
+
+function send(response: ServerResponse, status: number, answer: unknown): void {
+  const { headers, text, value, pour } = isReply(answer) ? answer : reply({ headers: {}, value: answer })
+  if (pour !== undefined) {
+    response.writeHead(status, headers)
+    return pour(response)
+  }
+  const body = Buffer.from(text ?? JSON.stringify(value))
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length, ...headers }).end(body)
+}
+
+function urlOf({ url = '/' }: IncomingMessage): URL {
+  try {
+    return new URL(url, 'http://door')
+  } catch {
+    throw new Failure('bad_request', 'The address is malformed')
+  }
+}
+
+function decoded(params: Params): Params {
+  try {
+    return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]))
+  } catch {
+    throw new Failure('bad_request', 'The address is malformed')
+  }
 }
 
 const securityHeaders = {
@@ -118,10 +189,10 @@ function parse(schema: z.ZodType | undefined, value: unknown): unknown {
   throw new Failure('bad_request', z.prettifyError(parsed.error).replaceAll('\n', ' '))
 }
 
-async function json(request: Request, bytesMax: number): Promise<unknown> {
+async function json(request: IncomingMessage, bytesMax: number): Promise<unknown> {
   const text = await boundedText(request, bytesMax)
   if (text === '') return undefined
-  if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
+  if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     throw new Failure('bad_request', 'The body must be JSON', { hint: 'Send content-type: application/json' })
   }
   try {
@@ -131,28 +202,31 @@ async function json(request: Request, bytesMax: number): Promise<unknown> {
   }
 }
 
-async function boundedText(request: Request, bytesMax: number): Promise<string> {
+function boundedText(request: IncomingMessage, bytesMax: number): Promise<string> {
   const tooLarge = () => new Failure('too_large', `The request is larger than ${bytesMax} bytes`)
-  if (Number(request.headers.get('content-length') ?? 0) > bytesMax) throw tooLarge()
-  const chunks: Uint8Array[] = []
+  if (Number(request.headers['content-length'] ?? 0) > bytesMax) return Promise.reject(tooLarge())
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of request.body ?? []) {
+  request.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes > bytesMax) throw tooLarge()
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
+    if (bytes <= bytesMax) return void chunks.push(chunk)
+    // The rest is not read; the connection stays for the answer.
+    request.removeAllListeners('data').pause()
+    reject(tooLarge())
+  })
+  request.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')))
+  request.once('close', () => reject(new Failure('bad_request', 'The request broke off')))
+  return promise
 }
 
 /** A failure says what it is; a bug says only where the log has the rest. */
-function problem(error: unknown, log: (message: string) => void): Response {
+function problem(error: unknown, log: (message: string) => void): { readonly status: number; readonly body: Problem } {
   if (error instanceof Failure) {
     const { code, message, hint } = error
-    const body: Problem = { error: { code, message, ...(hint === undefined ? {} : { hint }) } }
-    return Response.json(body, { status: failureCodes[code].status })
+    return { status: failureCodes[code].status, body: { error: { code, message, ...(hint === undefined ? {} : { hint }) } } }
   }
   const id = randomBytes(6).toString('hex')
   log(`bug ${id}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
-  const body: Problem = { error: { code: 'internal', message: 'Something went wrong inside the daemon', id } }
-  return Response.json(body, { status: 500 })
+  return { status: 500, body: { error: { code: 'internal', message: 'Something went wrong inside the daemon', id } } }
 }

@@ -1,15 +1,3 @@
-import type { Hono } from 'hono'
-
-/** The page that a login link opens: it exchanges the secret in its fragment for a cookie, and shows the sessions. */
-export function page(app: Hono): void {
-  app.get('/', () => asset(html, 'text/html; charset=utf-8'))
-  app.get('/page.js', () => asset(script, 'text/javascript; charset=utf-8'))
-  app.get('/page.css', () => asset(style, 'text/css; charset=utf-8'))
-}
-
-const asset = (body: string, type: string) =>
-  new Response(body, { headers: { 'content-type': type, 'cache-control': 'no-cache' } })
-
 const html = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -103,3 +91,10 @@ li[data-state=failed] .state, li[data-state=interrupted] .state, li[data-rung=no
 .rung { font-size: .8rem; opacity: .8 }
 .said { grid-column: 1 / -1; opacity: .75; white-space: pre-wrap; overflow-wrap: anywhere }
 `
+
+/** The page that a login link opens: it exchanges the secret in its fragment for a cookie, and shows the sessions. */
+export const page = {
+  '/': { text: html, type: 'text/html; charset=utf-8' },
+  '/page.js': { text: script, type: 'text/javascript; charset=utf-8' },
+  '/page.css': { text: style, type: 'text/css; charset=utf-8' },
+} as const

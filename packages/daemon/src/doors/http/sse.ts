@@ -1,69 +1,60 @@
+import type { ServerResponse } from 'node:http'
 import type { Seen } from '../../hub.ts'
+import { type Reply, reply } from './reply.ts'
 
 const heartbeatMs = 15_000
 /** A reader that takes nothing for so long is cut off; it comes back with the number it has. */
 const stalledMs = 60_000
-/** What is read ahead of the reader. */
-const waitingBytesMax = 64 * 1024
 
 /** Why a stream ends when its reader has closed the connection. */
 export const readerGone = 'The reader is gone'
 
-/** Writes what a watcher sees as server-sent events: stored ones carry their number as id, live frames carry none. */
+const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } as const
+
+/** What a watcher sees as server-sent events: stored ones carry their number as id, live frames carry none. The watcher is asked
+ *  for more only when the reader has taken what was written: a slow one lags in the log, and holds little memory here. */
 export function eventStream(
   seen: AsyncIterable<Seen>,
   idOf: (event: { seq: number; pos: number }) => number,
   end: AbortController,
-): Response {
-  const encoder = new TextEncoder()
-  const iterator = seen[Symbol.asyncIterator]()
-  let timer: NodeJS.Timeout
-  let stalled: NodeJS.Timeout | undefined
-  const still = () => {
-    clearInterval(timer)
-    clearTimeout(stalled)
+): Reply {
+  return reply({ headers, pour: (response) => void pour(response) })
+
+  async function pour(response: ServerResponse): Promise<void> {
+    const cutOff = () => response.destroy()
+    // Also for a reader that takes nothing: what waits for it is let go, and its connection ends.
+    end.signal.addEventListener('abort', cutOff, { once: true })
+    const heartbeat = setInterval(() => {
+      if (!response.writableNeedDrain) response.write(': still here\n\n')
+    }, heartbeatMs)
+    try {
+      response.write(': anchorhold\n\n')
+      for await (const one of seen) {
+        if (end.signal.aborted) break
+        if (!response.write(frame(one, idOf))) await drained(response)
+      }
+    } catch {
+      end.abort()
+    } finally {
+      clearInterval(heartbeat)
+      end.signal.removeEventListener('abort', cutOff)
+      response.end()
+    }
   }
-  const body = new ReadableStream<Uint8Array>(
-    {
-      start(controller) {
-        controller.enqueue(encoder.encode(': anchorhold\n\n'))
-        timer = setInterval(() => {
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': still here\n\n'))
-          else stalled ??= setTimeout(() => end.abort(), stalledMs)
-        }, heartbeatMs)
-        // Also for a reader that takes nothing: what waits for it is let go, and its connection ends.
-        end.signal.addEventListener('abort', () => {
-          still()
-          // A reader that went by itself needs no telling.
-          if (end.signal.reason !== readerGone) controller.error(new Error('The stream was ended'))
-        })
-      },
-      // Called only when the reader has room: a slow one lags in the log, and holds little memory here.
-      async pull(controller) {
+
+  /** Resolves when the reader has taken what was written, or is gone. */
+  function drained(response: ServerResponse): Promise<void> {
+    if (response.destroyed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const stalled = setTimeout(() => end.abort(), stalledMs)
+      const done = () => {
         clearTimeout(stalled)
-        stalled = undefined
-        try {
-          const { value, done } = await iterator.next()
-          if (end.signal.aborted) return
-          if (done !== true) return controller.enqueue(encoder.encode(frame(value, idOf)))
-          controller.close()
-          still()
-        } catch (error) {
-          still()
-          throw error
-        }
-      },
-      async cancel() {
-        still()
-        end.abort(readerGone)
-        await iterator.return?.()
-      },
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: waitingBytesMax }),
-  )
-  return new Response(body, {
-    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
-  })
+        response.off('drain', done).off('close', done)
+        resolve()
+      }
+      response.on('drain', done).on('close', done)
+    })
+  }
 }
 
 function frame(seen: Seen, idOf: (event: { seq: number; pos: number }) => number): string {

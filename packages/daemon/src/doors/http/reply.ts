@@ -1,0 +1,15 @@
+import type { ServerResponse } from 'node:http'
+
+/** An answer that is more than the value of its contract. */
+export type Reply = { readonly [marked]: true } & ReplyOptions
+export type ReplyOptions = {
+  readonly headers: Readonly<Record<string, string>>
+  /** The body: the value of the contract, text as it is, or what is written by and by. */
+  readonly value?: unknown
+  readonly text?: string
+  readonly pour?: (response: ServerResponse) => void
+}
+const marked = Symbol('reply')
+
+export const reply = (options: ReplyOptions): Reply => ({ ...options, [marked]: true })
+export const isReply = (answer: unknown): answer is Reply => typeof answer === 'object' && answer !== null && marked in answer
