@@ -22,8 +22,7 @@ const external = ['better-sqlite3']
  *  by whoever uses it. */
 const leanBuiltins = {
   name: 'lean-builtins',
-  resolveId: (id: string) =>
-    /^(node:)?(https?|crypto)$/.test(id) ? `\0${id.startsWith('node:') ? id : `node:${id}`}` : null,
+  resolveId: (id: string) => (/^(node:)?(https?|crypto)$/.test(id) ? `\0${id.startsWith('node:') ? id : `node:${id}`}` : null),
   load(id: string) {
     if (!id.startsWith('\0node:')) return null
     const name = id.slice(1)
