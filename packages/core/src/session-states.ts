@@ -4,6 +4,7 @@ import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
 /** What people and programs may ask of a session. */
 export type Verb =
   | 'prompt'
+  | 'warm'
   | 'interrupt'
   | 'pause'
   | 'resume'
@@ -17,27 +18,32 @@ export type Verb =
 
 /** The one table of states: which verbs each allows, and each seed's word for it. */
 export const states = {
-  creating: { verbs: ['prompt', 'stop', 'archive', 'change'], meaning: 'being set up', mount: 'creating', abode: 'creating' },
+  creating: {
+    verbs: ['prompt', 'warm', 'stop', 'archive', 'change'],
+    meaning: 'being set up',
+    mount: 'creating',
+    abode: 'creating',
+  },
   ready: {
-    verbs: ['prompt', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change'],
     meaning: 'waits for a prompt',
     mount: 'idle',
     abode: 'running',
   },
   working: {
-    verbs: ['prompt', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a turn runs',
     mount: 'working',
     abode: 'running',
   },
   waiting: {
-    verbs: ['prompt', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a request is open',
     mount: 'pending_approval',
     abode: 'running',
   },
   paused: {
-    verbs: ['prompt', 'interrupt', 'resume', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'interrupt', 'resume', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'no new model call or tool starts',
     mount: 'working',
     abode: 'running',
@@ -49,13 +55,13 @@ export const states = {
     abode: 'stopped',
   },
   interrupted: {
-    verbs: ['prompt', 'start', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change'],
     meaning: 'a crash cut it short; the next prompt goes on',
     mount: 'failed',
     abode: 'stopped',
   },
   failed: {
-    verbs: ['prompt', 'start', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change'],
     meaning: 'it could not go on; the reason stands beside it',
     mount: 'failed',
     abode: 'error',
@@ -105,6 +111,9 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
   /** A live change never brings back a session that a person ended, nor one that is paused: its windows still are. */
   const live = (state: SessionState): SessionState =>
     ended.has(standing.state) || standing.state === 'paused' ? standing.state : state
+  /** What a crash interrupted or a failure ended stays so until somebody goes on with it: a keeper alone does not. */
+  const unlessBroken = (state: SessionState): SessionState =>
+    standing.state === 'interrupted' || standing.state === 'failed' ? standing.state : live(state)
   /** Whoever paused a session decides how it goes on. */
   const crashed = (why: string) => {
     const crashes = standing.state === 'paused' ? resumesMax + 1 : standing.crashes + 1
@@ -125,7 +134,7 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     case 'prompt':
       return to({ handed: !standing.turn })
     case 'keeper.started':
-      return to({ keeper: true, state: live(standing.turn ? 'working' : 'ready') })
+      return to({ keeper: true, state: standing.turn ? live('working') : unlessBroken('ready') })
     case 'turn.started':
       return to({ turn: true, handed: false, requests: 0, state: live('working') })
     case 'turn.ended': {
@@ -142,9 +151,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       return to({ requests, state: live(state) })
     }
     case 'keeper.left': {
-      // What a crash interrupted or a failure ended stays so until somebody goes on with it.
       const stays = standing.state === 'interrupted' || standing.state === 'failed'
-      const state = stays ? standing.state : event.body.failed ? broken('failed') : live('ready')
+      const state = !stays && event.body.failed ? broken('failed') : unlessBroken('ready')
       const crashes = stays ? standing.crashes : 0
       return to(
         { keeper: false, turn: false, handed: false, requests: 0, crashes, state },
@@ -153,7 +161,7 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     }
     case 'keeper.lost': {
       const cut = standing.turn || standing.handed || standing.state === 'creating' || takesUp(standing)
-      const { standing: rest, why } = cut ? crashed(event.body.why) : to({ requests: 0, state: live('ready') })
+      const { standing: rest, why } = cut ? crashed(event.body.why) : to({ requests: 0, state: unlessBroken('ready') })
       return { standing: { ...rest, keeper: false }, why }
     }
     default:

@@ -99,7 +99,7 @@ export function keeper(options: KeeperOptions): Keeper {
   function restIfIdle(): void {
     stayUp()
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
-    stayUp = clock.after(taken.size === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
+    stayUp = clock.after(turns === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
   }
 
   async function beginTurn(cause: TurnCause, prompt: PromptId | null): Promise<void> {

@@ -236,6 +236,10 @@ export const api = {
     ...verb('interrupt', 'End the running turn'),
     body: z.strictObject({ drop_queued: z.boolean().optional() }).optional(),
   },
+  warm: {
+    ...verb('warm', 'Start cell and agent ahead of a prompt that is being written; they leave when none comes'),
+    status: 202,
+  },
   pause: verb('pause', 'No new model call or tool starts; running ones finish'),
   resume: verb('resume', 'Go on after a pause'),
   stop: verb('stop', 'End the cell; the workspace stays'),

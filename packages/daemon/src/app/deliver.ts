@@ -46,6 +46,17 @@ export function deliverAll(parts: Parts): void {
   for (const id of ids) deliverRest(parts, id)
 }
 
+/** Starts keeper, cell and agent where there are none, and hands nothing on: nobody has asked for anything yet, so nothing
+ *  has failed either when they cannot be started. The prompt that follows will say why. */
+export function keepWarm(parts: Parts, id: SessionId): void {
+  if (parts.keepers.has(id)) return
+  const start = async () => {
+    await parts.keepers.ensure(id)
+    if (isEnded(parts, id)) await parts.keepers.end(id, 'The session was ended before its keeper stood')
+  }
+  void start().catch((error: unknown) => parts.log(`session ${id}: ${error instanceof Error ? error.message : String(error)}`))
+}
+
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
 export function warmUp(parts: Parts, id: SessionId): void {
   void deliver(parts, id).catch((error: unknown) => {

@@ -7,10 +7,18 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
-import { warmUp } from './deliver.ts'
+import { keepWarm, warmUp } from './deliver.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
+
+/** Somebody is writing a prompt: cell and agent are started ahead of it, and leave when it does not come. */
+export function warm(parts: Parts, actor: Actor, id: SessionId): Session {
+  require(actor, 'work')
+  sessionFor(parts, id, 'warm')
+  keepWarm(parts, id)
+  return current(parts, id)
+}
 
 export async function interrupt(
   parts: Parts,

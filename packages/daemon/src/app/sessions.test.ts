@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { forkSession } from './fork-session.ts'
-import { archive, change, interrupt, pause, purge, resume, start, stop } from './lifecycle.ts'
+import { archive, change, interrupt, pause, purge, resume, start, stop, warm } from './lifecycle.ts'
 import { panic } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
@@ -417,4 +417,42 @@ test.each([
   expect(getRequest(parts, owner, id)).toMatchObject({ answer: { decision: 'withdrawn' }, answered_by: 'daemon' })
   await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toMatchObject({ code: 'conflict' })
   expect(rowOf(another)).toMatchObject({ open_requests: 1 })
+})
+
+test('warm() starts a keeper where there is none, once, and hands nothing on', async () => {
+  const id = await ready(turn)
+  record(parts, id, { type: 'keeper.lost', body: { why: 'killed' } })
+  parts.keepers.vanish(id)
+  parts.store.prompts.insert(
+    { id: newPromptId(randomBytes), session: id, text: 'Later', images: [], mode: 'queue', cause: 'prompt', queuedAt: 1 },
+    null,
+  )
+  const { starts } = parts.keepers
+  for (let n = 0; n < 3; n++) expect(warm(parts, owner, id).state).toBe('interrupted')
+  await settled()
+  warm(parts, owner, id)
+  expect(parts.keepers.starts).toBe(starts + 1)
+  expect(delivered()).toEqual([])
+})
+
+test('warm() is refused once the session was stopped, and what it started is ended with it', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  warm(parts, owner, id)
+  await panic(parts, owner)
+  standing.resolve()
+  await settled()
+  expect(parts.keepers.has(id)).toBe(false)
+  expect(() => warm(parts, owner, id)).toThrow(expect.objectContaining({ code: 'wrong_state' }))
+})
+
+test('warm() that cannot start a keeper leaves the session as it is', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  parts.keepers.standing = () => Promise.reject(new Failure('gate_unavailable', 'No gate'))
+  warm(parts, owner, id)
+  await settled()
+  expect([stateOf(id), parts.logged.at(-1)]).toEqual(['ready', `session ${id}: No gate`])
 })

@@ -66,6 +66,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     prompt: ({ actor, params, body }) => prompt(parts, actor, params.id, body),
     interrupt: ({ actor, params, body }) =>
       lifecycle.interrupt(parts, actor, params.id, { dropQueued: body?.drop_queued ?? false }),
+    warm: ({ actor, params }) => lifecycle.warm(parts, actor, params.id),
     pause: ({ actor, params }) => lifecycle.pause(parts, actor, params.id),
     resume: ({ actor, params }) => lifecycle.resume(parts, actor, params.id),
     stop: ({ actor, params }) => lifecycle.stop(parts, actor, params.id),
