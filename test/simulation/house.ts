@@ -100,9 +100,9 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     )
   }
 
-  async function keeperMain(process: Process, start: KeeperStart): Promise<boolean> {
+  async function keeperMain(process: Process, by: Process, start: KeeperStart): Promise<boolean> {
     await process.sometime(100)
-    if (!process.lock(keeperLock(session))) return false
+    if (!process.lock(keeperLock(session)) || !by.alive) return false
     keepers.add(process)
     process.files.delete(sayingOf(session))
     process.onDeath(() => keepers.delete(process))
@@ -139,7 +139,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
       const kill = () => machine.kill(process)
       signal.addEventListener('abort', kill)
       if (signal.aborted) kill()
-      return launched(by, process, keeperMain(process, start)).finally(() => signal.removeEventListener('abort', kill))
+      return launched(by, process, keeperMain(process, by, start)).finally(() => signal.removeEventListener('abort', kill))
     },
     isHeld: () => by.isHeld(keeperLock(session)),
     kill(pid) {
@@ -208,6 +208,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
 
   const startOf = ({ conversing, standing }: SessionRow): KeeperStart => ({
     session,
+    started_by: 0,
     folder: session,
     workspace: '/work',
     windows: '/windows',

@@ -15,6 +15,7 @@ import { keeper } from './keeper.ts'
 const session = 'ses_0000000000000000' as SessionId
 const start: KeeperStart = {
   session,
+  started_by: 0,
   folder: '/state/sessions/one',
   workspace: '/work',
   windows: '/windows',

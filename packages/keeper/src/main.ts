@@ -32,6 +32,7 @@ process.umask(0o022)
 // Another keeper still tends this session: the daemon waits for it to leave.
 const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
+if (process.ppid !== start.started_by) process.exit(75)
 
 await prepareHome(start)
 // Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.

@@ -77,6 +77,9 @@ export type ToDaemon = z.infer<typeof ToDaemon>
 /** What a keeper is started with, on its standard input. It holds no secret. */
 export const KeeperStart = z.strictObject({
   session: SessionId,
+  /** The daemon that starts it. One that finds that daemon gone before it holds its lock leaves again: another may have tended the
+   *  session meanwhile, and what that one left has to be stored first. */
+  started_by: z.int(),
   /** The session's own folder: outbox, socket, lock, agent home. */
   folder: z.string(),
   workspace: z.string(),

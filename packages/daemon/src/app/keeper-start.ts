@@ -30,6 +30,7 @@ export async function keeperStart(
     runAs: session.runAs,
     start: {
       session: id,
+      started_by: process.pid,
       folder: folders.session(id),
       workspace: session.workspace,
       windows,
