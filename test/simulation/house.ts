@@ -50,9 +50,15 @@ const keeperLock = (session: SessionId) => `${session}/lock`
 const outboxOf = (session: SessionId) => `${session}/outbox`
 const sayingOf = (session: SessionId) => `${session}/saying`
 
-export type HouseOptions = { readonly machine: Machine; readonly store: Store; readonly budgetNanos: number }
+export type HouseOptions = {
+  readonly machine: Machine
+  readonly store: Store
+  readonly budgetNanos: number
+  /** The first number of the gate's records. The store may have seen other houses: it is above all of theirs. */
+  readonly gateFrom: number
+}
 
-export function house({ machine, store, budgetNanos }: HouseOptions): House {
+export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): House {
   const { random } = machine
   const randomBytes: RandomBytes = (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256))
   const session = newSessionId(randomBytes)
@@ -238,6 +244,7 @@ export function house({ machine, store, budgetNanos }: HouseOptions): House {
     cgroups: [],
   })
 
+  machine.put('gate/outbox', `${String(gateFrom).padStart(16, '0')}.log`)
   store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
   record({ store, hub: makeHub(), now: () => 0 } as unknown as Parts, session, {
     type: 'session.created',

@@ -16,6 +16,8 @@ export interface Machine {
   powerCut(): void
   /** The time of day jumps. */
   jump(ms: number): void
+  /** Puts an empty file there. */
+  put(disk: string, file: string): void
   /** Calls back later, whatever lives then. */
   later(ms: number, then: () => void): void
   /** Runs what is due next; false when nothing is left to happen. */
@@ -242,6 +244,11 @@ export function machine(random: () => number): Machine {
     },
     jump(ms) {
       offset += ms
+    },
+    put(path, file) {
+      const disk = disks.get(path) ?? memoryDisk()
+      disks.set(path, disk)
+      disk.use(file)
     },
     later: (ms, then) => void at(elapsed + ms, then),
     async step() {

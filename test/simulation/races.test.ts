@@ -6,14 +6,13 @@ const count = Number(process.env.SCHEDULES ?? 6500)
 const first = Number(process.env.SCHEDULE_SEED ?? 1)
 
 test(`nothing is lost or doubled in ${count} races of prompts against crashes`, { timeout: 900_000 }, async () => {
+  const store = sqliteStore(':memory:')
   for (let seed = first; seed < first + count; seed++) {
-    const store = sqliteStore(':memory:')
     try {
       await runSchedule(seed, races, store)
     } catch (error) {
       throw new Error(`Run it alone: SCHEDULES=1 SCHEDULE_SEED=${seed}`, { cause: error })
-    } finally {
-      store.close()
     }
   }
+  store.close()
 })

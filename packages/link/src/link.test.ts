@@ -59,6 +59,18 @@ test('attachTo() gets every record once, from where it left off, while new ones 
   await vi.waitFor(() => expect(second.seen).toEqual([4]))
 })
 
+test('a daemon that has forgotten more than is kept gets what there is', async () => {
+  const disk = memoryDisk()
+  disk.use('0000000000000100.log')
+  const outbox = await openOutbox({ disk, now: () => 1 })
+  const socketPath = join(folder, 'k.sock')
+  await using _ = await listenAsSource({ socketPath, source: 'gate', outbox, handle: async () => null })
+  const { seen } = await attach(socketPath)
+  outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message: 'm' } })
+  await outbox.flush()
+  await vi.waitFor(() => expect(seen).toEqual([100]))
+})
+
 test('do() gives the result of a command, or the failure that it met', async () => {
   await using far = await source(async (command) => {
     if (command === 'bad') throw new Failure('wrong_state', 'Cannot', { hint: 'Do otherwise' })

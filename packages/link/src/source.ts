@@ -48,8 +48,10 @@ export async function listenAsSource({
     let pumping = false
     async function pumpAll(): Promise<void> {
       while (sent < outbox.last && connection.open) {
+        const upTo = outbox.last
         const records = await outbox.read(sent, recordsPerRead)
-        sent = records.at(-1)?.n ?? sent
+        // A daemon whose memory is older than what is kept here (a backup was restored) gets what there is.
+        sent = records.at(-1)?.n ?? upTo
         send(connection, ...records.map((record) => ({ t: 'record', record }) as const))
         await connection.drained()
       }
