@@ -1,5 +1,5 @@
-import { closeSync, constants, fdatasync, openSync, writeSync } from 'node:fs'
-import { mkdir, open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
+import { closeSync, constants, fdatasync, mkdirSync, openSync, writeSync } from 'node:fs'
+import { open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -42,11 +42,10 @@ export function folderDisk(folder: string): Disk {
     used = null
   }
   return {
-    async list() {
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      return readdir(folder)
-    },
+    // Made by whoever writes, not by whoever looks: a daemon that is root looks into folders of others.
+    list: () => readdir(folder).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : Promise.reject(error))),
     use(name) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
       const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
       const opened = openSync(join(folder, name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
       letGo()

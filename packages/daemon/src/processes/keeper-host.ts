@@ -4,6 +4,7 @@ import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Folders } from '../folders.ts'
 import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
@@ -44,6 +45,8 @@ export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptio
     launch: (start, runAs, signal) =>
       spares.take(runAs).begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal }),
     isHeld(session) {
+      // The file is the keeper's: one that the daemon made would be closed to the keeper's user.
+      if (!existsSync(folders.keeperLock(session))) return false
       const lock = takeLock(folders.keeperLock(session))
       lock?.release()
       return lock === null

@@ -2,7 +2,7 @@ import { systemClock } from '@anchorhold/link/clock'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -76,6 +76,11 @@ test('ensure() starts one keeper, however many ask at once', async () => {
   await keepers.ensure(session)
   expect([keepers.has(session), keepers.count, keepers.sessions]).toEqual([true, 1, [session]])
   await vi.waitFor(() => expect(told()).toEqual(['started']))
+})
+
+test('reattach() of a session that never had a keeper leaves nothing in its folder', async () => {
+  expect(await keepers.reattach(session)).toBe(false)
+  expect(readdirSync(foldersOf(root).session(session))).toEqual([])
 })
 
 test('end() has the keeper leave, and takes in what it told last', async () => {
