@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     projects: [
       { test: { name: 'unit', include: ['packages/*/src/**/*.test.ts'], testTimeout: 30_000 } },
-      { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'] } },
+      { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], maxWorkers: 2 } },
       { test: { name: 'house', include: ['test/house/**/*.test.ts'] } },
       {
         test: {

@@ -2,7 +2,7 @@ import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import { test } from 'vitest'
 import { lives, runSchedule } from './schedule.ts'
 
-const count = Number(process.env.SCHEDULES ?? 4000)
+const count = Number(process.env.SCHEDULES ?? 4500)
 const first = Number(process.env.SCHEDULE_SEED ?? 1)
 
 test(`nothing is lost or doubled in ${count} lives of a session`, { timeout: 900_000 }, async () => {

@@ -16,7 +16,7 @@ export interface Machine {
   powerCut(): void
   /** The time of day jumps. */
   jump(ms: number): void
-  /** Puts an empty file there. */
+  /** Puts an empty file there, to stay. */
   put(disk: string, file: string): void
   /** Calls back later, whatever lives then. */
   later(ms: number, then: () => void): void
@@ -249,6 +249,7 @@ export function machine(random: () => number): Machine {
       const disk = disks.get(path) ?? memoryDisk()
       disks.set(path, disk)
       disk.use(file)
+      void disk.sync()
     },
     later: (ms, then) => void at(elapsed + ms, then),
     async step() {

@@ -2,7 +2,7 @@ import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import { test } from 'vitest'
 import { races, runSchedule } from './schedule.ts'
 
-const count = Number(process.env.SCHEDULES ?? 6500)
+const count = Number(process.env.SCHEDULES ?? 5500)
 const first = Number(process.env.SCHEDULE_SEED ?? 1)
 
 test(`nothing is lost or doubled in ${count} races of prompts against crashes`, { timeout: 900_000 }, async () => {
