@@ -205,7 +205,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
 
 const nothing: Tokens = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 
-function costless(status: number): Outcome {
+/** Of a call that nobody is charged for. */
+export function costless(status: number): Outcome {
   return { status, credentialRefused: false, cost: () => ({ tokens: nothing, nanos: 0, estimated: false }) }
 }
 

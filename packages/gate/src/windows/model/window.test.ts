@@ -1,14 +1,19 @@
 import { once } from 'node:events'
-import { chmod, rm, stat, writeFile } from 'node:fs/promises'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { costOf } from '@anchorhold/core/prices'
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
+import { openOutbox } from '@anchorhold/link/outbox'
 import { settlePath } from '@anchorhold/protocol/link'
 import { expect, test, vi } from 'vitest'
+import { openBooks } from '../../books.ts'
 import { fakeUpstream, sse, streamed } from '../../fake-upstream.ts'
+import type { Upstream } from '../../providers.ts'
 import { local, realKey, rehearsal, session, small, testGate, textOf } from '../../test-gate.ts'
+import { modelWindow } from './window.ts'
 
 const messages = '/v1/messages?beta=true'
 const usd = 1_000_000_000
@@ -612,4 +617,31 @@ test('modelWindow() logs neither headers nor bodies', async () => {
   await vi.waitUntil(() => it.lines.length === 1)
   expect(Object.keys(it.lines[0]!)).toEqual(['session', 'method', 'path', 'status', 'bytes', 'ms'])
   expect(it.lines[0]).toMatchObject({ session, method: 'POST', path: '/v1/messages', status: 200 })
+})
+
+test('a call that cannot be sent for a bug of ours gives back what was set aside for it', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'ah-window-'))
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  const leases = { list: async () => [], put: async () => {}, remove: async () => {} }
+  const soon = async () => {}
+  const books = await openBooks({ outbox, leases, newCall: () => 'call', afterThis: soon, soon, onBroken: () => {} })
+  const account = books.open(session, { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false })
+  const upstream: Upstream = {
+    ...{ name: 'test', simulated: false, notional: false, billed: true, origin: 'http://test' },
+    authorise: async () => ({}),
+    dial() {
+      throw new Error('a bug')
+    },
+  }
+  const terms = { upstream, allow: new Set<string>(), spend: 'stop' as const }
+  const parts = { session, folder: root, terms, account, books, now: () => 0, log: () => {}, heldMs: 1 }
+  const window = await modelWindow(parts)
+  const [answer] = (await once(
+    request({ socketPath: join(root, 'model.sock'), path: '/v1/messages', method: 'POST' }).end(JSON.stringify(small())),
+    'response',
+  )) as [IncomingMessage]
+  expect(answer.statusCode).toBe(500)
+  expect(account.lease).toMatchObject({ spentNanos: 0, reservedNanos: 0 })
+  await window.close()
+  await rm(root, { recursive: true })
 })

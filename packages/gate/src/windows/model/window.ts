@@ -13,7 +13,7 @@ import type { Account, Books, Reserved } from '../../books.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
-import { forward, type Outcome } from './forward.ts'
+import { costless, forward, type Outcome } from './forward.ts'
 import { type HeldCalls, heldCalls, withdrawn } from './held.ts'
 import { prefixes } from './prefixes.ts'
 import { screen, screenBetas, type Screened, serialise } from './screen.ts'
@@ -241,11 +241,22 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     }
     refusal = null
     const startedAt = now()
-    const body = serialise(request, set?.reserved.maxTokens ?? null)
-    const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
-    const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
-    const safe = set?.reserved.safe ?? null
-    const booked = forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal }).then((outcome) => {
+    const dialled = () => {
+      const body = serialise(request, set?.reserved.maxTokens ?? null)
+      const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
+      const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
+      const safe = set?.reserved.safe ?? null
+      return forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal })
+    }
+    let ended: Promise<Outcome>
+    try {
+      ended = dialled()
+    } catch (error) {
+      // Nothing was sent: what was set aside goes back.
+      if (set !== null) book(request, upstream, set, costless(0), 0)
+      throw error
+    }
+    const booked = ended.then((outcome) => {
       if (outcome.credentialRefused) {
         refusal = 'credential'
         notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
