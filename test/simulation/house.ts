@@ -152,9 +152,9 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
       const found = machine.of(pid)
       if (found !== undefined) machine.kill(found)
     },
-    async remains() {
+    async remains(_, after) {
       await by.sometime()
-      const records = await readDeadOutbox(by.look(outboxOf(session)), 0)
+      const records = await readDeadOutbox(by.look(outboxOf(session)), after)
       const saying = (by.files.get(sayingOf(session)) ?? '').split('\n').flatMap((line) => {
         return line === '' ? [] : [LiveFrame.parse(JSON.parse(line))]
       })

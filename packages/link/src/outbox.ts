@@ -222,16 +222,18 @@ async function repair(disk: Disk, active: number): Promise<{ last: number; bytes
   return { last: records.at(-1)?.n ?? active - 1, bytes: soundBytes }
 }
 
-/** Reads the outbox of a process that is dead. What it had written and not synced is on the disk to stay when this resolves:
- *  otherwise a power cut could take it back, and the next process would give its numbers to something else. */
-export async function readDeadOutbox(disk: Disk, after: number): Promise<readonly OutboxRecord[]> {
+/** Reads what a process that is dead had to tell after `n`. What it had written and not synced is on the disk to stay when this
+ *  resolves: otherwise a power cut could take it back, and the next process would give its numbers to something else. */
+export async function readDeadOutbox(disk: Disk, n: number): Promise<readonly OutboxRecord[]> {
   const segments = await segmentsOn(disk)
-  if (segments.length === 0) return []
+  const records: OutboxRecord[] = []
+  for (const [index, first] of segments.entries()) {
+    if ((segments[index + 1] ?? Infinity) <= n + 1) continue
+    for (const record of parse(await disk.read(nameOf(first))).records) if (record.n > n) records.push(record)
+  }
+  if (records.length === 0) return records
   disk.use(nameOf(segments.at(-1)!))
   await disk.sync()
-  const records: OutboxRecord[] = []
-  for (const first of segments)
-    for (const record of parse(await disk.read(nameOf(first))).records) if (record.n > after) records.push(record)
   await disk.close()
   return records
 }

@@ -19,8 +19,8 @@ export interface KeeperHost {
   /** Whether a process holds the lock of the session's keeper. */
   isHeld(session: SessionId): boolean
   kill(pid: number): void
-  /** What a keeper that is gone has left: its outbox, and what its agent was saying. It may be asked for again. */
-  remains(session: SessionId): Promise<Remains>
+  /** What a keeper that is gone has left: its outbox after a number, and what its agent was saying. It may be asked for again. */
+  remains(session: SessionId, after: number): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
   /** Has a keeper wait for a session from here on, where that is wanted. */
@@ -52,9 +52,9 @@ export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptio
       return lock === null
     },
     kill: endProcess,
-    async remains(session) {
+    async remains(session, after) {
       withdrawCgroups(cgroupsOf(session))
-      const records = await readDeadOutbox(folderDisk(folders.outbox(session)), 0)
+      const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { records, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,

@@ -108,7 +108,7 @@ export function keeperProcesses({
     }
     const source = `keeper/${session}` as const
     await sources.settled(source)
-    const { records, saying } = await host.remains(session)
+    const { records, saying } = await host.remains(session, sources.lastOf(source))
     sources.take(source, records)
     await sources.settled(source)
     onSaying(session, saying)

@@ -13,6 +13,8 @@ export interface Sources {
   attach(source: SourceName, socketPath: string, onClose: () => void): Promise<Attachment>
   /** Stores what a dead process left in its outbox. */
   take(source: SourceName, records: readonly OutboxRecord[]): void
+  /** The last record of the source that is stored. */
+  lastOf(source: SourceName): number
   /** Resolves when everything that has come in from the source is stored, also what waits for another source. */
   settled(source: SourceName): Promise<void>
   /** Stores what may be stored now. */
@@ -190,6 +192,7 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     take(source, records) {
       for (const record of records) push({ record, source })
     },
+    lastOf: store.events.lastOf,
     async settled(source) {
       while ((queues.get(source)?.length ?? 0) > 0) await new Promise<void>((resolve) => waiting.push(resolve))
     },
