@@ -1,10 +1,13 @@
 import { rehearsalProvider } from '@anchorhold/gate/windows/model/rehearsal/provider'
 import { query, type SDKUserMessage } from '@anthropic-ai/claude-agent-sdk'
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { get } from 'node:http'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import { type Installation, installation } from '../test/e2e/installation.ts'
 import { interleave, median, type Ratio } from './measure.ts'
@@ -65,6 +68,7 @@ export async function sessionsBench(): Promise<Ratio[]> {
         `${ms(warm.session)} against ${ms(warm.sdk)}`,
       ),
       await daemonStart(folder),
+      await parkedSession(folder),
       ratio('memory of a keeper beyond an empty process with the SDK, MiB', memory, 12, 6, 'proportional set size'),
     ]
   } finally {
@@ -172,12 +176,19 @@ async function daemonStart(folder: string): Promise<Ratio> {
     new Promise<void>((resolve, reject) => {
       const script = join(import.meta.dirname, '../dist/daemon.mjs')
       const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, '--state', state, '--port', '0'], {
-        env: { PATH: process.env.PATH, HOME: folder },
+        // As `anchorhold up` starts it.
+        env: { PATH: process.env.PATH, HOME: folder, NODE_COMPILE_CACHE: join(state, 'compiled') },
         stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
       })
       child.once('error', reject)
-      child.stdio[3]?.once('data', () => resolve())
-      child.stdio[3]?.once('close', () => child.kill('SIGTERM'))
+      child.stdio[3]?.once('data', () => {
+        const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
+        get(url, (answer) => {
+          answer.resume()
+          resolve()
+          child.kill('SIGTERM')
+        }).once('error', reject)
+      })
       ended.push(new Promise((done) => child.once('exit', done)))
     })
   const ended: Promise<unknown>[] = []
@@ -205,6 +216,36 @@ async function daemonStart(folder: string): Promise<Ratio> {
     2.5,
     `${own.toFixed(0)} ms against ${floor.toFixed(0)} ms`,
   )
+}
+
+/** What a session that nobody uses holds of the daemon's memory. */
+async function parkedSession(folder: string): Promise<Ratio> {
+  const count = 2000
+  const pss = async (sessions: number) => {
+    const state = join(folder, `p${sessions}`)
+    mkdirSync(state, { recursive: true })
+    const store = sqliteStore(join(state, 'anchorhold.db'))
+    store.atomically(() => {
+      for (let i = 0; i < sessions; i++) makeSession(store)
+    })
+    store.close()
+    const script = join(import.meta.dirname, '../dist/daemon.mjs')
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, '--state', state, '--port', '0'], {
+      env: { PATH: process.env.PATH, HOME: folder },
+      stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+    })
+    await once(child.stdio[3] as Readable, 'data')
+    // It starts its gate, looks at the machine and settles.
+    await new Promise((resolve) => setTimeout(resolve, 3000))
+    const kib = pssKib(child.pid!)
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+    spawnSync(process.execPath, [join(import.meta.dirname, '../bin/anchorhold.mjs'), '--state', state, 'down', '--all'])
+    return kib
+  }
+  const [none, many] = [await pss(0), await pss(count)]
+  const note = `${(none / 1024).toFixed(0)} MiB without, ${(many / 1024).toFixed(0)} MiB with ${count}`
+  return ratio('memory of a parked session in the daemon, KiB', Math.max(0, many - none) / count, 64, 8, note)
 }
 
 const pssKib = (pid: number) => Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0)
