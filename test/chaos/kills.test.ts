@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { setTimeout as wait } from 'node:timers/promises'
+import { seeded } from '../seeded.ts'
 import { fleet, type Victim } from './fleet.ts'
 
 const kills = Number(process.env.CHAOS_KILLS ?? 200)
@@ -10,7 +11,7 @@ const victims = (process.env.CHAOS_VICTIMS ?? 'daemon,gate,keeper,all').split(',
 test.each(victims)(
   `nothing is lost or doubled when %s is killed ${kills} times with ${sessions} sessions at work (seed ${seed})`,
   async (victim) => {
-    const random = generator(seed)
+    const random = seeded(seed)
     await using all = await fleet(sessions)
     const tookMs: number[] = []
     for (let kill = 0; kill < kills; kill++) {
@@ -33,15 +34,4 @@ test.each(victims)(
 function tally(words: readonly string[]): string {
   const counts = Map.groupBy(words, (word) => word)
   return [...counts].map(([word, all]) => `${all.length} ${word}`).join(', ')
-}
-
-/** A small generator (mulberry32), so that a run can be had again from its seed. */
-function generator(from: number): () => number {
-  let state = from
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
 }

@@ -2,11 +2,13 @@ import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
 import { answerRequest } from '@anchorhold/daemon/app/requests'
 import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemon/app/lifecycle'
 import { prompt } from '@anchorhold/daemon/app/prompt'
+import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import type { Store } from '@anchorhold/daemon/store/store'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId } from '@anchorhold/protocol/ids'
-import { expect } from 'vitest'
+import { expect, test } from 'vitest'
+import { seeded } from '../seeded.ts'
 import { house, type House, owner } from './house.ts'
 import { machine as makeMachine } from './machine.ts'
 
@@ -19,7 +21,7 @@ const deeds = [
 type Deed = (typeof deeds)[number]
 
 /** What kind of story a schedule tells: how many deeds, how close together. */
-export type Plot = { readonly deeds: readonly Deed[]; readonly from: number; readonly to: number; readonly spacingMs: number }
+type Plot = { readonly deeds: readonly Deed[]; readonly from: number; readonly to: number; readonly spacingMs: number }
 
 /** Everything that happens to a session in its life. */
 export const lives: Plot = { deeds, from: 3, to: 13, spacingMs: 600 }
@@ -34,9 +36,26 @@ export const races: Plot = {
 const stepsMax = 20_000
 const budgetMicros = 40
 
+/** A test of so many schedules; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
+export function testSchedules(plot: Plot, usual: number, what: string): void {
+  const count = Number(process.env.SCHEDULES ?? usual)
+  const first = Number(process.env.SCHEDULE_SEED ?? 1)
+  test(`nothing is lost or doubled in ${count} ${what}`, { timeout: 900_000 }, async () => {
+    const store = sqliteStore(':memory:')
+    for (let seed = first; seed < first + count; seed++) {
+      try {
+        await runSchedule(seed, plot, store)
+      } catch (error) {
+        throw new Error(`Run it alone: SCHEDULES=1 SCHEDULE_SEED=${seed}`, { cause: error })
+      }
+    }
+    store.close()
+  })
+}
+
 /** Runs one schedule from its seed to rest, and holds all that must be true of it. */
-export async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void> {
-  const random = generator(seed)
+async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void> {
+  const random = seeded(seed)
   const machine = makeMachine(random)
   const one = house({ machine, store, gateFrom: 1_000_000 + 1000 * seed, budgetNanos: budgetMicros * 1000 })
   const acknowledged: PromptId[] = []
@@ -285,16 +304,5 @@ function watch(one: House, store: Store) {
       if (current !== null) void follow(current.parts!, current.end)
     },
     end: () => current?.end.abort(),
-  }
-}
-
-/** A small generator (mulberry32). */
-function generator(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
   }
 }
