@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
-import { bwrapDriver } from './cells/bwrap/bwrap.ts'
 import type { CellDriver } from './cells/cell.ts'
-import { noneDriver } from './cells/none/none.ts'
+import { drivers as everyDriver } from './cells/drivers.ts'
 import { probeUser, withProbeSpec } from './cells/probe.ts'
 import { findToolchains } from './cells/toolchains.ts'
 
@@ -21,7 +20,7 @@ export type Examination = {
 /** Measures what this machine can do by doing it. */
 export async function examine({
   home,
-  drivers = [noneDriver(), bwrapDriver()],
+  drivers = Object.values(everyDriver).map((make) => make()),
   cgroups = [],
   starts = 5,
 }: Examination): Promise<DoctorReport> {

@@ -251,6 +251,9 @@ export function keeper(options: KeeperOptions): Keeper {
         home: `${start.folder}/home`,
         windows: start.windows,
         mounts: [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)],
+        covers: [],
+        root: null,
+        scratch: `${start.folder}/cell`,
         limits: {
           memoryBytes: start.limits.memory_bytes,
           processesMax: start.limits.processes,

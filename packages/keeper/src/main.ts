@@ -1,6 +1,5 @@
 // The keeper's process: told on standard input which session it tends, it lives until the session rests.
 import { KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
-import type { Rung } from '@anchorhold/protocol/rungs'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
@@ -8,18 +7,14 @@ import { sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { claudeDriver } from './agents/claude/claude.ts'
-import { bwrapDriver } from './cells/bwrap/bwrap.ts'
-import type { CellDriver } from './cells/cell.ts'
-import { noneDriver } from './cells/none/none.ts'
+import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
 import { tend } from './tend.ts'
-
-const cells: Record<Rung, () => CellDriver> = { none: noneDriver, bwrap: bwrapDriver }
 
 const settleMs = 5000
 
@@ -35,11 +30,12 @@ if (lock === null) process.exit(75)
 if (process.ppid !== start.started_by) process.exit(75)
 
 await prepareHome(start)
+await mkdir(`${start.folder}/cell`, { recursive: true, mode: 0o700 })
 // Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
-  cells: cells[start.rung](),
+  cells: drivers[start.rung](),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   disk: folderDisk(`${start.folder}/outbox`),

@@ -54,12 +54,22 @@ export type CellSpec = {
   readonly windows: string | null
   /** Read-only extras: the agent's program, toolchains. Targets lie under /opt, /run, /nix or the source's own path. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
+  /** Where something else is seen than the host has: what a repository filter hides. Paths lie in `workspace`. */
+  readonly covers: readonly Cover[]
+  /** The root folder that a container or a machine gets instead of the host's own programs; null for those. */
+  readonly root: string | null
+  /** A folder of the host's for the driver alone: sockets, engine storage. It belongs to the cell's user, no cell sees it, and what
+   *  a cell leaves in it is removed with it. */
+  readonly scratch: string
   readonly limits: CellLimits
   /** Control group folders that this process may make groups in; empty where there are none. */
   readonly cgroups: readonly string[]
   /** Become this user first. Required when the caller is root: a cell started by root is no boundary. */
   readonly runAs: { readonly uid: number; readonly gid: number } | null
 }
+
+/** A file or folder of the workspace, and what the cell sees in its place: nothing, or that file of the host's. */
+export type Cover = { readonly path: string; readonly kind: 'file' | 'folder'; readonly by: string | null }
 
 export type CellLimits = {
   readonly memoryBytes: number

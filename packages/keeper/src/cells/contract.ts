@@ -226,12 +226,18 @@ export function specMaker(): SpecMaker {
       const folder = await mkdtemp(join(tmpdir(), 'anchorhold-test-'))
       made.push(folder)
       await chmod(folder, 0o711)
-      const [workspace, home, windows] = [join(folder, 'workspace'), join(folder, 'home'), join(folder, 'windows')]
-      for (const each of [workspace, home, windows]) {
+      const [workspace, home, windows, scratch] = ['workspace', 'home', 'windows', 'cell'].map((name) => join(folder, name)) as [
+        string,
+        string,
+        string,
+        string,
+      ]
+      for (const each of [workspace, home, windows, scratch]) {
         await mkdir(each)
         if (runAs !== null) await chown(each, runAs.uid, runAs.gid)
       }
-      return { name: 'test', workspace, home, windows, mounts: [], limits: testLimits, cgroups: [], runAs, ...changes }
+      const nothing = { mounts: [], covers: [], root: null, cgroups: [] }
+      return { name: 'test', workspace, home, windows, scratch, limits: testLimits, runAs, ...nothing, ...changes }
     },
     async [Symbol.asyncDispose]() {
       for (const folder of made) {

@@ -7,11 +7,12 @@ import type { CellSpec } from './cell.ts'
 export async function withProbeSpec<T>(use: (spec: CellSpec) => Promise<T>): Promise<T> {
   const runAs = process.getuid?.() === 0 ? probeUser : null
   const folder = await mkdtemp(join(tmpdir(), 'anchorhold-probe-'))
-  const [workspace, home] = [join(folder, 'workspace'), join(folder, 'home')]
+  const [workspace, home, scratch] = [join(folder, 'workspace'), join(folder, 'home'), join(folder, 'cell')]
   try {
-    for (const each of [workspace, home]) await mkdir(each)
-    if (runAs !== null) for (const each of [folder, workspace, home]) await chown(each, runAs.uid, runAs.gid)
-    return await use({ name: 'probe', workspace, home, windows: null, mounts: [], limits: probeLimits, cgroups: [], runAs })
+    for (const each of [workspace, home, scratch]) await mkdir(each)
+    if (runAs !== null) for (const each of [folder, workspace, home, scratch]) await chown(each, runAs.uid, runAs.gid)
+    const nothing = { windows: null, mounts: [], covers: [], root: null, cgroups: [] }
+    return await use({ name: 'probe', workspace, home, scratch, limits: probeLimits, runAs, ...nothing })
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

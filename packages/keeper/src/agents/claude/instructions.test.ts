@@ -23,6 +23,9 @@ const spec = (): CellSpec => ({
   home: workspace,
   windows: null,
   mounts: [],
+  covers: [],
+  root: null,
+  scratch: workspace,
   limits: {
     memoryBytes: 2 ** 30,
     processesMax: 500,

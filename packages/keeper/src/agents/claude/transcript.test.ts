@@ -23,7 +23,10 @@ beforeEach(async () => {
     tmpBytes: gib,
   }
   cell = await noneDriver().start(
-    { name: 'transcript', workspace: home, home, windows: null, mounts: [], limits, cgroups: [], runAs: null },
+    {
+      ...{ name: 'transcript', workspace: home, home, windows: null, mounts: [], covers: [], root: null, scratch: home },
+      ...{ limits, cgroups: [], runAs: null },
+    },
     new AbortController().signal,
   )
   mkdirSync(join(home, '.claude/projects/-workspace'), { recursive: true })

@@ -14,7 +14,10 @@ const host = {
   procHiddenFiles: ['/proc/kcore'],
   procHiddenFolders: [],
 }
-const spec = { name: 's', workspace: '/w', home: '/h', windows: '/v', mounts: [], limits: testLimits, cgroups: [], runAs: null }
+const spec = {
+  ...{ name: 's', workspace: '/w', home: '/h', windows: '/v', mounts: [], covers: [], root: null, scratch: '/c' },
+  ...{ limits: testLimits, cgroups: [], runAs: null },
+}
 const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
 const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds)
 
