@@ -68,8 +68,8 @@ export type CellSpec = {
   readonly runAs: { readonly uid: number; readonly gid: number } | null
 }
 
-/** A file or folder of the workspace, and what the cell sees in its place: nothing, or that file of the host's. */
-export type Cover = { readonly path: string; readonly kind: 'file' | 'folder'; readonly by: string | null }
+/** A file or folder of the workspace, and the file or folder of the host's that the cell sees in its place, read-only. */
+export type Cover = { readonly path: string; readonly by: string }
 
 export type CellLimits = {
   readonly memoryBytes: number

@@ -44,12 +44,7 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...scratch('/var/tmp', '1777'),
     ...['--dir', '/run'],
     ...['--bind', spec.home, inside.home, '--bind', spec.workspace, inside.workspace],
-    // What is there can be read by nobody, so that a tool sees a refusal and not an empty file of settings.
-    ...spec.covers.flatMap(({ path, kind, by }) => {
-      const target = `${inside.workspace}${path.slice(spec.workspace.length)}`
-      if (by !== null) return ['--ro-bind', by, target]
-      return kind === 'file' ? ['--ro-bind', '/dev/null', target] : ['--size', '4096', '--tmpfs', target, '--remount-ro', target]
-    }),
+    ...spec.covers.flatMap(({ path, by }) => ['--ro-bind', by, `${inside.workspace}${path.slice(spec.workspace.length)}`]),
     // The folder and not the sockets, so that the gate may restart and make them anew.
     ...(spec.windows === null ? [] : ['--ro-bind', spec.windows, inside.windows]),
     ...spec.mounts.flatMap(({ source, target }) => ['--ro-bind', source, target]),
