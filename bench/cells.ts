@@ -1,5 +1,5 @@
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
-import { specMaker } from '@anchorhold/keeper/cells/contract'
+import { trialSpecs } from '@anchorhold/keeper/cells/trial'
 import { spawn } from 'node:child_process'
 import { interleave, type Ratio } from './measure.ts'
 
@@ -18,7 +18,7 @@ const links = ['bin', 'sbin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `u
 
 /** A process in a cell against a process in a bubblewrap that was given nothing else to do. */
 export async function cellsBench(): Promise<Ratio[]> {
-  await using specs = specMaker()
+  await using specs = trialSpecs()
   const spec = await specs.make()
   const driver = bwrapDriver()
   const floor = () =>

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
 import type { Cell, CellDriver, CellSpec } from '@anchorhold/keeper/cells/cell'
-import { run, specMaker, testLimits } from '@anchorhold/keeper/cells/contract'
+import { run, trialLimits, trialSpecs, trialUser } from '@anchorhold/keeper/cells/trial'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { describe } from 'vitest'
 
@@ -31,7 +31,7 @@ export interface AttackedCell extends AsyncDisposable {
 export type Outcome = { readonly lines: readonly string[]; readonly code: number }
 
 export async function cellUnderAttack(driver: CellDriver, changes: Partial<CellSpec> = {}): Promise<AttackedCell> {
-  const specs = specMaker()
+  const specs = trialSpecs()
   const spec = await specs.make(changes)
   const cell = await driver.start(spec, AbortSignal.timeout(20_000))
   const outcome = async (argv: readonly [string, ...string[]]): Promise<Outcome> => {
@@ -51,7 +51,7 @@ export async function cellUnderAttack(driver: CellDriver, changes: Partial<CellS
 }
 
 export const smallLimits = {
-  ...testLimits,
+  ...trialLimits,
   memoryBytes: 256 * 2 ** 20,
   diskBytes: 64 * 2 ** 20,
   fileBytes: 32 * 2 ** 20,
@@ -66,8 +66,7 @@ export const holds =
 
 /** Folders for `cgroups` of a spec, taken back at the end; none for 'no control group'. */
 export function cgroupsFor(hold: (typeof holds)[number]): Disposable & { readonly cgroups: readonly string[] } {
-  const user = { uid: 1_900_000_001, gid: 1_900_000_001 }
-  const cgroups = hold === 'control groups' ? delegateCgroups(`attack-${process.pid}`, user) : []
+  const cgroups = hold === 'control groups' ? delegateCgroups(`attack-${process.pid}`, trialUser) : []
   return { cgroups, [Symbol.dispose]: () => withdrawCgroups(cgroups) }
 }
 

@@ -1,10 +1,10 @@
 // Prints what this machine can isolate, as JSON; with --quick, without measuring how long it takes. The daemon asks it too, as a process of its own.
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
-import { probeUser } from '@anchorhold/keeper/cells/probe'
+import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { examine } from '@anchorhold/keeper/doctor'
 import { homedir } from 'node:os'
 
-const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, probeUser) : []
+const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
   console.log(
     JSON.stringify(await examine({ home: homedir(), cgroups, ...(process.argv.includes('--quick') ? { starts: 1 } : {}) })),

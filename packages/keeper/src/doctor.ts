@@ -4,14 +4,14 @@ import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { CellDriver } from './cells/cell.ts'
 import { drivers as everyDriver } from './cells/drivers.ts'
-import { probeUser, withProbeSpec } from './cells/probe.ts'
 import { findToolchains } from './cells/toolchains.ts'
+import { trialSpecs, trialUser } from './cells/trial.ts'
 
 export type Examination = {
   /** Whose toolchains are looked for. */
   readonly home: string
   readonly drivers?: readonly CellDriver[]
-  /** Control group folders handed to `probeUser` (cells/probe.ts), where there are any. */
+  /** Control group folders handed to `trialUser` (cells/trial.ts), where there are any. */
   readonly cgroups?: readonly string[]
   /** How many starts of each rung are measured; one is enough to know that it starts. */
   readonly starts?: number
@@ -29,7 +29,7 @@ export async function examine({
   return {
     kernel: readKernel(),
     rungs,
-    toolchains: findToolchains(home, process.getuid?.() === 0 ? { user: probeUser } : {}).map(({ name, mounts }) => ({
+    toolchains: findToolchains(home, process.getuid?.() === 0 ? { user: trialUser } : {}).map(({ name, mounts }) => ({
       name,
       folders: mounts.map(({ source }) => source),
     })),
@@ -45,19 +45,18 @@ async function examineRung(
 ): Promise<DoctorReport['rungs'][number]> {
   const missing = [...(await driver.missing())]
   if (missing.length > 0) return { rung: driver.rung, available: false, start_ms: null, missing, limits: [] }
-  const { limits, timesMs } = await withProbeSpec(async (spec) => {
-    const timesMs: number[] = []
-    let limits: readonly LimitInForce[] = []
-    while (timesMs.length < starts) {
-      const before = performance.now()
-      await using cell = await driver.start({ ...spec, cgroups }, AbortSignal.timeout(startTimeoutMs))
-      const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
-      await first.exited
-      timesMs.push(performance.now() - before)
-      limits = cell.limits
-    }
-    return { limits, timesMs }
-  })
+  await using specs = trialSpecs()
+  const spec = await specs.make({ cgroups })
+  const timesMs: number[] = []
+  let limits: readonly LimitInForce[] = []
+  while (timesMs.length < starts) {
+    const before = performance.now()
+    await using cell = await driver.start(spec, AbortSignal.timeout(startTimeoutMs))
+    const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+    await first.exited
+    timesMs.push(performance.now() - before)
+    limits = cell.limits
+  }
   const [median = 0] = timesMs.toSorted((a, b) => a - b).slice(Math.floor(timesMs.length / 2))
   return {
     rung: driver.rung,

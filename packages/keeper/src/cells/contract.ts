@@ -1,22 +1,20 @@
-import { execFile } from 'node:child_process'
-import { chmod, chown, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { promisify } from 'node:util'
 import { limitNames } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
-import type { Cell, CellDriver, CellSpec } from './cell.ts'
+import type { CellDriver } from './cell.ts'
 import { readProc } from './limits/processes.ts'
+import { run, type TrialSpecs, trialSpecs } from './trial.ts'
 
 /** What the interface promises, run by every driver's test file. `cannot` names what a rung does not do, with the reason. */
 export function cellContract(driver: CellDriver, cannot: Partial<Record<Promise_, string>> = {}): void {
-  const promise = (name: Promise_, run: (make: SpecMaker) => Promise<void>) =>
+  const promise = (name: Promise_, run: (specs: TrialSpecs) => Promise<void>) =>
     test.skipIf(cannot[name] !== undefined)(
       cannot[name] === undefined ? name : `${name} (not here: ${cannot[name]})`,
       async () => {
-        await using specs = specMaker()
+        await using specs = trialSpecs()
         await run(specs)
       },
     )
@@ -200,64 +198,6 @@ type Promise_ =
 
 const path = { PATH: '/usr/bin:/bin' }
 const soon = () => AbortSignal.timeout(10_000)
-
-/** Runs a command to its end. */
-export async function run(
-  cell: Cell,
-  argv: readonly [string, ...string[]],
-  options: { readonly cwd?: string; readonly env?: Readonly<Record<string, string>> } = {},
-): Promise<{ output: string; said: string; code: number }> {
-  const process = cell.spawn(argv, { env: options.env ?? path, cwd: options.cwd ?? '/' })
-  process.stdin.end()
-  const [output, said, code] = await Promise.all([text(process.stdout), text(process.stderr), process.exited])
-  return { output, said, code }
-}
-
-export interface SpecMaker extends AsyncDisposable {
-  make(changes?: Partial<CellSpec>): Promise<CellSpec>
-}
-
-/** Makes folders of the session's user's. As root, that is a user whom nobody else is. */
-export function specMaker(): SpecMaker {
-  const made: string[] = []
-  const runAs = process.getuid?.() === 0 ? { uid: 1_900_000_001, gid: 1_900_000_001 } : null
-  return {
-    async make(changes = {}) {
-      const folder = await mkdtemp(join(tmpdir(), 'anchorhold-test-'))
-      made.push(folder)
-      await chmod(folder, 0o711)
-      const [workspace, home, windows, scratch] = ['workspace', 'home', 'windows', 'cell'].map((name) => join(folder, name)) as [
-        string,
-        string,
-        string,
-        string,
-      ]
-      for (const each of [workspace, home, windows, scratch]) {
-        await mkdir(each)
-        if (runAs !== null) await chown(each, runAs.uid, runAs.gid)
-      }
-      const nothing = { mounts: [], covers: [], root: null, cgroups: [] }
-      return { name: 'test', workspace, home, windows, scratch, limits: testLimits, runAs, ...nothing, ...changes }
-    },
-    async [Symbol.asyncDispose]() {
-      for (const folder of made) {
-        // What a test has made unreadable could not be removed.
-        await promisify(execFile)('chmod', ['-R', 'u+rwX', folder])
-        await rm(folder, { recursive: true, force: true })
-      }
-    },
-  }
-}
-
-export const testLimits = {
-  memoryBytes: 1024 * 2 ** 20,
-  processesMax: 64,
-  cpus: 1,
-  diskBytes: 256 * 2 ** 20,
-  fileBytes: 128 * 2 ** 20,
-  openFilesMax: 512,
-  tmpBytes: 16 * 2 ** 20,
-}
 
 async function runningSleeps(seconds: readonly string[]): Promise<string[]> {
   return (await readdir('/proc'))

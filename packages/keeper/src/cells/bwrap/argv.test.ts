@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { testLimits } from '../contract.ts'
+import { trialLimits } from '../trial.ts'
 import { bwrapArgv, isPlaceForMount } from './argv.ts'
 import { readHostRoot } from './host-root.ts'
 
@@ -16,7 +16,7 @@ const host = {
 }
 const spec = {
   ...{ name: 's', workspace: '/w', home: '/h', windows: '/v', mounts: [], covers: [], root: null, scratch: '/c' },
-  ...{ limits: testLimits, cgroups: [], runAs: null },
+  ...{ limits: trialLimits, cgroups: [], runAs: null },
 }
 const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
 const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds)

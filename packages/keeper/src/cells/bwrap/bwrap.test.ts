@@ -1,7 +1,8 @@
 import { chmodSync, constants, copyFileSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { cellContract, run, specMaker, testLimits } from '../contract.ts'
+import { cellContract } from '../contract.ts'
+import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
 import { bwrapDriver } from './bwrap.ts'
 
@@ -22,8 +23,8 @@ const soon = () => AbortSignal.timeout(10_000)
 
 describe('bwrapDriver()', () => {
   test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {
-    await using specs = specMaker()
-    const spec = await specs.make({ limits: { ...testLimits, processesMax: 256 } })
+    await using specs = trialSpecs()
+    const spec = await specs.make({ limits: { ...trialLimits, processesMax: 256 } })
     const mounts = [{ source: nodeBeside(spec), target: '/opt/node/bin/node' }]
     await using cell = await driver.start({ ...spec, mounts }, soon())
     const env = { PATH: '/opt/node/bin:/usr/bin:/bin', HOME: '/home/agent' }
@@ -44,7 +45,7 @@ describe('bwrapDriver()', () => {
   })
 
   test('place() gives the innermost mount and knows no path outside', async () => {
-    await using specs = specMaker()
+    await using specs = trialSpecs()
     const spec = await specs.make()
     const node = nodeBeside(spec)
     const source = dirname(node)
@@ -57,7 +58,7 @@ describe('bwrapDriver()', () => {
   })
 
   test('a process that is killed before it has started takes no other along', async () => {
-    await using specs = specMaker()
+    await using specs = trialSpecs()
     await using cell = await driver.start(await specs.make(), soon())
     const other = cell.spawn(['sh', '-c', 'read line; echo $line'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
     for (let i = 0; i < 5; i++) {
@@ -70,12 +71,12 @@ describe('bwrapDriver()', () => {
   })
 
   test('start() is cancelled by its signal', async () => {
-    await using specs = specMaker()
+    await using specs = trialSpecs()
     await expect(driver.start(await specs.make(), AbortSignal.abort())).rejects.toThrow('aborted')
   })
 
   test('start() refuses a mount that would hide a part of the root', async () => {
-    await using specs = specMaker()
+    await using specs = trialSpecs()
     const spec = await specs.make({ mounts: [{ source: '/etc', target: '/etc' }] })
     await expect(driver.start(spec, soon())).rejects.toMatchObject({ code: 'cell_unavailable', hint: 'Mount it under /opt' })
   })

@@ -12,7 +12,7 @@ import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from
 import { cellProcess, type StdioChild } from '../cell-process.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
-import { withProbeSpec } from '../probe.ts'
+import { trialSpecs } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, generatedFiles, inside, isPlaceForMount, isWithin } from './argv.ts'
 import { type HostRoot, readHostRoot } from './host-root.ts'
 import { explain, lacksBwrap, readText } from './lacks.ts'
@@ -46,9 +46,8 @@ export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
       if (find() === null) return [lacksBwrap(readText)]
       const signal = AbortSignal.timeout(probeTimeoutMs)
       try {
-        await withProbeSpec(async (spec) => {
-          await using _ = await start(spec, signal)
-        })
+        await using specs = trialSpecs()
+        await using _ = await start(await specs.make(), signal)
         return []
       } catch (error) {
         if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]

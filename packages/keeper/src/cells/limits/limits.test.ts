@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { testLimits } from '../contract.ts'
 import { groupSettings, makeGroups } from './cgroups.ts'
 import { affordable, hardLimit, prlimitArgv } from './rlimits.ts'
+import { trialLimits } from '../trial.ts'
 import { inBytes } from './words.ts'
 
 test.each([
@@ -47,17 +47,17 @@ describe('rlimits', () => {
 
 describe('control groups', () => {
   test('groupSettings() forbids swap in both versions', () => {
-    expect(groupSettings(2, testLimits).memory).toContainEqual({ file: 'memory.swap.max', value: '0' })
-    expect(groupSettings(1, testLimits).memory).toContainEqual({
+    expect(groupSettings(2, trialLimits).memory).toContainEqual({ file: 'memory.swap.max', value: '0' })
+    expect(groupSettings(1, trialLimits).memory).toContainEqual({
       file: 'memory.memsw.limit_in_bytes',
-      value: String(testLimits.memoryBytes),
+      value: String(trialLimits.memoryBytes),
     })
-    expect(groupSettings(2, { ...testLimits, cpus: 1.5 }).cpu).toEqual([{ file: 'cpu.max', value: '150000 100000' }])
+    expect(groupSettings(2, { ...trialLimits, cpus: 1.5 }).cpu).toEqual([{ file: 'cpu.max', value: '150000 100000' }])
   })
 
   test('makeGroups() holds nothing where a folder is no control group', () => {
     const folder = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
-    expect(makeGroups([folder, '/nonexistent'], 'cell', testLimits)).toBeNull()
+    expect(makeGroups([folder, '/nonexistent'], 'cell', trialLimits)).toBeNull()
     rmSync(folder, { recursive: true })
   })
 })

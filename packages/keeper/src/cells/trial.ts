@@ -1,0 +1,65 @@
+import { execFile } from 'node:child_process'
+import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
+import type { Cell, CellSpec } from './cell.ts'
+
+/** Specs of cells that hold nothing of anybody's: to see whether a rung starts, what its contract is worth, what it stops. */
+export interface TrialSpecs extends AsyncDisposable {
+  make(changes?: Partial<CellSpec>): Promise<CellSpec>
+}
+
+/** Makes folders of the trial's user's, and takes them away again at the end. */
+export function trialSpecs(): TrialSpecs {
+  const made: string[] = []
+  const runAs = process.getuid?.() === 0 ? trialUser : null
+  return {
+    async make(changes = {}) {
+      const folder = await mkdtemp(join(tmpdir(), 'anchorhold-trial-'))
+      made.push(folder)
+      await chmod(folder, 0o711)
+      const within = { workspace: '', home: '', windows: '', scratch: '' }
+      for (const name of Object.keys(within) as (keyof typeof within)[]) {
+        within[name] = join(folder, name)
+        await mkdir(within[name])
+        if (runAs !== null) await chown(within[name], runAs.uid, runAs.gid)
+      }
+      const nothing = { mounts: [], covers: [], root: null, cgroups: [] }
+      return { name: 'trial', ...within, limits: trialLimits, runAs, ...nothing, ...changes }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const folder of made) {
+        // What a trial has made unreadable could not be removed.
+        await promisify(execFile)('chmod', ['-R', 'u+rwX', folder])
+        await rm(folder, { recursive: true, force: true })
+      }
+    },
+  }
+}
+
+/** Root tries cells as a user whom nobody else is. Whoever hands control groups to a trial hands them to this user. */
+export const trialUser = { uid: 1_899_999_999, gid: 1_899_999_999 }
+
+export const trialLimits = {
+  memoryBytes: 1024 * 2 ** 20,
+  processesMax: 64,
+  cpus: 1,
+  diskBytes: 256 * 2 ** 20,
+  fileBytes: 128 * 2 ** 20,
+  openFilesMax: 512,
+  tmpBytes: 16 * 2 ** 20,
+}
+
+/** Runs a command to its end. */
+export async function run(
+  cell: Cell,
+  argv: readonly [string, ...string[]],
+  options: { readonly cwd?: string; readonly env?: Readonly<Record<string, string>> } = {},
+): Promise<{ output: string; said: string; code: number }> {
+  const process = cell.spawn(argv, { env: options.env ?? { PATH: '/usr/bin:/bin' }, cwd: options.cwd ?? '/' })
+  process.stdin.end()
+  const [output, said, code] = await Promise.all([text(process.stdout), text(process.stderr), process.exited])
+  return { output, said, code }
+}
