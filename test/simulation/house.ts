@@ -16,6 +16,8 @@ import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
 import type { SessionRow, Store } from '@anchorhold/daemon/store/store'
 import type { KeptLease } from '@anchorhold/gate/leases'
 import { fakeCells } from '@anchorhold/keeper/cells/fake-cell'
+import { fakeStart } from '@anchorhold/keeper/fake-start'
+import { noVeil } from '@anchorhold/keeper/repo-filter/veil'
 import { tend } from '@anchorhold/keeper/tend'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
@@ -123,6 +125,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
         memory: received,
       }),
       toolchains: [],
+      veil: noVeil,
       disk: process.disk(outboxOf(session)),
       saying: {
         add: (line) => void process.files.set(sayingOf(session), (process.files.get(sayingOf(session)) ?? '') + line),
@@ -213,35 +216,14 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
   }
 
   const startOf = ({ conversing, standing }: SessionRow): KeeperStart => ({
+    ...fakeStart,
     session,
-    started_by: 0,
     folder: session,
-    workspace: '/work',
-    windows: '/windows',
-    rung: 'none',
-    provider: 'rehearsal',
-    model: 'rehearsal-1',
-    files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
-    agent_version: '1',
-    conversation: '00000000-0000-4000-8000-000000000000',
     resume: conversing,
-    forget_after: [],
     unfinished: store.prompts.unfinished(session).map(({ id, text, images }) => ({ id, text, images: [...images] })),
     take_up: takesUp(standing),
-    tools: null,
-    system_prompt: null,
-    timeout_ms: null,
     idle_ms: 3000,
     unused_ms: 1000,
-    plan: false,
-    workspace_settings: 'ignore',
-    toolchains: [],
-    owner_home: '/home/owner',
-    git_identity: null,
-    model_route: 'socket',
-    limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
-    gate: null,
-    cgroups: [],
   })
 
   machine.put('gate/outbox', `${String(gateFrom).padStart(16, '0')}.log`)

@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { OnCrash, Spend } from '@anchorhold/protocol/sessions'
+import { OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
@@ -18,6 +18,9 @@ export const ConfigFile = z.strictObject({
   port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
   rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
+  repo_filter: RepoFilter.default('standard').describe(
+    'Which files of a host folder a cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
+  ),
   on_crash: OnCrash.default('wait').describe(
     'What sessions that say nothing of it do when a crash cuts a turn short: wait for a person, or resume it',
   ),
@@ -69,6 +72,7 @@ export type Config = {
   readonly port: number
   readonly publicUrl: string | null
   readonly rung: Rung
+  readonly repoFilter: RepoFilter
   readonly onCrash: OnCrash
   readonly spend: Spend
   readonly idleMs: number
@@ -116,6 +120,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     port: port === undefined ? file.port : portOf(port),
     publicUrl: file.public_url ?? null,
     rung: file.rung,
+    repoFilter: file.repo_filter,
     onCrash: file.on_crash,
     spend: file.spend,
     idleMs: file.idle_seconds * 1000,

@@ -3,47 +3,18 @@ import { systemClock } from '@anchorhold/link/clock'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { type NewEvent, parseNewEvent, type RequestAnswer } from '@anchorhold/protocol/events'
-import { newPromptId, type PromptId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
+import { newPromptId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
 import type { KeeperStart, Settlement } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAgents, type FakeAgentsOptions } from './agents/fake-agent.ts'
 import { fakeCells, type FakeCellsOptions } from './cells/fake-cell.ts'
+import { fakeStart } from './fake-start.ts'
 import { keeper } from './keeper.ts'
+import { noVeil, type Veil } from './repo-filter/veil.ts'
 
-const session = 'ses_0000000000000000' as SessionId
-const start: KeeperStart = {
-  session,
-  started_by: 0,
-  folder: '/state/sessions/one',
-  workspace: '/work',
-  windows: '/windows',
-  rung: 'none',
-  provider: 'rehearsal',
-  model: 'rehearsal-1',
-  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
-  agent_version: '1',
-  conversation: '00000000-0000-4000-8000-000000000000',
-  resume: false,
-  forget_after: [],
-  unfinished: [],
-  take_up: false,
-  tools: null,
-  system_prompt: null,
-  timeout_ms: null,
-  idle_ms: 60_000,
-  unused_ms: 60_000,
-  plan: false,
-  workspace_settings: 'ignore',
-  toolchains: [],
-  owner_home: '/home/owner',
-  git_identity: null,
-  model_route: 'socket',
-  limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
-  gate: null,
-  cgroups: [],
-}
+const start = fakeStart
 const plan = { kind: 'plan', plan: 'Do it' } as const
 const never = () => new Promise<never>(() => {})
 
@@ -52,6 +23,7 @@ type Made = {
   readonly agents?: FakeAgentsOptions
   readonly cells?: FakeCellsOptions
   readonly settle?: () => Promise<Settlement | null>
+  readonly veil?: Veil
 }
 
 /** A keeper over a memory disk, with a fake cell and a fake agent that the test speaks for. */
@@ -64,6 +36,7 @@ async function make(made: Made = {}) {
     cells,
     agents,
     toolchains: [],
+    veil: made.veil ?? noVeil,
     outbox,
     live: () => {},
     settle: made.settle ?? (async () => null),
@@ -663,4 +636,21 @@ test('keeper() names the prompts that came too late for a turn, unless a person 
   await end([late])
   const ends = (await events()).flatMap((event) => (event.type === 'turn.ended' ? [event.body.left] : []))
   expect(ends).toEqual([[late], undefined])
+})
+
+test('keeper() tells what its cell does not see, and what came since', async () => {
+  const fresh = [['.env'], []]
+  const veil = { cover: () => [{ path: '/work/id_rsa', by: '/covers/file' }], uncovered: () => fresh.shift() ?? [] }
+  const { prompt, work, cells, events } = await make({ veil })
+  for (let turn = 0; turn < 2; turn++) {
+    const id = newPromptId(randomBytes)
+    await prompt(id)
+    await work([id])
+  }
+  expect(cells.specs[0]?.covers).toEqual(veil.cover())
+  const notices = (await events()).flatMap((event) => (event.type === 'notice' ? [event.body] : []))
+  expect(notices.map(({ code, message }) => [code, message])).toEqual([
+    ['files_hidden', 'The repository filter hides id_rsa'],
+    ['files_exposed', expect.stringContaining('.env')],
+  ])
 })

@@ -9,6 +9,7 @@ import type { Outbox } from '@anchorhold/link/outbox'
 import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
+import type { Veil } from './repo-filter/veil.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
@@ -26,6 +27,7 @@ export type KeeperOptions = {
   readonly cells: CellDriver
   readonly agents: AgentDriver
   readonly toolchains: readonly Toolchain[]
+  readonly veil: Veil
   readonly outbox: Outbox
   readonly live: (frame: LiveFrame) => void
   /** Told of every event once it is in the outbox. */
@@ -48,7 +50,7 @@ const interruptGraceMs = 5000
 const farewellMs = 1000
 
 export function keeper(options: KeeperOptions): Keeper {
-  const { start, cells, agents, toolchains, outbox, live, stored, settle, clock, random, die } = options
+  const { start, cells, agents, toolchains, veil, outbox, live, stored, settle, clock, random, die } = options
   const { session } = start
   let agent: Agent | null = null
   let cell: Cell | null = null
@@ -130,6 +132,11 @@ export function keeper(options: KeeperOptions): Keeper {
       ...(left.length > 0 ? { left } : {}),
     }
     await journal({ type: 'turn.ended', body }, settlement === null ? undefined : { source: settlement.source, n: settlement.n })
+    const seen = veil.uncovered()
+    if (seen.length > 0) {
+      const message = `The repository filter will hide from the next start of the cell on, and not before: ${listOf(seen)}`
+      await journal({ type: 'notice', body: { level: 'warning', code: 'files_exposed', message } })
+    }
     if (!leaving) await handOn()
   }
 
@@ -244,6 +251,7 @@ export function keeper(options: KeeperOptions): Keeper {
 
   async function startUp(): Promise<void> {
     const offers = toolchains.filter((offer) => start.toolchains.includes(offer.name))
+    const covers = veil.cover()
     cell = await cells.start(
       {
         name: session,
@@ -251,7 +259,7 @@ export function keeper(options: KeeperOptions): Keeper {
         home: `${start.folder}/home`,
         windows: start.windows,
         mounts: [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)],
-        covers: [],
+        covers,
         root: null,
         scratch: `${start.folder}/cell`,
         limits: {
@@ -301,6 +309,10 @@ export function keeper(options: KeeperOptions): Keeper {
         resumed: start.resume,
       },
     })
+    if (covers.length > 0) {
+      const message = `The repository filter hides ${listOf(covers.map(({ path }) => path.slice(start.workspace.length + 1)))}`
+      await journal({ type: 'notice', body: { level: 'info', code: 'files_hidden', message } })
+    }
     for (const { id } of start.unfinished) taken.add(id)
     const unseen = start.unfinished.filter(({ id }) => agent?.unseen.includes(id))
     if (start.take_up)
@@ -421,6 +433,13 @@ export function keeper(options: KeeperOptions): Keeper {
 
   return { handle, saying: said.frames, left: left.promise, leave: (why) => leave(why) }
 }
+
+/** As many names as a person would read. */
+function listOf(paths: readonly string[]): string {
+  const rest = paths.length - namesShown
+  return `${paths.slice(0, namesShown).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+const namesShown = 20
 
 const withdrawn: RequestAnswer = { decision: 'withdrawn', reason: 'The turn ended before anybody answered' }
 

@@ -14,6 +14,7 @@ import { claudeDriver } from './agents/claude/claude.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
+import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
 
 const settleMs = 5000
@@ -38,6 +39,7 @@ const one = await tend({
   cells: drivers[start.rung](),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
+  veil: veilOver(start.workspace, start.repo_filter, `${start.folder}/covers`),
   disk: folderDisk(`${start.folder}/outbox`),
   saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
   wire: unixWire,

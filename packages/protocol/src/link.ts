@@ -3,7 +3,7 @@ import { LiveFrame, RequestAnswer } from './events.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { Image, PromptMode, Spend, TurnCause } from './sessions.ts'
+import { Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
  *  its own version and of the one before, so that agents finish their turns while it is replaced. */
@@ -83,6 +83,8 @@ export const KeeperStart = z.strictObject({
   /** The session's own folder: outbox, socket, lock, agent home. */
   folder: z.string(),
   workspace: z.string(),
+  /** Which files of the workspace the cell does not see. */
+  repo_filter: RepoFilter,
   /** The folder with the session's windows. */
   windows: z.string(),
   rung: Rung,

@@ -31,6 +31,15 @@ export type Spend = z.infer<typeof Spend>
 export const TurnEnd = z.enum(['done', 'interrupted', 'waiting', 'budget', 'breaker', 'error', 'crashed'])
 export type TurnEnd = z.infer<typeof TurnEnd>
 
+const Patterns = z.array(z.string().min(1).max(500)).max(1000)
+/** Which files of a workspace a cell does not see. `standard` hides what secrets are usually called, `strict` what they might
+ *  be called; a list of one's own hides what it says. */
+export const RepoFilter = z.union([
+  z.enum(['none', 'standard', 'strict']),
+  z.strictObject({ denylist: Patterns, allowlist: Patterns.default([]) }),
+])
+export type RepoFilter = z.infer<typeof RepoFilter>
+
 /** How a cell may reach a host folder that it is given as workspace, when the daemon runs as root. */
 export const WorkspaceAccess = z
   .enum(['owner', 'copy', 'chown', 'acl'])
@@ -62,6 +71,9 @@ export const SessionOptions = z.strictObject({
   workspace: z.string().min(1).max(4096).optional().describe('A folder of this host; an empty one is made otherwise'),
   workspace_access: WorkspaceAccess.optional(),
   rung: Rung.optional().describe('How strong the cell must be'),
+  repo_filter: RepoFilter.optional().describe(
+    'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
+  ),
   provider: ProviderName.optional().describe('Where model calls go'),
   model: ModelName.optional(),
   tools: z.array(ToolName).max(limits.toolsPerSession).optional().describe('The agent has these tools and no others'),

@@ -14,6 +14,7 @@ type Options = {
   chown?: true
   acl?: true
   rung?: Rung
+  repoFilter?: 'none' | 'standard' | 'strict'
   provider?: string
   model?: string
   budget?: string
@@ -42,6 +43,13 @@ export function run(program: Command, context: Context): void {
     .option('--acl', 'as root: let the session into the folder by an access list entry, undone when it is archived')
     .option('--chown', 'as root: give the folder to the session')
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
+    .addOption(
+      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see; standard otherwise').choices([
+        'none',
+        'standard',
+        'strict',
+      ]),
+    )
     .option('-p, --provider <name>', 'where model calls go')
     .option('-m, --model <id>', 'the model')
     .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
@@ -79,6 +87,7 @@ export function run(program: Command, context: Context): void {
             workspace: options.workspace === undefined ? undefined : resolve(options.workspace),
             workspace_access: access,
             rung: options.rung,
+            repo_filter: options.repoFilter,
             provider: options.provider,
             model: options.model,
             budget_micros: budget === undefined ? undefined : microsUp(budget),

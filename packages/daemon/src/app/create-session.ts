@@ -5,6 +5,7 @@ import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
+import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
 import type { Store } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
@@ -26,6 +27,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const rung = options.rung ?? parts.config.rung
   await requireRung(parts, rung)
   const spend = options.spend ?? parts.config.spend
+  const repo_filter = options.repo_filter ?? filterFor(parts.config, options)
   const provider = providerFor(parts, options.provider ?? null)
   const fresh = freshUser(parts)
   const own = parts.folders.workspace(id)
@@ -51,7 +53,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       }
       parts.store.sessions.insert({
         id,
-        options: { ...options, spend },
+        options: { ...options, spend, repo_filter },
         runAs,
         conversation: randomUUID(),
         conversing: false,
@@ -84,6 +86,10 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   warmUp(parts, id)
   return shown(parts.store.sessions.get(id)!)
 }
+
+/** What is in a folder of the session's own was made in its cell: there is nothing to hide. */
+export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
+  workspace === undefined ? 'none' : config.repoFilter
 
 class Lost extends Error {}
 

@@ -5,6 +5,7 @@ import { gateUser, makeFolder } from '../folders.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
 import type { Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
+import { filterFor } from './create-session.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forGate, providerFor } from './providers.ts'
 
@@ -33,6 +34,7 @@ export async function keeperStart(
       started_by: process.pid,
       folder: folders.session(id),
       workspace: session.workspace,
+      repo_filter: options.repo_filter ?? filterFor(config, options),
       windows,
       rung: session.rung,
       provider: session.provider,

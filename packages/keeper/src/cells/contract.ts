@@ -1,4 +1,4 @@
-import { chmod, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -102,6 +102,27 @@ export function cellContract(driver: CellDriver, cannot: Partial<Record<Promise_
       expect((await run(cell, [cell.place(source)])).output).toBe('it runs\n')
     })
 
+    promise('sees what covers a file and not the file', async ({ make }) => {
+      const spec = await make()
+      const base = dirname(spec.workspace)
+      const [file, folder] = [join(base, 'empty-file'), join(base, 'empty-folder')]
+      await mkdir(folder, { mode: 0o755 })
+      await writeFile(file, 'instead\n', { mode: 0o444 })
+      await mkdir(join(spec.workspace, 'deep/.ssh'), { recursive: true })
+      for (const name of ['.env', 'deep/.ssh/id_rsa']) await writeFile(join(spec.workspace, name), 'hunter2\n', { mode: 0o666 })
+      await writeFile(join(spec.workspace, 'shown'), 'shown\n', { mode: 0o644 })
+      const covers = [
+        { path: join(spec.workspace, '.env'), by: file },
+        { path: join(spec.workspace, 'deep/.ssh'), by: folder },
+      ]
+      await using cell = await driver.start({ ...spec, covers }, soon())
+      const script = `cat shown .env; ls -A deep/.ssh; cat deep/.ssh/id_rsa 2>/dev/null || echo refused
+        echo more 2>/dev/null >> .env || echo refused; rm -rf .env deep/.ssh 2>/dev/null || echo refused; ln -sf .env way; cat way`
+      const { output } = await run(cell, ['sh', '-c', script], { cwd: cell.place(spec.workspace) })
+      expect(output).toBe('shown\ninstead\nrefused\nrefused\nrefused\ninstead\n')
+      expect(await readFile(join(spec.workspace, '.env'), 'utf8')).toBe('hunter2\n')
+    })
+
     promise('cannot write outside its folders', async ({ make }) => {
       await using cell = await driver.start(await make(), soon())
       for (const path of [
@@ -187,6 +208,7 @@ type Promise_ =
   | 'writes workspace and home as the user of the session'
   | 'sees the windows and can talk through them'
   | 'sees extra mounts at their target'
+  | 'sees what covers a file and not the file'
   | 'cannot write outside its folders'
   | 'has no network but its own loopback'
   | 'hands no descriptor but the standard streams on'

@@ -14,6 +14,10 @@ export function noneDriver(): CellDriver {
     missing: async () => [],
     async start(spec, signal) {
       signal.throwIfAborted()
+      if (spec.covers.length > 0)
+        throw new Failure('cell_unavailable', 'Cannot hide files from an agent that has no cell: it sees the whole folder', {
+          hint: 'Choose a rung that is a wall, or say that nothing is to be hidden: --repo-filter none',
+        })
       const leaders = new Set<Leader>()
       const processes = () => [...leaders].flatMap(processesOf)
       const over = new AbortController()

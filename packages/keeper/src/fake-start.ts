@@ -1,0 +1,36 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperStart } from '@anchorhold/protocol/link'
+
+/** What a keeper is started with in tests, where nothing of it matters. */
+export const fakeStart: KeeperStart = {
+  session: 'ses_0000000000000000' as SessionId,
+  started_by: 0,
+  folder: '/state/sessions/one',
+  workspace: '/work',
+  repo_filter: 'none',
+  windows: '/windows',
+  rung: 'none',
+  provider: 'rehearsal',
+  model: 'rehearsal-1',
+  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
+  agent_version: '1',
+  conversation: '00000000-0000-4000-8000-000000000000',
+  resume: false,
+  forget_after: [],
+  unfinished: [],
+  take_up: false,
+  tools: null,
+  system_prompt: null,
+  timeout_ms: null,
+  idle_ms: 60_000,
+  unused_ms: 60_000,
+  plan: false,
+  workspace_settings: 'ignore',
+  toolchains: [],
+  owner_home: '/home/owner',
+  git_identity: null,
+  model_route: 'socket',
+  limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
+  gate: null,
+  cgroups: [],
+}

@@ -1,0 +1,51 @@
+import type { RepoFilter } from '@anchorhold/protocol/sessions'
+import picomatch from 'picomatch'
+
+/** Whether a file or folder is to be hidden, by its path below the workspace. */
+export type Hides = (path: string) => boolean
+
+/** Secrets by the names that tools give them. A name without a slash is looked for everywhere. */
+const standard = {
+  hide: [
+    ...['.env', '.env.*', '*.env', '.envrc', '*.pem', '*.key', '*.p12', '*.pfx', '*.jks', '*.keystore', '*.kdbx', '*.ppk'],
+    ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'id_ecdsa_sk', 'id_ed25519_sk', '.ssh', '.gnupg'],
+    ...['credentials.json', 'client_secret*.json', 'service-account*.json', '.git-credentials', '.netrc', '_netrc', '.pypirc'],
+    ...['secrets.yaml', 'secrets.yml', 'secrets.json', 'secrets.toml', '.vault-token', '.htpasswd', '.pgpass', '.my.cnf'],
+    ...['**/.aws/credentials', '**/.docker/config.json', '**/.kube/config', '**/.config/gh/hosts.yml', '**/.cargo/credentials*'],
+  ],
+  // Templates without values, and public halves.
+  show: ['.env.example', '.env.sample', '.env.template', '.env.dist', '.env.defaults', '*.pub'],
+} as const
+
+/** What also tends to hold secrets, and is missed more often when it is hidden. */
+const strict = [
+  ...['*.tfvars', '*.tfvars.json', '*.tfstate', '*.tfstate.*', '*.ovpn', '*.crt.key', '.npmrc', '.yarnrc.yml', 'pip.conf'],
+  ...['*secret*.{json,yaml,yml,toml,ini,txt,properties,xml}', '*credential*.{json,yaml,yml,toml,ini,txt,properties,xml}'],
+  ...['*token*.{json,yaml,yml,toml,ini,txt}', '*password*.{json,yaml,yml,toml,ini,txt}', '.aws', '.azure', '.gcloud', '.kube'],
+]
+
+/** Folders of other people's packages, which hold nobody's secrets and most of the files. */
+const othersWork: ReadonlySet<string> = new Set(['node_modules', 'site-packages', '.venv', 'target', '.gradle'])
+
+export function filterOf(filter: RepoFilter): { readonly hides: Hides; entersFolder(name: string): boolean } {
+  if (filter === 'none') return { hides: () => false, entersFolder: () => false }
+  const [hide, show] =
+    filter === 'standard'
+      ? [standard.hide, standard.show]
+      : filter === 'strict'
+        ? [[...standard.hide, ...strict], standard.show]
+        : [filter.denylist, filter.allowlist]
+  const [isHidden, isShown] = [matcher(hide), matcher(show)]
+  return {
+    hides: (path) => isHidden(path) && !isShown(path),
+    entersFolder: (name) => filter !== 'standard' || !othersWork.has(name),
+  }
+}
+
+/** Names are compared without regard to case: some file systems do, and `.ENV` is as secret as `.env`. */
+function matcher(patterns: readonly string[]): Hides {
+  const options = { dot: true, nocase: true }
+  const names = picomatch([...patterns.filter((one) => !one.includes('/'))], options)
+  const paths = picomatch([...patterns.filter((one) => one.includes('/'))], options)
+  return (path) => names(path.slice(path.lastIndexOf('/') + 1)) || paths(path)
+}

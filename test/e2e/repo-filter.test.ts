@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Installation, installation, outputsOf } from './installation.ts'
+
+let it: Installation
+beforeAll(async () => {
+  it = await installation()
+})
+afterAll(() => it[Symbol.asyncDispose]())
+
+test('secrets of a host folder are not seen in the cell, the rest is, and what is written goes through', async () => {
+  const workspace = it.workspace({
+    '.env': 'KEY=hunter2\n',
+    'main.ts': 'shown\n',
+    '.git/config': '[remote "origin"]\n\turl = https://me:hunter2@example.org/a.git\n',
+  })
+  const script = 'cat main.ts .env .git/config; echo changed > main.ts; echo KEY=mine > late.env'
+  const { session, events } = await it.run(`run \`${script}\``, { workspace })
+  const output = outputsOf(events)
+  expect(output).toContain('shown')
+  expect(output).toContain('https://example.org/a.git')
+  expect(JSON.stringify(events)).not.toContain('hunter2')
+  expect(readFileSync(join(workspace, '.env'), 'utf8')).toBe('KEY=hunter2\n')
+  expect(readFileSync(join(workspace, 'main.ts'), 'utf8')).toBe('changed\n')
+  const codes = (await it.log(session.id)).flatMap((event) => (event.type === 'notice' ? [event.body.code] : []))
+  expect(codes).toEqual(['files_hidden', 'files_exposed'])
+  // A fork works on a copy, and does not see them either.
+  const fork = await it.api.fork({ params: { id: session.id }, body: {} })
+  expect(outputsOf(await it.turn(fork.id, 'run `cat .env; echo $?`'))).not.toContain('hunter2')
+})
