@@ -1,4 +1,4 @@
-import type { ChildProcessByStdio } from 'node:child_process'
+import type { ChildProcess, ChildProcessByStdio } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import type { CellProcess } from './cell.ts'
@@ -9,11 +9,7 @@ export type StdioChild = ChildProcessByStdio<Writable, Readable, Readable>
 export function cellProcess(child: StdioChild, deliver: (signal: NodeJS.Signals) => boolean): CellProcess {
   let exitCode: number | null = null
   let killed = false
-  const exited = new Promise<number>((resolve) => {
-    const settle = (code: number) => resolve((exitCode ??= code))
-    child.once('exit', (code, signal) => settle(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
-    child.once('error', () => settle(couldNotStart))
-  })
+  const exited = exitOf(child).then((code) => (exitCode = code))
   // A process that has ended does not read what is still written to it; its exit says so.
   child.stdin.on('error', () => {})
   return {
@@ -36,5 +32,12 @@ export function cellProcess(child: StdioChild, deliver: (signal: NodeJS.Signals)
   }
 }
 
+/** The exit code as a shell tells it. */
+export function exitOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+    child.once('error', () => resolve(couldNotStart))
+  })
+}
 /** As a shell has it. */
 const couldNotStart = 127

@@ -21,6 +21,8 @@ export interface Cell extends AsyncDisposable {
   /** Where a mounted host path is seen from inside. */
   place(hostPath: string): string
   spawn(argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess
+  /** Runs a command on this process's own terminal, with its size, its signals and its keys, and gives the exit code. */
+  onTerminal(argv: readonly [string, ...string[]], options: SpawnOptions): Promise<number>
   /** Settles when a watcher had to end the cell, with the reason in words; never otherwise. */
   readonly ended: Promise<string>
 }

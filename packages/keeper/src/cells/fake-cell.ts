@@ -39,6 +39,7 @@ export function fakeCells({ standing = async () => {}, run }: FakeCellsOptions =
         limits: [],
         ended: ended.promise,
         place: (hostPath) => hostPath,
+        onTerminal: async () => 0,
         spawn(argv) {
           if (run === undefined) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": this cell runs nothing`)
           return said(run(argv))

@@ -19,7 +19,7 @@ const spec = {
   ...{ limits: trialLimits, cgroups: [], runAs: null },
 }
 const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
-const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds)
+const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds, 'pipes')
 
 test.each([
   ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup', '--unshare-net'],
@@ -80,4 +80,9 @@ test('readHostRoot() takes bin as the host has it, and of /etc only what is harm
     procHiddenFolders: [],
   })
   rmSync(root, { recursive: true })
+})
+
+test('bwrapArgv() leaves a lent terminal its session, and nothing else', () => {
+  const lent = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds, 'terminal')
+  expect(lent).toEqual(argv.filter((option) => option !== '--new-session'))
 })

@@ -4,6 +4,9 @@ import type { HostRoot } from './host-root.ts'
 /** Where a cell finds its own things, whatever the session. */
 export const inside = { workspace: '/workspace', home: '/home/agent', windows: '/run/windows' } as const
 
+/** What the standard streams of a process are: pipes to this process, or the terminal that this one is on. */
+export type Streams = 'pipes' | 'terminal'
+
 /** Descriptors that bwrap is given. It closes each after use, so none of them reaches the command. */
 export type BwrapFds = {
   readonly seccomp: number
@@ -18,13 +21,15 @@ export type BwrapFds = {
 /** The whole security posture of this driver. Order matters: a later mount hides an earlier one.
  *  Does not stop: attacks on the host kernel through the calls that the filter leaves open (a job for gVisor or a VM),
  *  and reading the names of mounted host folders in /proc/self/mountinfo. */
-export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: HostRoot, fds: BwrapFds): string[] {
+export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: HostRoot, fds: BwrapFds, streams: Streams): string[] {
   const { tmpBytes } = spec.limits
   const scratch = (path: string, mode: string) => ['--perms', mode, '--size', String(tmpBytes), '--tmpfs', path]
   return [
     // Each by name: --unshare-all would only try for two of them.
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup', '--unshare-net'],
-    ...['--disable-userns', '--new-session', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...['--disable-userns', '--die-with-parent', '--cap-drop', 'ALL'],
+    // On a terminal that a person lends it, only the filter keeps it from typing for them.
+    ...(streams === 'terminal' ? [] : ['--new-session']),
     ...['--uid', '1000', '--gid', '1000', '--hostname', 'cell'],
     ...['--seccomp', String(fds.seccomp), '--json-status-fd', String(fds.status), '--block-fd', String(fds.block)],
 

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { accessSync, closeSync, constants, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
@@ -9,11 +9,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
-import { cellProcess, type StdioChild } from '../cell-process.ts'
+import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { trialSpecs } from '../trial.ts'
-import { bwrapArgv, type BwrapFds, generatedFiles, inside, isPlaceForMount, isWithin } from './argv.ts'
+import { bwrapArgv, type BwrapFds, generatedFiles, inside, isPlaceForMount, isWithin, type Streams } from './argv.ts'
 import { type HostRoot, readHostRoot } from './host-root.ts'
 import { explain, lacksBwrap, readText } from './lacks.ts'
 import { seccompArch, seccompFilter } from './seccomp.ts'
@@ -82,7 +82,7 @@ type Making = {
 
 /** One bwrap: the process itself on the host, and the first process in its pid namespace once that is known. */
 type Bwrap = {
-  readonly child: StdioChild
+  readonly child: ChildProcess
   readonly outer: ProcessId | null
   init: ProcessId | null
   /** To be killed once it has told its first process. Not before: that one learns only after it was made whom it must
@@ -99,8 +99,8 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const ended = Promise.withResolvers<string>()
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
-  function launch(argv: readonly [string, ...string[]], options: SpawnOptions) {
-    const { child, status, block } = spawnBwrap(making, limits, argv, options)
+  function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
+    const { child, status, block } = spawnBwrap(making, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
       child,
@@ -132,7 +132,21 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
         () => {},
       )
     })
-    return { process: cellProcess(child, (name) => deliver(bwrap, name)), admitted }
+    return { bwrap, admitted }
+  }
+
+  function launch(argv: readonly [string, ...string[]], options: SpawnOptions) {
+    const { bwrap, admitted } = begin(argv, options, 'pipes')
+    return { process: cellProcess(bwrap.child as StdioChild, (name) => deliver(bwrap, name)), admitted }
+  }
+
+  function requireStanding(command: string): void {
+    if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)
+  }
+  function endUnlessAdmitted(admitted: Promise<void>): void {
+    admitted.catch((error: unknown) => {
+      if (!(error instanceof NotStarted)) return endBecause('The cell was ended: a process could not be put under its limits')
+    })
   }
 
   async function end(): Promise<void> {
@@ -191,12 +205,16 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       ended: ended.promise,
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options): CellProcess {
-        if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
+        requireStanding(argv[0])
         const launched = launch(argv, options)
-        launched.admitted.catch((error: unknown) => {
-          if (!(error instanceof NotStarted)) return endBecause('The cell was ended: a process could not be put under its limits')
-        })
+        endUnlessAdmitted(launched.admitted)
         return launched.process
+      },
+      async onTerminal(argv, options) {
+        requireStanding(argv[0])
+        const { bwrap, admitted } = begin(['/usr/bin/env', ...defaultSignals, ...argv], options, 'terminal')
+        endUnlessAdmitted(admitted)
+        return exitOf(bwrap.child)
       },
       [Symbol.asyncDispose]: end,
     }
@@ -206,6 +224,10 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   }
 }
 
+/** A key that interrupts goes to all that the terminal shows, bwrap included, and is meant for the command alone. */
+const ignoredSignals = ['--ignore-signal=INT', '--ignore-signal=QUIT']
+const defaultSignals = ['--default-signal=INT', '--default-signal=QUIT']
+
 /** Not thrown at a caller: bwrap ended before it had made the cell, and its exit code and stderr say why. */
 class NotStarted extends Error {}
 
@@ -214,9 +236,10 @@ function spawnBwrap(
   limits: Limits,
   argv: readonly string[],
   options: SpawnOptions,
+  streams: Streams,
 ) {
   const opened: number[] = []
-  const stdio: (number | 'pipe' | 'ignore')[] = ['pipe', 'pipe', 'pipe']
+  const stdio: (number | 'pipe' | 'ignore' | 'inherit')[] = Array(3).fill(streams === 'terminal' ? 'inherit' : 'pipe')
   /** The number under which the child will see it. */
   const give = (file: number | 'pipe') => {
     if (file !== 'pipe') opened.push(file)
@@ -232,7 +255,7 @@ function spawnBwrap(
         ...Object.entries(generatedFiles).map(([path, content]) => [path, give(unlinkedFile(content))]),
       ]),
     }
-    const list = give(unlinkedFile(`${bwrapArgv(spec, options, host, fds).join('\0')}\0`))
+    const list = give(unlinkedFile(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`))
     // bwrap reads these as empty lists of arguments and closes them: what was inherited in their place stays outside.
     const smothered = leaked.filter((fd) => fd > list)
     for (const fd of smothered) {
@@ -240,20 +263,21 @@ function spawnBwrap(
       give(unlinkedFile(''))
     }
     const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
-    const [file, ...args] = limits.wrap([bwrapPath, ...lists, '--', ...argv])
+    const wrapped = limits.wrap([bwrapPath, ...lists, '--', ...argv])
+    const [file, ...args] = streams === 'terminal' ? (['/usr/bin/env', ...ignoredSignals, ...wrapped] as const) : wrapped
     const child = spawn(file, args, {
       // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
       env: {},
       cwd: '/',
       stdio,
       // A session of its own: a terminal's Ctrl-C is for the keeper to act on.
-      detached: true,
+      detached: streams === 'pipes',
       ...(spec.runAs === null ? {} : spec.runAs),
     })
     const status = child.stdio[fds.status] as Readable
     const block = child.stdio[fds.block as 4] as Writable
     block.on('error', () => {}) // bwrap has ended, which its exit tells
-    return { child: child as StdioChild, status, block }
+    return { child, status, block }
   } finally {
     for (const fd of opened) closeSync(fd)
   }

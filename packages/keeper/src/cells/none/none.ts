@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
-import { cellProcess, type StdioChild } from '../cell-process.ts'
+import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { limitsOf } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, sessionOf, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 
@@ -92,6 +92,10 @@ export function noneDriver(): CellDriver {
           spawn(argv, options) {
             if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
             return launch(argv, options)
+          },
+          async onTerminal(argv, { env, cwd }) {
+            const [file, ...args] = limits.wrap(argv)
+            return exitOf(spawn(file, args, { env: { ...env }, cwd, stdio: 'inherit', ...(spec.runAs ?? {}) }))
           },
           [Symbol.asyncDispose]: end,
         }
