@@ -12,6 +12,7 @@ const programs = {
   gate: 'packages/gate/src/main.ts',
   doctor: 'packages/cli/src/doctor-main.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',
+  inside: 'packages/keeper/src/cells/inside/inside.ts',
   cli: 'packages/cli/src/main.ts',
 } as const
 

@@ -34,6 +34,9 @@ const daemonLevels: Readonly<Record<string, readonly string[]>> = {
   doors: ['doors', 'app', ''],
 }
 
+/** Folders under cells/ that are no rung, and that every rung may stand on. */
+const sharedByCells = ['limits', 'inside']
+
 type Import = { readonly from: string; readonly to: string }
 
 const files = readdirSync(packages, { recursive: true, encoding: 'utf8' }).filter(
@@ -95,9 +98,19 @@ test('a cell is known by cell.ts and an agent by agent.ts: their folders do not 
     const inside = /^keeper\/src\/(cells|agents)\/(\w+)\//.exec(from)
     if (inside === null || !to.startsWith('.')) return false
     const target = /^keeper\/src\/(cells|agents)\/(\w+)\//.exec(relative(packages, join(packages, dirname(from), to)))
-    return target !== null && target[1] === inside[1] && target[2] !== inside[2] && target[2] !== 'limits'
+    return target !== null && target[1] === inside[1] && target[2] !== inside[2] && !sharedByCells.includes(target[2]!)
   })
   expect(wrong).toEqual([])
+})
+
+test('what runs inside a cell as built asks Node alone', () => {
+  for (const program of ['forwarder', 'inside']) {
+    const bundle = readFileSync(join(root, `dist/${program}.mjs`), 'utf8')
+    const outside = [...bundle.matchAll(/^import[^'"]*['"]([^'"]+)['"]/gm)].map((match) => match[1]!)
+    expect(outside.filter((name) => !name.startsWith('node:'))).toEqual([])
+    const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
+    expect(contents[program]).toEqual([])
+  }
 })
 
 test('the gate as built contains zod, undici and our own code, and asks Node for the rest', () => {

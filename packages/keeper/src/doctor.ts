@@ -3,14 +3,13 @@ import { arch, release } from 'node:os'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { CellDriver } from './cells/cell.ts'
-import { drivers as everyDriver } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { trialSpecs, trialUser } from './cells/trial.ts'
 
 export type Examination = {
   /** Whose toolchains are looked for. */
   readonly home: string
-  readonly drivers?: readonly CellDriver[]
+  readonly drivers: readonly CellDriver[]
   /** Control group folders handed to `trialUser` (cells/trial.ts), where there are any. */
   readonly cgroups?: readonly string[]
   /** How many starts of each rung are measured; one is enough to know that it starts. */
@@ -18,12 +17,7 @@ export type Examination = {
 }
 
 /** Measures what this machine can do by doing it. */
-export async function examine({
-  home,
-  drivers = Object.values(everyDriver).map((make) => make()),
-  cgroups = [],
-  starts = 5,
-}: Examination): Promise<DoctorReport> {
+export async function examine({ home, drivers, cgroups = [], starts = 5 }: Examination): Promise<DoctorReport> {
   const rungs: DoctorReport['rungs'] = []
   for (const driver of drivers) rungs.push(await examineRung(driver, cgroups, starts))
   return {

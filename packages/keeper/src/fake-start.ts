@@ -12,7 +12,7 @@ export const fakeStart: KeeperStart = {
   rung: 'none',
   provider: 'rehearsal',
   model: 'rehearsal-1',
-  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs' },
+  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs', inside: '/inside.mjs' },
   agent_version: '1',
   conversation: '00000000-0000-4000-8000-000000000000',
   resume: false,

@@ -36,7 +36,7 @@ await mkdir(`${start.folder}/cell`, { recursive: true, mode: 0o700 })
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
-  cells: drivers[start.rung](),
+  cells: drivers[start.rung](start.files),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   veil: veilOver(start.workspace, start.repo_filter, `${start.folder}/covers`),

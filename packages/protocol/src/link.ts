@@ -90,8 +90,9 @@ export const KeeperStart = z.strictObject({
   rung: Rung,
   provider: z.string(),
   model: z.string(),
-  /** Host files that the agent needs inside: its own program; Node and the forwarder for the second model route. */
-  files: z.strictObject({ program: z.string(), node: z.string(), forwarder: z.string() }),
+  /** Host files that are needed inside: the agent's own program; Node; the forwarder for the second model route; the program that
+   *  starts processes in cells which have but one stream of bytes. */
+  files: z.strictObject({ program: z.string(), node: z.string(), forwarder: z.string(), inside: z.string() }),
   agent_version: z.string(),
   /** The agent's own id of the conversation; `resume` says whether it exists already. */
   conversation: z.uuid(),

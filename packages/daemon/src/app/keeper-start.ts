@@ -39,7 +39,7 @@ export async function keeperStart(
       rung: session.rung,
       provider: session.provider,
       model: session.model,
-      files: { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder },
+      files: { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder, inside: runtime.inside },
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,

@@ -22,11 +22,12 @@ export type Runtime = {
   readonly gate: string
   readonly doctor: string
   readonly forwarder: string
+  readonly inside: string
   readonly agent: string
   readonly agentVersion: string
 }
 
-const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs'] as const
+const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs'] as const
 
 /** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
@@ -60,6 +61,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
     gate: at('gate.mjs'),
     doctor: at('doctor.mjs'),
     forwarder: at('forwarder.mjs'),
+    inside: at('inside.mjs'),
     agent: at('claude'),
     agentVersion: agent.version,
   }

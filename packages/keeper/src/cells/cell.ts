@@ -11,6 +11,9 @@ export interface CellDriver {
   start(spec: CellSpec, signal: AbortSignal): Promise<Cell>
 }
 
+/** Host files that a driver brings into a cell for itself: the Node that runs the program inside, and that program. */
+export type CellFiles = { readonly node: string; readonly inside: string }
+
 /** Something the host lacks, and the command or step that mends it. */
 export type Lack = { readonly what: string; readonly remedy: string }
 

@@ -1,7 +1,10 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { bwrapDriver } from './bwrap/bwrap.ts'
-import type { CellDriver } from './cell.ts'
+import type { CellDriver, CellFiles } from './cell.ts'
 import { noneDriver } from './none/none.ts'
 
 /** How a cell of each rung is made. */
-export const drivers: Readonly<Record<Rung, () => CellDriver>> = { none: noneDriver, bwrap: bwrapDriver }
+export const drivers: Readonly<Record<Rung, (files: CellFiles) => CellDriver>> = {
+  none: () => noneDriver(),
+  bwrap: () => bwrapDriver(),
+}

@@ -95,7 +95,7 @@ export function noneDriver(): CellDriver {
           },
           async onTerminal(argv, { env, cwd }) {
             const [file, ...args] = limits.wrap(argv)
-            return exitOf(spawn(file, args, { env: { ...env }, cwd, stdio: 'inherit', ...(spec.runAs ?? {}) }))
+            return exitOf(spawn(file, args, { env: { ...env }, cwd, stdio: 'inherit', ...spec.runAs }))
           },
           [Symbol.asyncDispose]: end,
         }

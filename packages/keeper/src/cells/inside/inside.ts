@@ -1,0 +1,161 @@
+// Runs inside a cell that has one stream of bytes to its keeper: starts processes there and joins their standard streams to it.
+//   node inside.mjs --socket PATH | --device PATH
+// It trusts the keeper, holds nothing, and imports nothing but Node's own modules. When the stream ends, it ends, and the cell's
+// first process with it.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chmodSync, mkdirSync } from 'node:fs'
+import { createConnection, createServer } from 'node:net'
+import { constants } from 'node:os'
+import type { Duplex } from 'node:stream'
+import { openDevice } from './device.ts'
+import { BadFrame, type Frame, kinds, lanes, protocolVersion } from './frames.ts'
+import { multiplex } from './multiplex.ts'
+
+type Running = { readonly signal: (name: NodeJS.Signals) => void }
+
+const [how, path] = process.argv.slice(2)
+if (path === undefined || (how !== '--socket' && how !== '--device')) {
+  console.error('usage: inside --socket PATH | --device PATH')
+  process.exit(64)
+}
+const transport: Duplex = how === '--socket' ? createConnection(path) : await openDevice(path)
+
+const running = new Map<number, Running>()
+const connections = new Map<number, () => void>()
+const parts = new Map<number, Buffer[]>()
+let lastOpened = 0
+
+const link = multiplex(transport, { hear, strays: 'ignore' })
+const why = await link.closed
+for (const { signal } of running.values()) signal('SIGKILL')
+console.error(`inside: ${why}`)
+process.exit(0)
+
+function hear({ id, kind, payload }: Frame): void {
+  switch (kind) {
+    case kinds.hello:
+      return greet(JSON.parse(payload.toString()) as Greeting)
+    case kinds.part:
+      return void parts.set(id, [...(parts.get(id) ?? []), payload])
+    case kinds.start: {
+      const whole = Buffer.concat([...(parts.get(id) ?? []), payload])
+      parts.delete(id)
+      return run(id, JSON.parse(whole.toString()) as Command)
+    }
+    case kinds.signal:
+      return running.get(id)?.signal((JSON.parse(payload.toString()) as { signal: NodeJS.Signals }).signal)
+    case kinds.reset:
+      return connections.get(id)?.()
+    default:
+      throw new BadFrame(`kind ${kind} is not for this side`)
+  }
+}
+
+type Greeting = {
+  readonly version: number
+  readonly relays: { readonly folder: string; readonly names: readonly string[] } | null
+}
+type Command = { readonly argv: [string, ...string[]]; readonly env: Record<string, string>; readonly cwd: string }
+
+function greet({ version, relays }: Greeting): void {
+  if (version !== protocolVersion) throw new BadFrame(`the keeper speaks version ${version}`)
+  if (relays !== null) mkdirSync(relays.folder, { recursive: true })
+  const standing = (relays?.names ?? []).map((name) => relay(name, `${relays!.folder}/${name}`))
+  void Promise.all(standing).then(
+    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion })),
+    (error: Error) => link.close(`a relay does not stand: ${error.message}`),
+  )
+}
+
+function run(id: number, { argv, env, cwd }: Command): void {
+  const stdin = link.incoming(id, lanes.in)
+  const [stdout, stderr] = [link.outgoing(id, lanes.out), link.outgoing(id, lanes.err)]
+  const [file, ...args] = argv
+  let hasExited = false
+  const exit = (code: number) => {
+    if (hasExited) return
+    hasExited = true
+    link.send(id, kinds.exit, JSON.stringify({ code }))
+    stdin.destroy()
+    running.delete(id)
+    endIfDone()
+  }
+  const endIfDone = () => {
+    if (!hasExited || !stdout.closed || !stderr.closed) return
+    link.send(id, kinds.end)
+    link.forget(id)
+  }
+  for (const lane of [stdout, stderr]) lane.once('close', endIfDone).on('error', () => {})
+  const fail = (error: NodeJS.ErrnoException) => {
+    stdout.end()
+    stderr.end(`Cannot run "${file}": ${error.message}\n`)
+    exit(error.code === 'ENOENT' ? 127 : 126)
+  }
+  try {
+    // A group of its own, so that what it has started can be killed along with it.
+    const child = spawn(file, args, { env, cwd, stdio: ['pipe', 'pipe', 'pipe'], detached: true })
+    running.set(id, { signal: (name) => deliver(child, name) })
+    child.once('error', fail)
+    if (child.pid === undefined) return
+    child.once('exit', (code, signal) => exit(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+    stdin.pipe(child.stdin)
+    child.stdin.on('error', () => {})
+    child.stdin.once('close', () => stdin.destroy())
+    for (const [from, to] of [
+      [child.stdout, stdout],
+      [child.stderr, stderr],
+    ] as const) {
+      from.pipe(to)
+      // Nobody reads it any more: the process learns that when it writes.
+      to.once('close', () => from.destroy())
+      from.once('error', () => to.end())
+    }
+  } catch (error) {
+    fail(error as NodeJS.ErrnoException)
+  }
+}
+
+function deliver(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(signal === 'SIGKILL' ? -child.pid : child.pid, signal)
+  } catch {
+    // It has ended.
+  }
+}
+
+/** Listens where the cell looks for a window, and carries every connection to the host. */
+function relay(name: string, at: string): Promise<void> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    const id = (lastOpened += 2)
+    link.send(id, kinds.open, JSON.stringify({ name }))
+    const [from, to] = [link.incoming(id, lanes.in), link.outgoing(id, lanes.out)]
+    const breakOff = () => {
+      socket.destroy()
+      from.destroy()
+      to.destroy()
+    }
+    connections.set(id, breakOff)
+    const endIfDone = () => {
+      if (!socket.closed || !from.closed || !to.closed || !connections.delete(id)) return
+      link.send(id, kinds.end)
+      link.forget(id)
+    }
+    for (const each of [socket, from, to]) each.once('close', endIfDone)
+    to.on('error', () => {})
+    socket.once('error', () => {
+      link.send(id, kinds.reset)
+      breakOff()
+    })
+    socket.pipe(to)
+    from.pipe(socket)
+  })
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(at, () => {
+      // Any user of the cell's may use its windows.
+      chmodSync(at, 0o666)
+      resolve()
+    })
+  })
+}
