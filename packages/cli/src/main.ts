@@ -9,6 +9,7 @@ import { lifecycle } from './commands/lifecycle.ts'
 import { provider } from './commands/provider.ts'
 import { requests } from './commands/requests.ts'
 import { run } from './commands/run.ts'
+import { sandbox } from './commands/sandbox.ts'
 import { send } from './commands/send.ts'
 import { service } from './commands/service.ts'
 import { ls, show } from './commands/sessions.ts'
@@ -38,7 +39,24 @@ const program = new Command('anchorhold')
   )
 const context = makeContext(terminal, () => program.opts<{ state?: string }>().state)
 
-for (const add of [run, send, watch, ls, show, lifecycle, requests, usage, search, provider, token, doctor, up, status, service])
+for (const add of [
+  run,
+  send,
+  watch,
+  ls,
+  show,
+  lifecycle,
+  requests,
+  usage,
+  search,
+  provider,
+  token,
+  sandbox,
+  doctor,
+  up,
+  status,
+  service,
+])
   add(program, context)
 for (const command of program.commands) command.exitOverride()
 

@@ -259,6 +259,7 @@ export function keeper(options: KeeperOptions): Keeper {
         home: `${start.folder}/home`,
         windows: start.windows,
         mounts: [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)],
+        network: 'none',
         covers,
         root: null,
         scratch: `${start.folder}/cell`,

@@ -59,6 +59,8 @@ export type CellSpec = {
   readonly windows: string | null
   /** Read-only extras: the agent's program, toolchains. Targets lie under /opt, /run, /nix or the source's own path. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
+  /** `host` is no isolation of the network at all: only for who asks for it by name, and only where a driver can. */
+  readonly network: 'none' | 'host'
   /** Where something else is seen than the host has: what a repository filter hides. Paths lie in `workspace`. */
   readonly covers: readonly Cover[]
   /** The root folder that a container or a machine gets instead of the host's own programs; null for those. */

@@ -26,7 +26,7 @@ export function trialSpecs(): TrialSpecs {
         await mkdir(within[name])
         if (runAs !== null) await chown(within[name], runAs.uid, runAs.gid)
       }
-      const nothing = { mounts: [], covers: [], root: null, cgroups: [] }
+      const nothing = { mounts: [], network: 'none' as const, covers: [], root: null, cgroups: [] }
       return { name: 'trial', ...within, limits: trialLimits, runAs, ...nothing, ...changes }
     },
     async [Symbol.asyncDispose]() {

@@ -5,13 +5,13 @@ import { EventEmitter } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
+import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
 import { canUseTool } from './tool-use.ts'
 import { forgetAfter, forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
 
-const forwarderInside = '/opt/anchorhold/forwarder'
 /** How long an agent whose input has ended may take to end. */
 const farewellMs = 2000
 
@@ -23,15 +23,7 @@ const defaultTools = [
 ]
 
 /** The Claude Agent SDK on this side of the wall, the unmodified CLI on the other, over standard streams. */
-export const claudeDriver: AgentDriver = {
-  name: 'claude',
-  mounts: ({ program, node, forwarder }) => [
-    { source: program, target: '/opt/anchorhold/claude' },
-    { source: node, target: `${forwarderInside}/node` },
-    { source: forwarder, target: `${forwarderInside}/forwarder.mjs` },
-  ],
-  start,
-}
+export const claudeDriver: AgentDriver = { name: 'claude', mounts: agentMounts, start }
 
 async function start(options: AgentStart): Promise<Agent> {
   const { cell, heard } = options
@@ -56,7 +48,7 @@ async function start(options: AgentStart): Promise<Agent> {
     prompt: prompts.stream,
     options: {
       cwd,
-      env: { ...environment(options), ...(takesUp ? { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' } : {}) },
+      env: { ...environmentOf(options), ...(takesUp ? { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' } : {}) },
       pathToClaudeCodeExecutable: cell.place(options.files.program),
       spawnClaudeCodeProcess: ({ command, args, env }) => {
         const argv: readonly [string, ...string[]] =
@@ -149,32 +141,14 @@ function userMessage({ id, text, images }: AgentPrompt): SDKUserMessage {
 }
 
 const forwarderPort = 8377
+const environmentOf = (options: AgentStart) =>
+  claudeEnvironment({
+    home: options.cell.place(options.home),
+    model: options.modelRoute === 'socket' ? { socket: modelSocket(options) } : { port: forwarderPort },
+    path: options.path,
+    env: options.env,
+  })
 const modelSocket = ({ cell, windows }: AgentStart) => `${cell.place(windows)}/model.sock`
-
-/** The whole environment of the agent. The token is a placeholder: the window drops it. */
-function environment(options: AgentStart): Record<string, string> {
-  const home = options.cell.place(options.home)
-  const route: Record<string, string> =
-    options.modelRoute === 'socket'
-      ? { ANTHROPIC_UNIX_SOCKET: modelSocket(options), ANTHROPIC_BASE_URL: 'http://anthropic.internal' }
-      : { ANTHROPIC_BASE_URL: `http://127.0.0.1:${forwarderPort}` }
-  return {
-    PATH: [...options.path, '/usr/local/bin', '/usr/bin', '/bin', '/usr/local/sbin', '/usr/sbin', '/sbin'].join(':'),
-    HOME: home,
-    USER: 'agent',
-    LANG: 'C.UTF-8',
-    TMPDIR: '/tmp',
-    SHELL: '/bin/bash',
-    CLAUDE_CONFIG_DIR: `${home}/.claude`,
-    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-    CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS: '1',
-    CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST: '1',
-    ENABLE_TOOL_SEARCH: 'false',
-    ANTHROPIC_AUTH_TOKEN: 'placeholder',
-    ...route,
-    ...options.env,
-  }
-}
 
 async function appendix(options: AgentStart): Promise<string> {
   const place = options.cell.place(options.workspace)

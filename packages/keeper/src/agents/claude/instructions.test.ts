@@ -23,6 +23,7 @@ const spec = (): CellSpec => ({
   home: workspace,
   windows: null,
   mounts: [],
+  network: 'none',
   covers: [],
   root: null,
   scratch: workspace,

@@ -24,7 +24,17 @@ beforeEach(async () => {
   }
   cell = await noneDriver().start(
     {
-      ...{ name: 'transcript', workspace: home, home, windows: null, mounts: [], covers: [], root: null, scratch: home },
+      ...{
+        name: 'transcript',
+        workspace: home,
+        home,
+        windows: null,
+        mounts: [],
+        network: 'none',
+        covers: [],
+        root: null,
+        scratch: home,
+      },
       ...{ limits, cgroups: [], runAs: null },
     },
     new AbortController().signal,

@@ -1,3 +1,4 @@
+import type { CellSpec } from '../cell.ts'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +15,18 @@ const host = {
   procHiddenFiles: ['/proc/kcore'],
   procHiddenFolders: [],
 }
-const spec = {
-  ...{ name: 's', workspace: '/w', home: '/h', windows: '/v', mounts: [], covers: [], root: null, scratch: '/c' },
+const spec: CellSpec = {
+  ...{
+    name: 's',
+    workspace: '/w',
+    home: '/h',
+    windows: '/v',
+    mounts: [],
+    network: 'none',
+    covers: [],
+    root: null,
+    scratch: '/c',
+  },
   ...{ limits: trialLimits, cgroups: [], runAs: null },
 }
 const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }

@@ -26,7 +26,8 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
   const scratch = (path: string, mode: string) => ['--perms', mode, '--size', String(tmpBytes), '--tmpfs', path]
   return [
     // Each by name: --unshare-all would only try for two of them.
-    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup', '--unshare-net'],
+    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup'],
+    ...(spec.network === 'host' ? [] : ['--unshare-net']),
     ...['--disable-userns', '--die-with-parent', '--cap-drop', 'ALL'],
     // On a terminal that a person lends it, only the filter keeps it from typing for them.
     ...(streams === 'terminal' ? [] : ['--new-session']),
@@ -75,6 +76,9 @@ export const generatedFiles = {
   '/etc/nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n',
   '/etc/resolv.conf': '',
 } as const satisfies Record<string, string>
+
+/** What a cell with the host's network takes from the host instead: without them no name is found. */
+export const hostNetworkFiles = ['/etc/hosts', '/etc/nsswitch.conf', '/etc/resolv.conf'] as const
 
 /** Where a mount may show up; elsewhere it would hide a part of the cell's own root. */
 export function isPlaceForMount({ source, target }: CellSpec['mounts'][number]): boolean {

@@ -13,7 +13,16 @@ import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { trialSpecs } from '../trial.ts'
-import { bwrapArgv, type BwrapFds, generatedFiles, inside, isPlaceForMount, isWithin, type Streams } from './argv.ts'
+import {
+  bwrapArgv,
+  type BwrapFds,
+  generatedFiles,
+  hostNetworkFiles,
+  inside,
+  isPlaceForMount,
+  isWithin,
+  type Streams,
+} from './argv.ts'
 import { type HostRoot, readHostRoot } from './host-root.ts'
 import { explain, lacksBwrap, readText } from './lacks.ts'
 import { seccompArch, seccompFilter } from './seccomp.ts'
@@ -253,6 +262,7 @@ function spawnBwrap(
       files: Object.fromEntries([
         ...host.files.map((path) => [path, give(openSync(path, 'r'))]),
         ...Object.entries(generatedFiles).map(([path, content]) => [path, give(unlinkedFile(content))]),
+        ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(unlinkedFile(readText(path) ?? ''))]) : []),
       ]),
     }
     const list = give(unlinkedFile(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`))

@@ -1,0 +1,159 @@
+import { places } from '@anchorhold/core/places'
+import { Failure } from '@anchorhold/protocol/failures'
+import { parseUsd } from '@anchorhold/protocol/money'
+import { Rung } from '@anchorhold/protocol/rungs'
+import { Option, type Command } from 'commander'
+import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Context } from '../context.ts'
+import { bridgeOf } from '../launcher/bridge.ts'
+import type { LaunchOptions } from '../launcher/launch.ts'
+import { parseSandboxConf, type SandboxConf } from '../launcher/sandbox-conf.ts'
+
+type Shared = {
+  rung?: Rung
+  copy?: true
+  acl?: true
+  chown?: true
+  mount: string[]
+  toolchain: string[]
+  repoFilter?: 'none' | 'standard' | 'strict'
+  verbose?: true
+}
+type SandboxFlags = Shared & { workspace?: string; bridgeUrl?: string; config?: string; net?: 'deny' | 'proxy' | 'host' }
+type ClaudeFlags = Shared & { provider?: string; budget?: string }
+
+export function sandbox(program: Command, context: Context): void {
+  shared(
+    program
+      .command('sandbox')
+      .summary('run a command in a cell, on this terminal; needs no daemon')
+      .description('Runs a command in a cell of its own. It sees the folder and the programs of this machine, and nothing else.')
+      .argument('<command...>', 'what to run, after --')
+      .option('-w, --workspace <dir>', 'the folder that it works in; the current one otherwise')
+      .option('--bridge-url <url>', 'a bridge on this machine that it may reach, as http://localhost:3000')
+      .option('--config <file>', 'a sandbox.conf; the one in the configuration folder otherwise')
+      .addOption(
+        new Option('--net <what>', 'deny: no network; host: the network of this machine, unguarded').choices([
+          'deny',
+          'proxy',
+          'host',
+        ]),
+      ),
+  ).action(async (argv: [string, ...string[]], flags: SandboxFlags) => {
+    const conf = readConf(context, flags.config)
+    const verbose = flags.verbose ?? conf.verbose ?? false
+    const url = flags.bridgeUrl ?? (conf.allowNetwork === false ? undefined : conf.bridgeUrl)
+    await launchWith(context, {
+      ...common(context, flags, conf, verbose),
+      workspace: flags.workspace ?? '.',
+      network: networkOf(flags, conf),
+      bridge: url === undefined ? null : { ...bridgeOf(url), url },
+      command: { argv },
+    })
+  })
+  shared(
+    program
+      .command('claude')
+      .summary('an interactive Claude Code in a cell, on this terminal; needs no daemon')
+      .description(
+        'Starts Claude Code in a cell of its own, with the folder as its workspace. Its conversation is kept for the next time. ' +
+          'What comes after -- is for Claude Code itself.',
+      )
+      .argument('[dir]', 'the folder that it works in', '.')
+      .argument('[args...]', "Claude Code's own arguments, after --")
+      .option('-p, --provider <name>', 'where model calls go; the one in use, or a key in the environment otherwise')
+      .option('-b, --budget <usd>', 'what it may spend, as 0.50'),
+  ).action(async (dir: string, args: string[], flags: ClaudeFlags) => {
+    const budget = flags.budget === undefined ? null : parseUsd(flags.budget)
+    if (flags.budget !== undefined && budget === null)
+      throw new Failure('bad_request', `"${flags.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
+    // Without a folder, the first of its own arguments stands in its place.
+    const [workspace, agentArgs] = dir.startsWith('-') ? ['.', [dir, ...args]] : [dir, args]
+    await launchWith(context, {
+      ...common(context, flags, { mounts: [] }, flags.verbose ?? false),
+      workspace,
+      network: 'none',
+      bridge: null,
+      command: { agentArgs, provider: flags.provider ?? null, budgetNanos: budget },
+    })
+  })
+}
+
+function shared(command: Command): Command {
+  return command
+    .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
+    .option('--mount <source:target:ro>', 'show a file or folder read-only; may be given several times', collect, [])
+    .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
+    .addOption(
+      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see; standard otherwise').choices([
+        'none',
+        'standard',
+        'strict',
+      ]),
+    )
+    .option('--copy', 'work on a copy of the folder, which is gone afterwards')
+    .option('--acl', 'as root: let the cell into the folder by an access list entry, undone afterwards')
+    .option('--chown', 'as root: give the folder to the cell')
+    .option('-v, --verbose', 'say what is in force')
+}
+
+const collect = (value: string, before: string[]) => [...before, value]
+
+function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boolean) {
+  return {
+    stateFlag: context.where().moved ? context.where().state : undefined,
+    access: flags.copy ? ('copy' as const) : flags.acl ? ('acl' as const) : flags.chown ? ('chown' as const) : null,
+    rung: flags.rung ?? null,
+    repoFilter: flags.repoFilter ?? null,
+    mounts: [...conf.mounts, ...flags.mount].map(mountOf),
+    toolchains: flags.toolchain,
+    say: (line: string) =>
+      verbose ? context.terminal.error(context.terminal.style('dim', context.terminal.foreign(line))) : undefined,
+  }
+}
+
+function mountOf(text: string): { readonly source: string; readonly target: string } {
+  const [source = '', target = source, mode = 'ro', ...more] = text.split(':')
+  if (source === '' || more.length > 0)
+    throw new Failure('bad_request', `"${text}" is no mount`, { hint: 'Write it as source:target:ro' })
+  if (mode !== 'ro')
+    throw new Failure('bad_request', `"${text}" is to be written to, and only the workspace can be`, {
+      hint: 'Write it as source:target:ro',
+    })
+  const path = resolve(source)
+  if (!existsSync(path)) throw new Failure('bad_request', `Cannot mount "${source}": there is no such file or folder`)
+  return { source: path, target: target === source ? path : target }
+}
+
+function networkOf(flags: SandboxFlags, conf: SandboxConf): 'none' | 'host' {
+  if (flags.net === 'proxy')
+    throw new Failure('bad_request', 'There is no net window yet: a cell reaches a bridge, or nothing', {
+      hint: 'Leave --net out, or give --bridge-url',
+    })
+  if (flags.net !== undefined) return flags.net === 'host' ? 'host' : 'none'
+  return conf.allowNetwork === true && conf.localhostOnly === false ? 'host' : 'none'
+}
+
+function readConf(context: Context, named: string | undefined): SandboxConf {
+  const { config } = places({
+    uid: process.getuid?.() ?? -1,
+    home: homedir(),
+    env: process.env,
+    stateFlag: context.where().moved ? context.where().state : null,
+  })
+  const path = named ?? join(config, 'sandbox.conf')
+  if (!existsSync(path)) {
+    if (named !== undefined) throw new Failure('bad_request', `There is no file "${named}"`)
+    return { mounts: [] }
+  }
+  return parseSandboxConf(readFileSync(path, 'utf8'), path, process.env)
+}
+
+async function launchWith(context: Context, options: LaunchOptions): Promise<void> {
+  if (options.network === 'host')
+    context.terminal.error(context.terminal.style('red', 'This cell has the network of this machine: what it reads can leave.'))
+  const { launch } = (await import(new URL('./launcher.mjs', import.meta.url).href)) as typeof import('../launcher/launch.ts')
+  context.exit(await launch(options))
+}

@@ -1,0 +1,233 @@
+// Cells without a daemon: `anchorhold sandbox` and `anchorhold claude`. A program of its own, so that the command line stays small.
+import { readConfig } from '@anchorhold/daemon/config'
+import { folders as foldersOf, gateUser, makeFolder, makeFolders } from '@anchorhold/daemon/folders'
+import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
+import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
+import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
+import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
+import type { Cell } from '@anchorhold/keeper/cells/cell'
+import { drivers } from '@anchorhold/keeper/cells/drivers'
+import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
+import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
+import { Failure } from '@anchorhold/protocol/failures'
+import { newSessionId } from '@anchorhold/protocol/ids'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Bridge, relayTo } from './bridge.ts'
+import { privateGate } from './private-gate.ts'
+import { chooseProvider } from './provider.ts'
+
+export type LaunchOptions = {
+  readonly stateFlag: string | undefined
+  readonly workspace: string
+  readonly access: WorkspaceAccess | null
+  readonly rung: Rung | null
+  readonly repoFilter: RepoFilter | null
+  /** Read-only, each as `source:target`. */
+  readonly mounts: readonly { readonly source: string; readonly target: string }[]
+  readonly toolchains: readonly string[]
+  readonly network: 'none' | 'host'
+  readonly bridge: (Bridge & { readonly url: string }) | null
+  /** What to run: a command, or the agent with these arguments of its own. */
+  readonly command:
+    | { readonly argv: readonly [string, ...string[]] }
+    | { readonly agentArgs: readonly string[]; readonly provider: string | null; readonly budgetNanos: number | null }
+  /** Tells what a person who asked for it wants to know. */
+  readonly say: (line: string) => void
+}
+
+const startTimeoutMs = 120_000
+/** The others have none to share. */
+const sharesNetwork: readonly Rung[] = ['none', 'bwrap']
+/** A cell's own user as root, for as long as this process lives: nobody else has a number of this range. */
+const launcherUid = (pid: number) => 1_890_000_000 + (pid % 8_000_000)
+
+/** Runs a command in a cell on this terminal, and gives its exit code. Nothing of the cell is left behind. */
+export async function launch(options: LaunchOptions): Promise<number> {
+  const config = readConfig(options.stateFlag === undefined ? [] : ['--state', options.stateFlag], process.env)
+  const folders = foldersOf(config.state)
+  makeFolders(folders, config.root)
+  const runtime = stageRuntime(dirname(fileURLToPath(import.meta.url)), folders.runtime)
+  const rung = options.rung ?? config.rung
+  if (options.network === 'host' && !sharesNetwork.includes(rung))
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
+      hint: 'Leave --net host out',
+    })
+
+  await using undone = new AsyncDisposableStack()
+  const base = mkdtempSync(join(tmpdir(), 'ah-'))
+  undone.defer(() => removeTree(base))
+  const uid = launcherUid(process.pid)
+  const prepared = await prepareWorkspace({
+    asked: resolve(options.workspace),
+    access: options.access,
+    own: join(base, 'workspace'),
+    fresh: config.root ? { uid, gid: uid } : null,
+    home: config.home,
+    reserved: [config.state, config.config],
+  })
+  const { runAs } = prepared
+  undone.defer(async () => (runAs === null ? undefined : revokeGrants(prepared.grants, runAs)))
+  makeFolder(base, config.root ? 0o711 : 0o700)
+  const isAgent = 'agentArgs' in options.command
+  const home = isAgent ? await agentHome(folders.state, prepared.path, runAs) : join(base, 'home')
+  const [windows, scratch] = [join(base, 'windows'), join(base, 'cell')]
+  for (const each of [scratch, ...(isAgent ? [] : [home])]) makeFolder(each, 0o700, runAs)
+  makeFolder(windows, runAs === null ? 0o700 : 0o770, runAs === null ? null : { uid: runAs.uid, gid: gateUser.gid })
+
+  const covers =
+    rung === 'none' ? [] : coverWorkspace(prepared.path, options.repoFilter ?? config.repoFilter, join(base, 'covers'))
+  const offers = options.toolchains.length === 0 ? [] : findToolchains(config.home)
+  const wanted = options.toolchains.map((name) => {
+    const found = offers.find((offer) => offer.name === name)
+    if (found === undefined)
+      throw new Failure('bad_request', `There is no toolchain "${name}"`, { hint: 'anchorhold doctor names them' })
+    return found
+  })
+  const cgroups = runAs === null ? [] : delegateCgroups(`launcher-${process.pid}`, runAs)
+  undone.defer(async () => withdrawCgroups(cgroups))
+  const files = { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder, inside: runtime.inside }
+  const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : null
+  if (chosen !== null) {
+    undone.use(
+      await privateGate({
+        folder: join(base, 'gate'),
+        runtime,
+        root: config.root,
+        session: newSessionId(randomBytes),
+        windows,
+        key: join(folders.gate, 'key'),
+        budgetNanos: agentOf(options).budgetNanos,
+        ...chosen,
+      }),
+    )
+    if (chosen.provider.kind === 'rehearsal') options.say('No provider is set up: the rehearsal answers, and no model is asked.')
+  }
+  if (options.bridge !== null) undone.use(await relayTo(options.bridge, join(windows, 'bridge.sock')))
+  const { limits } = config
+  const cell = await drivers[rung](files).start(
+    {
+      name: 'launcher',
+      workspace: prepared.path,
+      home,
+      windows: isAgent || options.bridge !== null ? windows : null,
+      mounts: [
+        ...(isAgent || options.bridge !== null ? agentMounts(files) : []),
+        ...wanted.flatMap((one) => one.mounts),
+        ...options.mounts,
+      ],
+      network: options.network,
+      covers,
+      root: null,
+      scratch,
+      limits: {
+        memoryBytes: limits.memory_bytes,
+        processesMax: limits.processes,
+        cpus: limits.cpus,
+        diskBytes: limits.disk_bytes,
+        fileBytes: limits.file_bytes,
+        openFilesMax: limits.open_files,
+        tmpBytes: limits.tmp_bytes,
+      },
+      cgroups,
+      runAs,
+    },
+    AbortSignal.timeout(startTimeoutMs),
+  )
+  undone.use(cell)
+  tell(
+    options,
+    rung,
+    cell,
+    prepared.path,
+    covers.map(({ path }) => path),
+  )
+
+  const inside = {
+    home: cell.place(home),
+    path: wanted.flatMap((one) => one.path),
+    env: {
+      ...(Object.assign({}, ...wanted.map((one) => one.env)) as Record<string, string>),
+      ...terminalEnv(process.env),
+      ...(options.bridge === null ? {} : { CLAUDEY_BRIDGE_URL: options.bridge.url, ANCHORHOLD_BRIDGE_URL: options.bridge.url }),
+    },
+  }
+  const env = isAgent
+    ? claudeEnvironment({ ...inside, model: { socket: `${cell.place(windows)}/model.sock` } })
+    : cellEnvironment(inside)
+  const argv: readonly [string, ...string[]] = isAgent
+    ? [cell.place(files.program), ...(chosen?.model == null ? [] : ['--model', chosen.model]), ...agentOf(options).agentArgs]
+    : options.command.argv
+  const through: readonly [string, ...string[]] =
+    options.bridge === null
+      ? argv
+      : [
+          ...([cell.place(files.node), cell.place(files.forwarder), `${cell.place(windows)}/bridge.sock`] as const),
+          ...[String(options.bridge.port), ...argv],
+        ]
+  // Awaited here: what was made is undone as soon as this returns.
+  return await untilSignal(cell.onTerminal(through, { env, cwd: cell.place(prepared.path) }), cell)
+}
+
+function agentOf({ command }: LaunchOptions) {
+  if (!('agentArgs' in command)) throw new Failure('internal', 'A command is no agent')
+  return command
+}
+
+/** A conversation goes on where it was left: an agent's home is kept for each folder that it works in. */
+async function agentHome(
+  state: string,
+  workspace: string,
+  runAs: { readonly uid: number; readonly gid: number } | null,
+): Promise<string> {
+  const homes = join(state, 'homes')
+  makeFolder(homes, runAs === null ? 0o700 : 0o711)
+  const home = join(homes, createHash('sha256').update(workspace).digest('hex').slice(0, 16))
+  const isNew = !existsSync(home)
+  makeFolder(home, 0o700, runAs)
+  if (isNew) {
+    makeFolder(join(home, '.claude'), 0o700, runAs)
+    // Who starts the agent here has seen what Anchorhold says of it; its own first questions would only stand in the way.
+    const settled = { hasCompletedOnboarding: true, theme: 'dark', projects: { '/workspace': { hasTrustDialogAccepted: true } } }
+    writeFileSync(join(home, '.claude/.claude.json'), JSON.stringify(settled), { mode: 0o600 })
+    writeFileSync(join(home, '.gitconfig'), '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n', { mode: 0o644 })
+  }
+  if (runAs !== null) await giveTree(home, runAs)
+  return home
+}
+
+/** What a program needs to know of the terminal that it is on. */
+function terminalEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const names = ['TERM', 'COLORTERM', 'NO_COLOR', 'FORCE_COLOR', 'TZ']
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))
+}
+
+function tell(options: LaunchOptions, rung: Rung, cell: Cell, workspace: string, hidden: readonly string[]): void {
+  options.say(`rung ${rung}, network ${options.network}, workspace ${workspace} at ${cell.place(workspace)}`)
+  for (const { name, value, enforcement, how } of cell.limits) options.say(`${name} ${value}: ${enforcement} (${how})`)
+  if (hidden.length > 0) options.say(`hidden: ${hidden.map((path) => path.slice(workspace.length + 1)).join(', ')}`)
+}
+
+/** Ctrl-C is the command's to act on; whoever ends this process ends the cell. */
+async function untilSignal(command: Promise<number>, cell: Cell): Promise<number> {
+  const told = Promise.withResolvers<number>()
+  const ignore = () => {}
+  const end = (signal: NodeJS.Signals) => told.resolve(128 + constants.signals[signal])
+  for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, ignore)
+  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, end)
+  const ended = cell.ended.then((why) => {
+    throw new Failure('cell_unavailable', why)
+  })
+  try {
+    return await Promise.race([command, told.promise, ended])
+  } finally {
+    for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.off(signal, ignore)
+    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
+  }
+}

@@ -1,0 +1,49 @@
+import type { AgentDriver } from '../agent.ts'
+
+/** How the agent's calls leave the cell: by the socket of a window, or through a forwarder that listens on its loopback. */
+export type ModelRoute = { readonly socket: string } | { readonly port: number }
+
+type CellEnvironment = {
+  readonly home: string
+  /** Folders of toolchains. */
+  readonly path: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** What every program in a cell finds. */
+export const cellEnvironment = ({ home, path, env }: CellEnvironment): Record<string, string> => ({
+  PATH: [...path, '/usr/local/bin', '/usr/bin', '/bin', '/usr/local/sbin', '/usr/sbin', '/sbin'].join(':'),
+  HOME: home,
+  USER: 'agent',
+  LANG: 'C.UTF-8',
+  TMPDIR: '/tmp',
+  SHELL: '/bin/bash',
+  ...env,
+})
+
+/** The whole environment of the agent. The token is a placeholder: the window drops it. */
+export function claudeEnvironment({ model, ...cell }: CellEnvironment & { readonly model: ModelRoute }): Record<string, string> {
+  const route: Record<string, string> =
+    'socket' in model
+      ? { ANTHROPIC_UNIX_SOCKET: model.socket, ANTHROPIC_BASE_URL: 'http://anthropic.internal' }
+      : { ANTHROPIC_BASE_URL: `http://127.0.0.1:${model.port}` }
+  return {
+    CLAUDE_CONFIG_DIR: `${cell.home}/.claude`,
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS: '1',
+    CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST: '1',
+    ENABLE_TOOL_SEARCH: 'false',
+    ANTHROPIC_AUTH_TOKEN: 'placeholder',
+    ...route,
+    ...cellEnvironment(cell),
+  }
+}
+
+const forwarderInside = '/opt/anchorhold/forwarder'
+
+/** Where a cell finds the agent's program, and what carries its calls where a socket does not do. */
+export const agentMounts: AgentDriver['mounts'] = ({ program, node, forwarder }) => [
+  { source: program, target: '/opt/anchorhold/claude' },
+  { source: node, target: `${forwarderInside}/node` },
+  { source: forwarder, target: `${forwarderInside}/forwarder.mjs` },
+]

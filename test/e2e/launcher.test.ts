@@ -1,0 +1,176 @@
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { giveTo, processes } from './host.ts'
+import { command, isRoot, makeBase, someone, start, until } from './installation.ts'
+import { atTerminal, type Person } from './terminal.ts'
+
+let base: string
+let workspace: string
+beforeAll(() => {
+  base = makeBase()
+  workspace = folder('workspace', { 'f.txt': 'here\n', '.env': 'KEY=hunter2\n' })
+})
+afterAll(() => rmSync(base, { recursive: true, force: true }))
+
+function folder(name: string, files: Readonly<Record<string, string>>): string {
+  const path = join(base, name)
+  rmSync(path, { recursive: true, force: true })
+  makeFolderWith(path, files)
+  return path
+}
+function makeFolderWith(path: string, files: Readonly<Record<string, string>>): void {
+  mkdirSync(path, { recursive: true })
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text)
+  if (isRoot) giveTo(path, someone)
+}
+
+const argv = (...args: readonly string[]) => [command, '--state', join(base, 's'), ...args]
+const person = (...args: readonly string[]): Person => atTerminal(process.execPath, argv(...args), { cwd: workspace })
+const ran = (...args: readonly string[]) => start(process.execPath, argv(...args)).ended
+/** What launchers have made, each a folder of its own. */
+const made = () => readdirSync(tmpdir()).filter((name) => name.startsWith('ah-') && existsSync(join(tmpdir(), name, 'cell')))
+
+describe('anchorhold sandbox', () => {
+  test('a shell in a cell behaves as a shell at a terminal does', async () => {
+    const before = made()
+    using one = person('sandbox', '--workspace', '.', '--', 'bash', '--norc')
+    await one.sees('$')
+    one.type('echo $((6 * 7)); pwd; cat f.txt .env; id -u\r')
+    await one.sees(/^42\n\/workspace\nhere\n1000$/m)
+    one.resize(66, 22)
+    one.type('clear; stty size\r')
+    await one.sees('22 66')
+    // What a key interrupts is the command, and neither the shell nor the cell.
+    one.type('sleep 1000\r')
+    await until(() => processes().some(({ argv: line }) => line === 'sleep 1000 '))
+    one.type('\u0003')
+    one.type('echo the shell lives\r')
+    await one.sees(/^the shell lives$/m)
+    one.type('exit 3\r')
+    expect(await one.exited).toBe(3)
+    expect(made()).toEqual(before)
+  })
+
+  test('a program that catches the key goes on', async () => {
+    using one = person('sandbox', '--', 'sh', '-c', 'trap "echo caught" INT; echo ready; read line; read line; echo "got $line"')
+    await one.sees('ready')
+    one.type('\u0003')
+    await one.sees('caught')
+    one.type('first\rsecond\r')
+    await one.sees(/got (first|second)/)
+    expect(await one.exited).toBe(0)
+  })
+
+  test('whoever ends the launcher ends the cell', async () => {
+    const before = made()
+    using one = person('sandbox', '--', 'sh', '-c', 'echo ready; sleep 1001 & sleep 1002')
+    await one.sees('ready')
+    process.kill(one.pid, 'SIGTERM')
+    expect(await one.exited).toBe(143)
+    await until(() => !processes().some(({ argv: line }) => /^sleep 100[12] $/.test(line)))
+    expect(made()).toEqual(before)
+  })
+
+  test('streams and exit codes pass through without a terminal', async () => {
+    const running = start(
+      process.execPath,
+      argv('sandbox', '-w', workspace, '--', 'sh', '-c', 'cat; echo aside >&2; exit 7'),
+      'through',
+    )
+    expect(await running.ended).toEqual({ code: 7, out: 'through', err: 'aside\n' })
+    expect(await ran('sandbox', '-w', workspace, '--', 'no-such-program')).toMatchObject({ code: 127 })
+    expect(await ran('sandbox', '-w', workspace, '-v', '--', 'true')).toMatchObject({
+      code: 0,
+      err: expect.stringMatching(/rung bwrap, network none[^]*memory[^]*hidden: \.env/) as string,
+    })
+  })
+
+  test('it reaches a bridge on this machine, and nothing else', async () => {
+    await using bridge = createServer((_, answer) => answer.end('from the bridge'))
+    await using other = createServer((_, answer) => answer.end('from the other'))
+    for (const server of [bridge, other]) {
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+    }
+    const [port, otherPort] = [bridge, other].map((server) => (server.address() as AddressInfo).port)
+    const ask = (at: string) =>
+      `{ exec 3<>/dev/tcp/127.0.0.1/${at} && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3 | tail -1; } 2>/dev/null || echo refused`
+    const url = `http://127.0.0.1:${port}`
+    const { out } = await ran(
+      'sandbox',
+      '-w',
+      workspace,
+      '--bridge-url',
+      url,
+      '--',
+      'bash',
+      '-c',
+      `echo $CLAUDEY_BRIDGE_URL; ${ask(String(port))}; echo; ${ask(String(otherPort))}`,
+    )
+    expect(out).toBe(`${url}\nfrom the bridge\nrefused\n`)
+    for (const wrong of ['http://example.org', 'https://localhost:1', 'not an address'])
+      expect(await ran('sandbox', '-w', workspace, '--bridge-url', wrong, '--', 'true')).toMatchObject({ code: 2 })
+  })
+
+  test('it reads a sandbox.conf, and runs nothing of it', async () => {
+    makeFolderWith(join(base, 'tools'), { greet: 'good day\n' })
+    const conf = join(base, 'sandbox.conf')
+    writeFileSync(conf, `EXTRA_MOUNTS=(\n  "${base}/tools:/opt/tools:ro"\n)\nALLOW_NETWORK=true\nALLOW_LOCALHOST_ONLY=true\n`)
+    const script = 'cat /opt/tools/greet; touch /opt/tools/x 2>/dev/null || echo refused; cut -d: -f1 /proc/net/dev | tail -n +3'
+    expect(await ran('sandbox', '-w', workspace, '--config', conf, '--', 'sh', '-c', script)).toMatchObject({
+      out: expect.stringMatching(/^good day\nrefused\n\s+lo\n$/) as string,
+    })
+    writeFileSync(conf, `BRIDGE_URL="$(touch ${base}/ran)"\n`)
+    expect(await ran('sandbox', '-w', workspace, '--config', conf, '--', 'true')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('would run a command') as string,
+    })
+    expect(existsSync(join(base, 'ran'))).toBe(false)
+  })
+
+  test('what cannot be is said before anything runs', async () => {
+    for (const [args, words] of [
+      [['--net', 'proxy'], 'net window'],
+      [['--mount', '/etc/hostname:/etc/x:ro'], 'nothing may be mounted'],
+      [['--mount', `${base}/tools:/opt/x:rw`], 'only the workspace'],
+      [['--mount', '/nowhere:/opt/x:ro'], 'no such file'],
+      [['-w', '/nowhere'], 'no such folder'],
+      [['-w', '/etc'], 'belongs to the system'],
+    ] as const)
+      expect([args, await ran('sandbox', '-w', workspace, ...args, '--', 'touch', 'ran')]).toMatchObject([
+        args,
+        { err: expect.stringContaining(words) as string },
+      ])
+    expect(existsSync(join(workspace, 'ran'))).toBe(false)
+  })
+
+  test('a copy can be worked on and thrown away', async () => {
+    await ran('sandbox', '-w', workspace, '--copy', '--', 'sh', '-c', 'echo changed > f.txt')
+    expect(readFileSync(join(workspace, 'f.txt'), 'utf8')).toBe('here\n')
+    await ran('sandbox', '-w', workspace, '--', 'sh', '-c', 'echo more > g.txt')
+    expect(readFileSync(join(workspace, 'g.txt'), 'utf8')).toBe('more\n')
+  })
+})
+
+describe('anchorhold claude', () => {
+  test('Claude Code answers in a cell at a terminal, and goes on where it was left', async () => {
+    using one = person('claude', '.', '--provider', 'rehearsal')
+    await one.sees('❯')
+    one.type('say the herring flies')
+    await one.sees('say the herring flies')
+    one.type('\r')
+    await one.sees(/● the herring flies/)
+    one.resize(80, 24)
+    one.type('/exit')
+    await one.sees('/exit')
+    one.type('\r')
+    expect(await one.exited).toBe(0)
+    const again = await ran('claude', workspace, '--provider', 'rehearsal', '--', '--continue', '-p', 'what did I ask you')
+    expect(again).toMatchObject({ code: 0, out: expect.stringContaining('the herring flies') as string })
+  })
+})
