@@ -11,6 +11,7 @@ const programs = {
   keeper: 'packages/keeper/src/main.ts',
   gate: 'packages/gate/src/main.ts',
   doctor: 'packages/cli/src/doctor-main.ts',
+  disk: 'packages/cli/src/disk/disk.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',
   inside: 'packages/keeper/src/cells/inside/inside.ts',

@@ -306,6 +306,8 @@ describe('the rest of the command line', () => {
     const doctor = await it.cli(['doctor'])
     expect(doctor).toMatchObject({ code: 0, out: expect.stringMatching(/✓ bwrap/) as string })
     expect(doctor.out).toContain('enforced')
+    expect(doctor.out).toMatch(/starts in \d+ ms, seen \d{4}-\d\d-\d\d/)
+    expect(await it.cli(['doctor', '--disk'])).toMatchObject({ code: 0, out: expect.stringMatching(/sessions +\d/) as string })
     const status = JSON.parse((await it.cli(['status', '--json'])).out) as object
     expect(status).toMatchObject({
       running: true,

@@ -15,7 +15,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   daemon: ['protocol', 'core', 'link'],
   cli: ['protocol', 'core'],
   // Commands that work without a daemon look at the machine themselves.
-  'cli/src/doctor-main.ts': ['keeper', 'daemon'],
+  'cli/src/doctor-main.ts': ['protocol', 'keeper', 'daemon'],
+  'cli/src/disk': ['daemon'],
   'cli/src/launcher': ['protocol', 'core', 'link', 'keeper', 'daemon'],
 }
 /** What a package may import from outside the house, where that is held. */

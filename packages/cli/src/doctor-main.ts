@@ -1,21 +1,76 @@
-// Prints what this machine can isolate, as JSON; with --quick, without measuring how long it takes. The daemon asks it too, as a process of its own.
+// Prints what this machine can isolate, as JSON. The daemon asks it too, as a process of its own.
+//   node doctor.mjs [--rung RUNG] [--fresh] [--memory FILE]
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { examine } from '@anchorhold/keeper/doctor'
-import { homedir } from 'node:os'
+import { DoctorReport } from '@anchorhold/protocol/doctor'
+import { Rung } from '@anchorhold/protocol/rungs'
+import { createHash } from 'node:crypto'
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { homedir, release } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
 
+const { values } = parseArgs({ options: { rung: { type: 'string' }, fresh: { type: 'boolean' }, memory: { type: 'string' } } })
+const { fresh = false, memory = null } = values
+const only = values.rung === undefined ? null : Rung.parse(values.rung)
+
+/** Whoever waits for all of it waits no longer than this; who asks for one rung, or for a fresh look, waits for that. */
+const patienceMs = 3000
+const believedMs = 7 * 24 * 60 * 60 * 1000
+const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs })
+
+const before = fresh ? [] : recall()
 // The programs of a release lie in one folder.
 const files = { node: process.execPath, inside: join(import.meta.dirname, 'inside.mjs') }
-const every = Object.values(drivers).map((make) => make(files))
+const every = Rung.options.filter((rung) => only === null || rung === only).map((rung) => drivers[rung](files))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
-  console.log(
-    JSON.stringify(
-      await examine({ home: homedir(), drivers: every, cgroups, ...(process.argv.includes('--quick') ? { starts: 1 } : {}) }),
-    ),
-  )
+  const report = await examine({
+    home: homedir(),
+    drivers: every,
+    cgroups,
+    before,
+    starts: fresh ? 5 : 1,
+    ...(fresh || only !== null ? {} : { withinMs: patienceMs }),
+  })
+  remember(report.rungs)
+  console.log(JSON.stringify(report))
 } finally {
   withdrawCgroups(cgroups)
+}
+
+/** What was found before on this machine as it is now: with another kernel or another engine it may be otherwise. */
+function recall(): DoctorReport['rungs'] {
+  try {
+    const known = Memory.parse(JSON.parse(readFileSync(memory ?? '', 'utf8')))
+    const isYoung = ({ tried_at }: DoctorReport['rungs'][number]) => tried_at !== null && Date.now() - tried_at < believedMs
+    return known.machine === machine() ? known.rungs.filter(isYoung) : []
+  } catch {
+    return [] // nothing was found yet, or by a release that wrote it down otherwise
+  }
+}
+
+function remember(rungs: DoctorReport['rungs']): void {
+  if (memory === null) return
+  const tried = rungs.filter(({ tried_at }) => tried_at !== null)
+  const kept = recall().filter(({ rung }) => !tried.some((one) => one.rung === rung))
+  try {
+    writeFileSync(`${memory}.new`, JSON.stringify({ machine: machine(), rungs: [...kept, ...tried] }), { mode: 0o600 })
+    renameSync(`${memory}.new`, memory)
+  } catch {
+    // There is no state folder yet: the next look is as long as this one.
+  }
+}
+
+function machine(): string {
+  const programs = ['bwrap', 'podman', 'docker', 'runc', 'crun', 'runsc', 'conmon', 'catatonit', 'newuidmap']
+  const emulators = ['qemu-system-x86_64', 'qemu-system-aarch64']
+  const places = [...programs, ...emulators].flatMap((name) => [`/usr/bin/${name}`, `/usr/sbin/${name}`])
+  const times = places.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0)
+  return createHash('sha256')
+    .update(`${release()} ${process.version} ${import.meta.dirname} ${times.join(' ')}`)
+    .digest('hex')
 }

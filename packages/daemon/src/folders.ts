@@ -14,6 +14,8 @@ export function folders(state: string) {
     database: `${state}/anchorhold.db`,
     lock: `${state}/daemon.lock`,
     log: `${state}/daemon.log`,
+    /** What was found out about this machine. */
+    doctor: `${state}/doctor.json`,
     runtime: `${state}/runtime`,
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
     gate: `${state}/gate`,

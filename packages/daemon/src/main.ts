@@ -117,7 +117,7 @@ async function main(): Promise<void> {
     sources,
     gate,
     keepers,
-    doctor: doctorProcess(runtime, config.home, log),
+    doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor }, log),
     now: Date.now,
     random: randomBytes,
     log,
@@ -197,7 +197,7 @@ async function main(): Promise<void> {
   // Starting processes takes a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
-  void parts.doctor({ fresh: false }).catch(() => {})
+  void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})
   keepers.makeReady()
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))

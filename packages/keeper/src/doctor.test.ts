@@ -1,4 +1,5 @@
 import { DoctorReport } from '@anchorhold/protocol/doctor'
+import type { Rung } from '@anchorhold/protocol/rungs'
 import { tmpdir } from 'node:os'
 import { expect, test } from 'vitest'
 import type { CellDriver } from './cells/cell.ts'
@@ -22,11 +23,12 @@ test('examine() measures a real start of every rung that is there', async () => 
 })
 
 test('examine() tells what is missing and how to mend it', async () => {
-  const { rungs } = await examine({ ...options, drivers: [bwrapDriver({ bwrapPath: '/nonexistent/bwrap' })] })
+  const { rungs } = await examine({ ...options, drivers: [bwrapDriver({ bwrapPath: '/nonexistent/bwrap' })], now: () => 7 })
   expect(rungs).toEqual([
     {
       rung: 'bwrap',
       available: false,
+      tried_at: 7,
       start_ms: null,
       limits: [],
       missing: [{ what: 'bubblewrap is not installed', remedy: expect.stringContaining('bubblewrap') }],
@@ -38,4 +40,19 @@ test('examine() does not believe a program that is there but does not work', asy
   const driver: CellDriver = bwrapDriver({ bwrapPath: '/bin/false' })
   const { rungs } = await examine({ ...options, drivers: [driver] })
   expect(rungs[0]).toMatchObject({ available: false, missing: [{ what: expect.stringContaining('Cannot start a bwrap cell') }] })
+})
+
+test('examine() believes what was found of a slow rung, and tries the quick ones', async () => {
+  const slow = { ...noneDriver(), rung: 'container' as Rung, start: () => Promise.reject(new Error('it was tried')) }
+  const known = { rung: slow.rung, available: true, tried_at: 5, start_ms: 400, missing: [], limits: [] }
+  const stale = { ...known, rung: 'bwrap' as const, available: false }
+  const { rungs } = await examine({ ...options, drivers: [bwrapDriver(), slow], before: [stale, known] })
+  expect(rungs).toMatchObject([{ rung: 'bwrap', available: true }, known])
+})
+
+test('examine() says of what it had no time for that it was not tried', async () => {
+  const start = (_: unknown, signal: AbortSignal) =>
+    new Promise<never>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
+  const { rungs } = await examine({ ...options, drivers: [{ ...noneDriver(), start }], withinMs: 10 })
+  expect(rungs).toMatchObject([{ available: false, tried_at: null, missing: [{ remedy: 'anchorhold doctor --fresh' }] }])
 })

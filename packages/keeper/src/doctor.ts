@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { arch, release } from 'node:os'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
-import type { LimitInForce } from '@anchorhold/protocol/rungs'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { LimitInForce, Rung } from '@anchorhold/protocol/rungs'
 import type { CellDriver } from './cells/cell.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { trialSpecs, trialUser } from './cells/trial.ts'
+
+type RungReport = DoctorReport['rungs'][number]
 
 export type Examination = {
   /** Whose toolchains are looked for. */
@@ -14,12 +17,32 @@ export type Examination = {
   readonly cgroups?: readonly string[]
   /** How many starts of each rung are measured; one is enough to know that it starts. */
   readonly starts?: number
+  /** What was found before. It is believed of rungs that take long to try. */
+  readonly before?: readonly RungReport[]
+  /** How long trying may take altogether. What does not fit is told as not tried. */
+  readonly withinMs?: number
+  readonly now?: () => number
 }
 
+/** These are tried every time: it takes no longer than to read what was found before. */
+const quickRungs: readonly Rung[] = ['none', 'bwrap']
+
 /** Measures what this machine can do by doing it. */
-export async function examine({ home, drivers, cgroups = [], starts = 5 }: Examination): Promise<DoctorReport> {
-  const rungs: DoctorReport['rungs'] = []
-  for (const driver of drivers) rungs.push(await examineRung(driver, cgroups, starts))
+export async function examine({
+  home,
+  drivers,
+  cgroups = [],
+  starts = 5,
+  before = [],
+  withinMs = Infinity,
+  now = Date.now,
+}: Examination): Promise<DoctorReport> {
+  const deadline = withinMs === Infinity ? new AbortController().signal : AbortSignal.timeout(withinMs)
+  const rungs: RungReport[] = []
+  for (const driver of drivers) {
+    const known = quickRungs.includes(driver.rung) ? undefined : before.find(({ rung }) => rung === driver.rung)
+    rungs.push(known ?? (await examineRung(driver, cgroups, starts, deadline, now)))
+  }
   return {
     kernel: readKernel(),
     rungs,
@@ -30,33 +53,46 @@ export async function examine({ home, drivers, cgroups = [], starts = 5 }: Exami
   }
 }
 
-const startTimeoutMs = 10_000
+/** A machine under software emulation takes its time. */
+const startTimeoutMs = 120_000
 
 async function examineRung(
   driver: CellDriver,
   cgroups: readonly string[],
   starts: number,
-): Promise<DoctorReport['rungs'][number]> {
-  const missing = [...(await driver.missing())]
-  if (missing.length > 0) return { rung: driver.rung, available: false, start_ms: null, missing, limits: [] }
+  deadline: AbortSignal,
+  now: () => number,
+): Promise<RungReport> {
+  const { rung } = driver
+  const absent = (tried_at: number | null, missing: RungReport['missing']): RungReport => ({
+    ...{ rung, available: false, tried_at, start_ms: null, limits: [], missing },
+  })
+  const notYet = absent(null, [{ what: 'it was not tried in the time there was', remedy: 'anchorhold doctor --fresh' }])
+  if (deadline.aborted) return notYet
   await using specs = trialSpecs()
   const spec = await specs.make({ cgroups })
   const timesMs: number[] = []
   let limits: readonly LimitInForce[] = []
-  while (timesMs.length < starts) {
-    const before = performance.now()
-    await using cell = await driver.start(spec, AbortSignal.timeout(startTimeoutMs))
-    const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
-    await first.exited
-    timesMs.push(performance.now() - before)
-    limits = cell.limits
+  try {
+    while (timesMs.length < starts) {
+      const before = performance.now()
+      await using cell = await driver.start(spec, AbortSignal.any([deadline, AbortSignal.timeout(startTimeoutMs)]))
+      const first = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      await first.exited
+      timesMs.push(performance.now() - before)
+      limits = cell.limits
+    }
+  } catch (error) {
+    if (deadline.aborted) return notYet
+    // It may know better why than the start does.
+    const missing = [...(await driver.missing())]
+    if (missing.length > 0) return absent(now(), missing)
+    if (error instanceof Failure) return absent(now(), [{ what: error.message, remedy: error.hint ?? '' }])
+    throw error
   }
   const [median = 0] = timesMs.toSorted((a, b) => a - b).slice(Math.floor(timesMs.length / 2))
   return {
-    rung: driver.rung,
-    available: true,
-    start_ms: Math.round(median * 10) / 10,
-    missing: [],
+    ...{ rung, available: true, tried_at: now(), start_ms: Math.round(median * 10) / 10, missing: [] },
     limits: limits.map(({ name, enforcement, how }) => ({ name, enforcement, how })),
   }
 }

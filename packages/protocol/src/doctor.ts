@@ -6,7 +6,10 @@ export const DoctorReport = z.object({
   rungs: z.array(
     z.object({
       rung: Rung,
+      /** Whether a real cell of it was seen to start. */
       available: z.boolean(),
+      /** When that was tried last; null when it never was. */
+      tried_at: z.int().nullable(),
       /** Median of a few real starts. */
       start_ms: z.number().nullable(),
       missing: z.array(z.object({ what: z.string(), remedy: z.string() })),

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Context } from '../context.ts'
+import { showDisk } from './disk.ts'
 import { type Terminal, table } from '../terminal.ts'
 
 /** Works without a daemon: it is what one turns to when nothing works. */
@@ -13,11 +14,19 @@ export function doctor(program: Command, context: Context): void {
   program
     .command('doctor')
     .summary('what isolation this machine can give, each finding from a real run')
+    .description(
+      'Tries every rung and says what is missing. Of rungs that take long to try, it tells what was found within the last week.',
+    )
+    .option('--fresh', 'try every rung again, several times')
+    .option('--disk', 'what Anchorhold keeps on the disk, and what nobody owns any more')
     .option('--json', 'as JSON')
-    .action(async (options: { json?: true }) => {
-      context.terminal.spin('trying each rung')
+    .action(async (options: { fresh?: true; disk?: true; json?: true }) => {
+      if (options.disk) return showDisk(context, options.json ?? false)
+      context.terminal.spin(options.fresh ? 'trying each rung several times' : 'trying each rung')
       const script = join(dirname(fileURLToPath(import.meta.url)), 'doctor.mjs')
-      const { stdout } = await promisify(execFile)(process.execPath, ['--disable-warning=ExperimentalWarning', script])
+      const memory = ['--memory', join(context.where().state, 'doctor.json')]
+      const args = ['--disable-warning=ExperimentalWarning', script, ...memory, ...(options.fresh ? ['--fresh'] : [])]
+      const { stdout } = await promisify(execFile)(process.execPath, args)
       const report = Report.parse(JSON.parse(stdout))
       if (options.json) context.terminal.line(JSON.stringify(report))
       else print(context.terminal, report)
@@ -25,13 +34,16 @@ export function doctor(program: Command, context: Context): void {
     })
 }
 
+function triedWords({ start_ms, tried_at }: DoctorReport['rungs'][number]): string {
+  const when = tried_at === null ? '' : `, seen ${new Date(tried_at).toISOString().slice(0, 16).replace('T', ' ')}`
+  return start_ms === null ? '' : ` starts in ${start_ms.toFixed(0)} ms${when}`
+}
+
 function print(terminal: Terminal, report: DoctorReport): void {
   for (const rung of report.rungs) {
     const mark = rung.available ? terminal.style('green', '✓') : terminal.style('red', '✗')
     const note = rung.rung === 'none' ? terminal.style('red', ' (no isolation: only when asked for by name)') : ''
-    terminal.line(
-      `${mark} ${terminal.style('bold', rung.rung)}${note}${rung.start_ms === null ? '' : terminal.style('dim', ` starts in ${rung.start_ms.toFixed(0)} ms`)}`,
-    )
+    terminal.line(`${mark} ${terminal.style('bold', rung.rung)}${note}${terminal.style('dim', triedWords(rung))}`)
     for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to mend it: ${terminal.style('bold', remedy)}`)
     const colour = { enforced: 'green', watched: 'yellow', 'not enforced': 'red' } as const
     for (const row of table(

@@ -95,7 +95,7 @@ class Lost extends Error {}
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
-  const find = async (fresh: boolean) => (await parts.doctor({ fresh })).rungs.find((one) => one.rung === rung)
+  const find = async (fresh: boolean) => (await parts.doctor({ fresh, rung })).rungs.find((one) => one.rung === rung)
   let found = await find(false)
   if (found?.available === false) found = await find(true)
   if (found?.available === true) return

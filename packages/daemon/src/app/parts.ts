@@ -8,6 +8,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
 import type { Hub } from '../hub.ts'
+import type { Look } from '../processes/doctor-process.ts'
 import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
 import type { Sources } from '../processes/sources.ts'
@@ -23,7 +24,7 @@ export type Parts = {
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses
   /** What this machine can isolate; `fresh` looks again. */
-  readonly doctor: (options: { readonly fresh: boolean }) => Promise<DoctorReport>
+  readonly doctor: (look: Look) => Promise<DoctorReport>
   readonly now: () => number
   readonly random: RandomBytes
   readonly log: (message: string) => void

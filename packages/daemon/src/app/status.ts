@@ -36,7 +36,7 @@ export async function status(
 /** A status is wanted most when something is wrong: it is given also when the machine could not be looked at. */
 async function rungInForce(parts: Parts): Promise<Pick<DoctorReport['rungs'][number], 'available' | 'missing'> | undefined> {
   try {
-    const { rungs } = await parts.doctor({ fresh: false })
+    const { rungs } = await parts.doctor({ fresh: false, rung: parts.config.rung })
     return rungs.find((one) => one.rung === parts.config.rung)
   } catch (error) {
     if (!(error instanceof Failure)) throw error
@@ -52,5 +52,5 @@ export function health(parts: Parts, actor: Actor): { readonly ok: boolean; read
 
 export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
   require(actor, 'read')
-  return parts.doctor({ fresh: true })
+  return parts.doctor({ fresh: false })
 }

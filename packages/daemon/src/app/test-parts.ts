@@ -52,7 +52,7 @@ export function testParts(): TestParts {
     now: () => parts.at++,
     async doctor() {
       const available = parts.lacking.length === 0
-      const rung = { rung: 'bwrap' as const, available, start_ms: 1, limits: [], missing: parts.lacking }
+      const rung = { rung: 'bwrap' as const, available, tried_at: 1, start_ms: 1, limits: [], missing: parts.lacking }
       return { rungs: [rung], toolchains: [], kernel: {} } as unknown as DoctorReport
     },
     random: randomBytes,

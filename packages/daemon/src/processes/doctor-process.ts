@@ -1,26 +1,31 @@
 import { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { Rung } from '@anchorhold/protocol/rungs'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { Runtime } from './runtime.ts'
 
-/** Asks a process of its own what this machine can isolate, and remembers the answer. */
+/** What to look at: everything, or one rung; from what is known, or by trying again. */
+export type Look = { readonly fresh: boolean; readonly rung?: Rung }
+
+/** Asks a process of its own what this machine can isolate, and remembers the answer for each rung. */
 export function doctorProcess(
   runtime: Runtime,
-  home: string,
+  { home, memory }: { readonly home: string; readonly memory: string },
   log: (message: string) => void,
-): (options: { readonly fresh: boolean }) => Promise<DoctorReport> {
-  let last: Promise<DoctorReport> | null = null
-  async function examine(args: readonly string[]): Promise<DoctorReport> {
+): (look: Look) => Promise<DoctorReport> {
+  const known = new Map<Rung, Promise<DoctorReport>>()
+  async function examine({ fresh, rung }: Look): Promise<DoctorReport> {
+    const args = ['--memory', memory, ...(fresh ? ['--fresh'] : []), ...(rung === undefined ? [] : ['--rung', rung])]
     try {
       const { stdout } = await promisify(execFile)(runtime.node, [runtime.doctor, ...args], {
-        env: { HOME: home },
+        env: { HOME: home, PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' },
         cwd: '/',
-        timeout: 60_000,
+        timeout: examineMs,
       })
       return DoctorReport.parse(JSON.parse(stdout))
     } catch (cause) {
-      last = null
+      if (rung !== undefined) known.delete(rung)
       log(`doctor: ${cause instanceof Error ? cause.message : String(cause)}`)
       throw new Failure('cell_unavailable', 'Cannot find out what this machine can isolate', {
         cause,
@@ -28,9 +33,16 @@ export function doctorProcess(
       })
     }
   }
-  return ({ fresh }) => {
-    // A fresh look is asked for by a person, who wants the figures; the rest needs to know what starts.
-    if (fresh || last === null) last = examine(fresh ? [] : ['--quick'])
-    return last
+  return (look) => {
+    const { rung } = look
+    if (rung === undefined) return examine(look)
+    const last = look.fresh ? undefined : known.get(rung)
+    if (last !== undefined) return last
+    const looking = examine(look)
+    known.set(rung, looking)
+    return looking
   }
 }
+
+/** Every rung, several times, under emulation. */
+const examineMs = 10 * 60_000
