@@ -61,7 +61,11 @@ async function install(quiet) {
 async function build(quiet) {
   const output = join(root, 'dist', 'cli.mjs')
   const built = existsSync(output) ? statSync(output).mtimeMs : 0
-  if (built > newest(join(root, 'packages')) && built > statSync(join(root, 'package-lock.json')).mtimeMs) return
+  if (
+    built > Math.max(newest(join(root, 'packages')), newest(join(root, 'test/attacks'))) &&
+    built > statSync(join(root, 'package-lock.json')).mtimeMs
+  )
+    return
   await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
 }
 

@@ -13,6 +13,7 @@ const programs = {
   doctor: 'packages/cli/src/doctor-main.ts',
   disk: 'packages/cli/src/disk/disk.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',
+  prove: 'test/attacks/prove-main.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',
   inside: 'packages/keeper/src/cells/inside/inside.ts',
   cli: 'packages/cli/src/main.ts',

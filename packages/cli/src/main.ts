@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { doctor } from './commands/doctor.ts'
 import { search, usage } from './commands/insight.ts'
 import { lifecycle } from './commands/lifecycle.ts'
+import { prove } from './commands/prove.ts'
 import { provider } from './commands/provider.ts'
 import { requests } from './commands/requests.ts'
 import { run } from './commands/run.ts'
@@ -53,6 +54,7 @@ for (const add of [
   token,
   sandbox,
   doctor,
+  prove,
   up,
   status,
   service,

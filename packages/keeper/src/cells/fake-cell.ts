@@ -55,12 +55,13 @@ export function fakeCells({ standing = async () => {}, run }: FakeCellsOptions =
 }
 
 function said(text: string): CellProcess {
-  const stdout = new PassThrough()
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()]
   stdout.end(text)
+  stderr.end()
   return {
     stdin: new PassThrough(),
     stdout,
-    stderr: new PassThrough(),
+    stderr,
     exitCode: 0,
     killed: false,
     kill: () => false,

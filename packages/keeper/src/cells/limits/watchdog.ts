@@ -46,37 +46,51 @@ export function memoryWatcher(limitBytes: number, roots: () => readonly number[]
 /** How the growth of the folders can be seen on this machine. */
 export type DiskWatch = { readonly watcher: Watcher; readonly how: string }
 
-/** Takes the size of the folders as they are now for the baseline. */
+/** Takes the size of the folders as they are now for the baseline. A file that is empty takes no space, but the file system has
+ *  only so many: for each 4 KiB of the limit there may be one more. */
 export async function diskWatcher(
   limitBytes: number,
   folders: readonly string[],
   roots: () => readonly number[],
 ): Promise<DiskWatch> {
-  const freeAtStart = freeBytes(folders)
-  const baseline = await folderBytes(folders)
-  const measured = gate(limitBytes)
-  const grown = (bytes: number, what: string) =>
-    bytes <= limitBytes ? null : `${what} by ${inBytes(bytes)}, and the limit is ${inBytes(limitBytes)}`
+  const limitFiles = Math.ceil(limitBytes / bytesAFile)
+  const freeAtStart = free(folders)
+  const baseline = await sizeOf(folders)
+  const [space, files] = [gate(limitBytes), gate(limitFiles)]
+  const exceeded = (grown: Size, how: string, what: string) => {
+    if (grown.bytes > limitBytes) return `${what} ${how} by ${inBytes(grown.bytes)}, and the limit is ${inBytes(limitBytes)}`
+    return grown.files > limitFiles ? `${what} ${how} by ${grown.files} files, and the limit is ${limitFiles}` : null
+  }
   const watcher: Watcher = async () => {
-    const free = freeBytes(folders)
-    if (!measured.isDue(free)) return null
-    const bytes = baseline === null ? null : await folderBytes(folders)
-    if (bytes === null || baseline === null) {
-      return grown(freeAtStart - free, 'the free space of its workspace and home shrank')
+    const now = free(folders)
+    // Both are asked: each remembers when it was last open.
+    if (![space.isDue(now.bytes), files.isDue(now.files)].includes(true)) return null
+    const size = baseline === null ? null : await sizeOf(folders)
+    if (size === null || baseline === null) {
+      const lost = { bytes: freeAtStart.bytes - now.bytes, files: freeAtStart.files - now.files }
+      return exceeded(lost, 'shrank', 'the free space of its workspace and home')
     }
-    return grown(bytes + unlinkedBytes(treeOf(roots()), folders) - baseline, 'its workspace and home grew')
+    const unlinked = unlinkedSize(treeOf(roots()), folders)
+    const grown = {
+      bytes: size.bytes + unlinked.bytes - baseline.bytes,
+      files: size.files + unlinked.files - baseline.files,
+    }
+    return exceeded(grown, 'grew', 'its workspace and home')
   }
   const how = baseline === null ? 'free space on the disk of workspace and home' : 'growth of workspace and home'
   return { watcher, how }
 }
 
+type Size = { readonly bytes: number; readonly files: number }
+const bytesAFile = 4096
+
 /** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. */
-function gate(limitBytes: number) {
+function gate(limit: number) {
   let last = { figure: Infinity, atMs: -Infinity }
   return {
     isDue(figure: number): boolean {
       const now = performance.now()
-      const due = last.figure - figure > limitBytes * shareThatMatters || now - last.atMs > measureEveryMs
+      const due = last.figure - figure > limit * shareThatMatters || now - last.atMs > measureEveryMs
       if (due) last = { figure, atMs: now }
       return due
     },
@@ -85,27 +99,31 @@ function gate(limitBytes: number) {
 
 /** Null when it takes too long or something cannot be read: a folder without permissions would hide its content.
  *  du(1) rather than a walk of our own: it goes deeper than any path can be long, and follows no link. */
-async function folderBytes(folders: readonly string[]): Promise<number | null> {
-  try {
-    const { stdout } = await run('du', ['-skx', '--', ...folders], {
+async function sizeOf(folders: readonly string[]): Promise<Size | null> {
+  const total = async (options: readonly string[]) => {
+    const { stdout } = await run('du', [...options, '-sx', '--', ...folders], {
       env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
       timeout: measureTimeoutMs,
     })
-    return stdout.split('\n').reduce((total, line) => total + Number(line.split('\t')[0]) * 1024, 0)
+    return stdout.split('\n').reduce((sum, line) => sum + Number(line.split('\t')[0]), 0)
+  }
+  try {
+    const [kilobytes, files] = await Promise.all([total(['-k']), total(['--inodes'])])
+    return { bytes: kilobytes * 1024, files }
   } catch {
     return null
   }
 }
 
 /** What is held open after its name was removed, where `du` cannot see it. */
-function unlinkedBytes(processes: readonly ProcessId[], folders: readonly string[]): number {
+function unlinkedSize(processes: readonly ProcessId[], folders: readonly string[]): Size {
   const devices = new Set(folders.map((folder) => statSync(folder).dev))
   const files = new Map<number, number>()
   for (const path of processes.flatMap(({ pid }) => openFiles(pid))) {
     const file = statOf(path)
     if (file?.isFile() && file.nlink === 0 && devices.has(file.dev)) files.set(file.ino, file.blocks * 512)
   }
-  return [...files.values()].reduce((a, b) => a + b, 0)
+  return { bytes: [...files.values()].reduce((a, b) => a + b, 0), files: files.size }
 }
 
 function openFiles(pid: number): string[] {
@@ -138,10 +156,13 @@ function kilobytes(text: string | null, name: string): number | null {
 }
 
 /** Each file system once. */
-function freeBytes(folders: readonly string[]): number {
+function free(folders: readonly string[]): Size {
   const byDevice = new Map(folders.map((folder) => [statSync(folder).dev, folder]))
-  return [...byDevice.values()].reduce((total, folder) => {
-    const { bavail, bsize } = statfsSync(folder)
-    return total + bavail * bsize
-  }, 0)
+  let [bytes, files] = [0, 0]
+  for (const folder of byDevice.values()) {
+    const { bavail, bsize, ffree } = statfsSync(folder)
+    bytes += bavail * bsize
+    files += ffree
+  }
+  return { bytes, files }
 }

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest'
-import { attack, cellUnderAttack, EPERM, numberOf } from './cell-under-attack.ts'
+import { type Attack, judge, judgeByKernel } from './attack.ts'
+import { numberOf } from './calls.ts'
 
 /** Opens a terminal of its own and makes it the controlling one: only then would the kernel take what is typed into it. */
 const onTerminal = `
@@ -15,19 +15,24 @@ const onTerminal = `
   my $byte = "x";
   for (@ARGV) {
     my $answer = syscall(${numberOf.ioctl}, fileno $slave, $_ + 0, $byte);
-    print $answer == -1 ? "refused " . ($! + 0) : "TYPED", "\\n";
+    print $answer == -1 && $! + 0 == 1 ? "refused" : $answer == -1 ? "answered " . ($! + 0) : "TYPED", "\\n";
   }`
 
-attack('typing into the terminal of the keeper', (driver) => {
-  test('TIOCSTI and TIOCLINUX are refused, whatever the unused half of the number', async () => {
-    await using under = await cellUnderAttack(driver)
+export const terminal: Attack = {
+  name: 'type into your terminal',
+  promise: 'Nothing inside can push characters into the terminal that the keeper was started from',
+  guard: 'a seccomp filter on TIOCSTI and TIOCLINUX, and a session without a terminal',
+  async *run(on) {
+    const under = await on.cell()
     const numbers = [0x5412, 0x541c].flatMap((number) => [number, number + 0x1_0000_0000, number + 0x7fff_0000_0000])
     const { lines } = await under.perl(onTerminal, ...numbers.map(String))
-    expect(lines).toEqual(numbers.map(() => `refused ${EPERM}`))
-  })
-
-  test('there is no terminal to type into', async () => {
-    await using under = await cellUnderAttack(driver)
-    expect((await under.perl('print open(my $t, "+<", "/dev/tty") ? "OPENED" : "refused"')).lines).toEqual(['refused'])
-  })
-})
+    yield judgeByKernel(
+      on,
+      'TIOCSTI and TIOCLINUX, whatever the unused half of the number',
+      lines,
+      numbers.map(() => 'refused'),
+    )
+    const { lines: own } = await under.perl('print open(my $t, "+<", "/dev/tty") ? "OPENED" : "refused"')
+    yield judge('there is no terminal to type into', own, ['refused'])
+  },
+}

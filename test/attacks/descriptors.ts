@@ -1,0 +1,29 @@
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { type Attack, judge } from './attack.ts'
+
+export const descriptors: Attack = {
+  name: 'inherit open files',
+  promise: 'A file that the keeper was started with is not open in a process inside',
+  guard: 'every inherited descriptor is closed before the command starts',
+  async *run(on) {
+    const folder = mkdtempSync(join(tmpdir(), 'anchorhold-attack-'))
+    try {
+      const secret = join(folder, 'secret')
+      writeFileSync(secret, 'canary', { mode: 0o600 })
+      const fd = openSync(secret, 'r')
+      // Low, in the range that a driver itself uses, and high.
+      const stdio = Array<'ignore' | number>(121).fill('ignore')
+      for (const number of [3, 9, 17, 64, 120]) stdio[number] = fd
+      const look = 'cd /proc/self/fd; ls; cat * </dev/null 2>/dev/null | grep canary || echo refused'
+      const launcher = on.launch(['sh', '-c', look], stdio.slice(3))
+      closeSync(fd)
+      const lines = (await text(launcher.stdout)).trim().split('\n')
+      yield judge('only the standard streams are open', lines, ['0', '1', '2', 'refused'])
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  },
+}

@@ -1,0 +1,12 @@
+import type { CellDriver } from '@anchorhold/keeper/cells/cell'
+import { drivers } from '@anchorhold/keeper/cells/drivers'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** The programs of a release lie in one folder: this one when it is the program as built, the clone's otherwise. */
+const inside = ['.', '../../dist']
+  .map((folder) => join(import.meta.dirname, folder, 'inside.mjs'))
+  .find((path) => existsSync(path))
+
+export const driverOf = (rung: Rung): CellDriver => drivers[rung]({ node: process.execPath, inside: inside ?? '' })

@@ -1,0 +1,25 @@
+// Attacks this installation's own rungs, and says on lines of JSON what it does and what it found.
+//   prove.mjs --version V [--rung R]…          what `anchorhold prove` runs
+//   prove.mjs --launch RUNG PROGRAM ARGS…      a keeper that an attack may kill
+import { Rung } from '@anchorhold/protocol/rungs'
+import { parseArgs } from 'node:util'
+import { driverOf } from './driver-of.ts'
+import { attacks } from './index.ts'
+import { launch } from './launcher.ts'
+import { prove } from './prove.ts'
+
+if (process.argv[2] === '--launch') await launch(process.argv.slice(3))
+else {
+  const { values } = parseArgs({ options: { version: { type: 'string' }, rung: { type: 'string', multiple: true } } })
+  const wanted = values.rung?.map((rung) => Rung.parse(rung)) ?? Rung.options
+  const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`)
+  const report = await prove({
+    version: values.version ?? '',
+    at: Date.now(),
+    attacks,
+    drivers: wanted.map(driverOf),
+    launcher: [process.execPath, process.argv[1]!, '--launch'],
+    tell: (doing) => say({ doing }),
+  })
+  say({ report })
+}
