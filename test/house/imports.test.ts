@@ -31,7 +31,7 @@ const mayImportFromOutside: Readonly<Record<string, readonly string[]>> = {
 const daemonLevels: Readonly<Record<string, readonly string[]>> = {
   store: ['store'],
   workspace: ['workspace', ''],
-  processes: ['processes', 'store', ''],
+  processes: ['processes', 'store', 'workspace', ''],
   app: ['app', 'processes', 'store', 'workspace', ''],
   doors: ['doors', 'app', ''],
 }

@@ -164,6 +164,9 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
       return { records, saying }
     },
     claimUser: () => null,
+    claimPlace: () => null,
+    places: [],
+    adjust() {},
     makeReady() {},
     discard() {},
   })

@@ -62,3 +62,18 @@ test('readConfig() refuses a state folder whose sockets would have no room', () 
 test('readConfig() cannot be changed afterwards', () => {
   expect(Object.isFrozen(read())).toBe(true)
 })
+
+test('readConfig() takes the names of older policy files', () => {
+  write(
+    'isolation_mode: local\nnetwork_mode: proxy_only\nrepo_filter:\n  custom: { denylist: ["*.x"], allowlist: [] }\npool: { min_workers: 2, max_workers: 3, idle_timeout_secs: 9, scale_up_threshold: 0.5 }\n',
+  )
+  expect(read()).toMatchObject({
+    rung: 'bwrap',
+    repoFilter: { denylist: ['*.x'], allowlist: [] },
+    pools: { bwrap: { min: 2, max: 3, idleMs: 9000, scaleUpThreshold: 0.5 } },
+  })
+  write('network_mode: host\n')
+  expect(() => read()).toThrow('No session has the network of the host')
+  write('isolation_mode: castle\n')
+  expect(() => read()).toThrow('isolation_mode')
+})

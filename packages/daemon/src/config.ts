@@ -1,6 +1,8 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { Rung } from '@anchorhold/protocol/rungs'
+import { PolicyFile } from './policy-file.ts'
+import type { Pool } from './processes/places.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, homedir, totalmem } from 'node:os'
@@ -12,6 +14,13 @@ import { z } from 'zod'
 const gib = 1024 ** 3
 /** A spare keeper takes about 70 MiB, which a machine of this size does not miss. */
 const spareMemoryBytes = 4 * gib
+
+const PoolFile = z.strictObject({
+  min: z.int().min(0).max(100).default(1).describe('So many keepers stand at least, busy ones included'),
+  max: z.int().min(1).max(100).default(5).describe('No place is started beyond so many'),
+  idle_seconds: z.int().min(1).max(86_400).default(300).describe('A place beyond min that nobody took for so long is given up'),
+  scale_up_threshold: z.number().min(0).max(1).default(0.8).describe('One more is started when this part of them is busy'),
+})
 
 /** `config.yaml`: every key has a default. */
 export const ConfigFile = z.strictObject({
@@ -40,6 +49,11 @@ export const ConfigFile = z.strictObject({
     .max(3600)
     .default(60)
     .describe('A cell that was started ahead of its first prompt is let go when none has come for so long'),
+  pools: z
+    .partialRecord(Rung, PoolFile)
+    .default({})
+    .describe('For each rung, how many keepers stand ready with their cells started: min, max, idle_seconds, scale_up_threshold'),
+  pins: z.record(z.string(), Rung).default({}).describe('Whose sessions, by the name of their token, are always of which rung'),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')
@@ -78,6 +92,8 @@ export type Config = {
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
+  readonly pools: Readonly<Partial<Record<Rung, Pool>>>
+  readonly pins: Readonly<Record<string, Rung>>
   readonly modelRoute: 'socket' | 'forwarder'
   readonly modelAllow: readonly string[]
   readonly limits: {
@@ -126,6 +142,13 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,
+    pools: Object.fromEntries(
+      Object.entries(file.pools).map(([rung, { min, max, idle_seconds, scale_up_threshold }]) => [
+        rung,
+        { min, max: Math.max(min, max), idleMs: idle_seconds * 1000, scaleUpThreshold: scale_up_threshold },
+      ]),
+    ),
+    pins: file.pins,
     modelRoute: file.model_route,
     modelAllow: file.model_allow,
     limits: {
@@ -156,7 +179,7 @@ function readFile(path: string): z.output<typeof ConfigFile> {
   } catch (error) {
     throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }
-  const parsed = ConfigFile.safeParse(raw)
+  const parsed = PolicyFile.pipe(ConfigFile).safeParse(raw)
   if (!parsed.success) throw new Failure('bad_request', `Cannot use "${path}": ${z.prettifyError(parsed.error)}`)
   return parsed.data
 }

@@ -44,12 +44,17 @@ export function makeFolders(all: Folders, root: boolean): void {
   makeFolder(all.gate, 0o700, root ? gateUser : null)
 }
 
+type User = { readonly uid: number; readonly gid: number }
+
+/** The folder of a session's windows: the gate makes sockets in it and the cell sees it, and nobody else may pass. */
+export function makeWindows(all: Folders, id: SessionId, runAs: User | null): string {
+  const path = all.windows(id)
+  makeFolder(path, runAs === null ? 0o700 : 0o770, runAs === null ? null : { uid: runAs.uid, gid: gateUser.gid })
+  return path
+}
+
 /** A folder with exactly this mode and owner, whatever the umask. */
-export function makeFolder(
-  path: string,
-  mode: number,
-  owner: { readonly uid: number; readonly gid: number } | null = null,
-): void {
+export function makeFolder(path: string, mode: number, owner: User | null = null): void {
   mkdirSync(path, { recursive: true, mode })
   chmodSync(path, mode)
   if (owner !== null) chownSync(path, owner.uid, owner.gid)

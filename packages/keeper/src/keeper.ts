@@ -9,6 +9,7 @@ import type { Outbox } from '@anchorhold/link/outbox'
 import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
+import { cellSpec } from './cell-spec.ts'
 import type { Veil } from './repo-filter/veil.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
@@ -252,31 +253,8 @@ export function keeper(options: KeeperOptions): Keeper {
   async function startUp(): Promise<void> {
     const offers = toolchains.filter((offer) => start.toolchains.includes(offer.name))
     const covers = veil.cover()
-    cell = await cells.start(
-      {
-        name: session,
-        workspace: start.workspace,
-        home: `${start.folder}/home`,
-        windows: start.windows,
-        mounts: [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)],
-        network: 'none',
-        covers,
-        root: null,
-        scratch: `${start.folder}/cell`,
-        limits: {
-          memoryBytes: start.limits.memory_bytes,
-          processesMax: start.limits.processes,
-          cpus: start.limits.cpus,
-          diskBytes: start.limits.disk_bytes,
-          fileBytes: start.limits.file_bytes,
-          openFilesMax: start.limits.open_files,
-          tmpBytes: start.limits.tmp_bytes,
-        },
-        cgroups: start.cgroups,
-        runAs: null,
-      },
-      starting.signal,
-    )
+    const mounts = [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)]
+    cell = await cells.start(cellSpec(start, { mounts, covers }), starting.signal)
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     starting.signal.throwIfAborted()
     agent = await agents.start({

@@ -1,5 +1,5 @@
 // The keeper's process: told on standard input which session it tends, it lives until the session rests.
-import { KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
+import { KeeperPlace, KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
@@ -9,22 +9,40 @@ import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
+import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { claudeDriver } from './agents/claude/claude.ts'
+import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
 import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
+import { warmCell } from './warm-cell.ts'
 
 const settleMs = 5000
-
-const told = await text(process.stdin)
-// A spare one whose daemon ended has nothing to do.
-if (told === '') process.exit(0)
-const start = KeeperStart.parse(JSON.parse(told))
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
+
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+const heard = async (): Promise<unknown> => {
+  const { value, done } = await lines.next()
+  return done ? null : JSON.parse(value)
+}
+const first = await heard()
+const place = KeeperPlace.safeParse(first).data?.place ?? null
+if (place !== null) await mkdir(`${place.folder}/cell`, { recursive: true, mode: 0o700 })
+const warm =
+  place === null
+    ? null
+    : warmCell(drivers[place.rung](place.files), cellSpec(place, { mounts: claudeDriver.mounts(place.files), covers: [] }))
+const told = place === null ? first : await heard()
+// A spare one whose daemon ended has nothing to do.
+if (told === null) {
+  await warm?.[Symbol.asyncDispose]()
+  process.exit(0)
+}
+const start = KeeperStart.parse(told)
 // Another keeper still tends this session: the daemon waits for it to leave.
 const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
@@ -36,7 +54,7 @@ await mkdir(`${start.folder}/cell`, { recursive: true, mode: 0o700 })
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
-  cells: drivers[start.rung](start.files),
+  cells: warm ?? drivers[start.rung](start.files),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   veil: veilOver(start.workspace, start.repo_filter, `${start.folder}/covers`),

@@ -134,6 +134,21 @@ export const ProviderVerdict = z.object({
 })
 export type ProviderVerdict = z.infer<typeof ProviderVerdict>
 
+/** A keeper: what it does, and how its model calls fare. */
+export const Worker = z.object({
+  /** The session that it tends, or the one that it will. */
+  session: SessionId,
+  name: z.string().nullable(),
+  status: z.enum(['idle', 'busy', 'unhealthy']),
+  rung: Rung,
+  /** 0 for one that waits for a session. */
+  sessions: z.int(),
+  requests: z.int(),
+  errors: z.int(),
+  mean_ms: z.int().nullable(),
+})
+export type Worker = z.infer<typeof Worker>
+
 export const Usage = z.object({
   total: z.object({ cost_micros: Micros, calls: z.int() }),
   simulated: z.object({ cost_micros: Micros, calls: z.int() }).describe('Play money of the rehearsal provider'),
@@ -317,6 +332,13 @@ export const api = {
     query: z.strictObject({ session: SessionId.optional() }),
     status: 200,
     response: Usage,
+  },
+  workers: {
+    method: 'GET',
+    path: '/workers',
+    summary: 'Every keeper: idle, busy or unhealthy, its rung and its model calls',
+    status: 200,
+    response: z.object({ workers: z.array(Worker) }),
   },
   listProviders: {
     method: 'GET',

@@ -134,6 +134,22 @@ export const KeeperStart = z.strictObject({
 })
 export type KeeperStart = z.infer<typeof KeeperStart>
 
+/** What a keeper is told before there is a session for it: enough to have its cell stand by then. A line of its own, ahead of
+ *  the `KeeperStart`. */
+export const KeeperPlace = z.strictObject({
+  place: KeeperStart.pick({
+    session: true,
+    folder: true,
+    workspace: true,
+    windows: true,
+    rung: true,
+    files: true,
+    limits: true,
+    cgroups: true,
+  }),
+})
+export type KeeperPlace = z.infer<typeof KeeperPlace>
+
 export const KeeperCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('ping') }),
   z.object({

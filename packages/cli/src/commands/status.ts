@@ -2,7 +2,7 @@ import { sessionStates } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon.ts'
-import { ago } from '../terminal.ts'
+import { ago, table } from '../terminal.ts'
 
 export function status(program: Command, context: Context): void {
   program
@@ -27,6 +27,30 @@ export function status(program: Command, context: Context): void {
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · agents at work: ${now.keepers}`)
+    })
+  program
+    .command('workers')
+    .summary('every keeper: what it does, on which rung, and how its model calls fare')
+    .option('--json', 'as JSON')
+    .action(async (options: { json?: true }) => {
+      const { api } = await context.daemon()
+      const { workers } = await api.workers()
+      const { terminal } = context
+      if (options.json) return terminal.line(JSON.stringify(workers))
+      if (workers.length === 0) return terminal.line('No keeper is at work, and none stands ready.')
+      const colour = { idle: 'dim', busy: 'green', unhealthy: 'red' } as const
+      for (const row of table(
+        workers.map((one) => [
+          terminal.style(colour[one.status], one.status),
+          one.rung,
+          one.session,
+          one.sessions === 0 ? terminal.style('dim', 'waits for a session') : terminal.foreign(one.name ?? ''),
+          one.sessions === 0
+            ? ''
+            : `${one.requests} calls, ${one.errors} failed${one.mean_ms === null ? '' : `, ${one.mean_ms} ms each`}`,
+        ]),
+      ))
+        terminal.line(row)
     })
   program
     .command('panic')

@@ -3,6 +3,7 @@ import type { CreateSession } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
+import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
@@ -23,13 +24,15 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
   if (known !== null) return known
 
-  const id = newSessionId(parts.random)
-  const rung = options.rung ?? parts.config.rung
+  const rung = rungFor(parts.config, actor, options.rung)
   await requireRung(parts, rung)
   const spend = options.spend ?? parts.config.spend
   const repo_filter = options.repo_filter ?? filterFor(parts.config, options)
   const provider = providerFor(parts, options.provider ?? null)
-  const fresh = freshUser(parts)
+  // A cell that stands ready has a folder of its own, and nothing but what every cell has.
+  const place = options.workspace === undefined && options.toolchains === undefined ? parts.keepers.claimPlace(rung) : null
+  const id = place?.session ?? newSessionId(parts.random)
+  const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
   let workspace: Workspace | null = null
@@ -92,6 +95,17 @@ export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { r
   workspace === undefined ? 'none' : config.repoFilter
 
 class Lost extends Error {}
+
+/** Whom the owner has pinned to a rung gets that one. */
+function rungFor({ rung, pins }: Config, { name }: Actor, asked: Rung | undefined): Rung {
+  const pinned = pins[name]
+  if (pinned === undefined) return asked ?? rung
+  if (asked !== undefined && asked !== pinned)
+    throw new Failure('forbidden', `"${name}" works on the rung "${pinned}" and on no other`, {
+      hint: 'The owner sets this in config.yaml: pins',
+    })
+  return pinned
+}
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {

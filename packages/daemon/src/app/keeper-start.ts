@@ -1,9 +1,9 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
-import { gateUser, makeFolder } from '../folders.ts'
+import { makeWindows } from '../folders.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
-import type { Runtime } from '../processes/runtime.ts'
+import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { filterFor } from './create-session.ts'
 import { type Parts, sessionFor } from './parts.ts'
@@ -18,13 +18,7 @@ export async function keeperStart(
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   const { folders, config } = parts
-  // The gate makes sockets in it and the cell sees it: nobody else may pass.
-  const windows = folders.windows(id)
-  makeFolder(
-    windows,
-    session.runAs === null ? 0o700 : 0o770,
-    session.runAs === null ? null : { uid: session.runAs.uid, gid: gateUser.gid },
-  )
+  const windows = makeWindows(folders, id, session.runAs)
   await openWindows(parts, id)
   const { options } = session
   return {
@@ -39,7 +33,7 @@ export async function keeperStart(
       rung: session.rung,
       provider: session.provider,
       model: session.model,
-      files: { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder, inside: runtime.inside },
+      files: filesOf(runtime),
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,

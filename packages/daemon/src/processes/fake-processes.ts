@@ -73,6 +73,8 @@ export function fakeKeepers(): FakeKeepers {
       vanish(session)
     },
     claimUser: () => null,
+    claimPlace: () => null,
+    places: [],
     makeReady() {},
     startNoMore() {},
     startsNoMore: false,

@@ -1,15 +1,20 @@
+import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
-import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperPlace, KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import type { Folders } from '../folders.ts'
-import { cgroupsOf, enterCgroups, withdrawCgroups } from './cgroups.ts'
+import { type Folders, makeFolder, makeWindows } from '../folders.ts'
+import { removeTree } from '../workspace/trees.ts'
+import { cgroupsOf, delegateCgroups, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
-import type { Runtime } from './runtime.ts'
+import { type Place, places, type PlacesOptions } from './places.ts'
+import { filesOf, type Runtime } from './runtime.ts'
 import { spareKeepers, type User } from './spare-keepers.ts'
 
 /** Keepers as the machine has them: processes, locks and files. */
@@ -23,6 +28,12 @@ export interface KeeperHost {
   remains(session: SessionId, after: number): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
+  /** Where cells of this rung stand ready, the place of one of them for a new session; null otherwise. */
+  claimPlace(rung: Rung): Place | null
+  /** Places that wait for a session. */
+  readonly places: readonly Place[]
+  /** The number of busy keepers has changed. */
+  adjust(): void
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
   /** Lets go of keepers that were made ready and have no session. */
@@ -37,13 +48,47 @@ export type KeeperHostOptions = {
   readonly spare: boolean
   /** As root: a user that no other session has. */
   readonly newUser: () => User | null
+  readonly pools: PlacesOptions['pools']
+  readonly limits: KeeperStart['limits']
+  readonly busy: PlacesOptions['busy']
 }
 
-export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptions): KeeperHost {
+export function keeperHost({ folders, runtime, spare, newUser, pools, limits, busy }: KeeperHostOptions): KeeperHost {
   const spares = spareKeepers({ folders, runtime, spare, newUser })
+  const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear })
+
+  function makePlace(rung: Rung) {
+    const session = newSessionId(randomBytes)
+    const runAs = newUser()
+    for (const each of [folders.session(session), folders.home(session)]) makeFolder(each, 0o700, runAs)
+    makeFolder(folders.workspace(session), 0o755, runAs)
+    const place: KeeperPlace['place'] = {
+      session,
+      folder: folders.session(session),
+      workspace: folders.workspace(session),
+      windows: makeWindows(folders, session, runAs),
+      rung,
+      files: filesOf(runtime),
+      limits,
+      cgroups: runAs === null ? [] : delegateCgroups(session, runAs),
+    }
+    const prepared = spares.make(runAs)
+    if (prepared.pid !== null) enterCgroups(place.cgroups, prepared.pid)
+    prepared.tell(JSON.stringify({ place } satisfies KeeperPlace))
+    return { session, runAs, prepared }
+  }
+  async function clear(session: SessionId): Promise<void> {
+    withdrawCgroups(cgroupsOf(session))
+    for (const each of [folders.session(session), folders.windows(session)]) await removeTree(each)
+  }
+
   return {
     launch: (start, runAs, signal) =>
-      spares.take(runAs).begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal }),
+      (pool.take(start.session) ?? spares.take(runAs)).begin({
+        input: JSON.stringify(start),
+        onSpawned: (pid) => enterCgroups(start.cgroups, pid),
+        signal,
+      }),
     isHeld(session) {
       // The file is the keeper's: one that the daemon made would be closed to the keeper's user.
       if (!existsSync(folders.keeperLock(session))) return false
@@ -58,8 +103,23 @@ export function keeperHost({ folders, runtime, spare, newUser }: KeeperHostOptio
       return { records, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,
-    makeReady: spares.makeReady,
-    discard: spares.discard,
+    claimPlace(rung) {
+      const place = pool.claim(rung)
+      pool.adjust()
+      return place
+    },
+    get places() {
+      return pool.waiting
+    },
+    adjust: pool.adjust,
+    makeReady() {
+      spares.makeReady()
+      pool.adjust()
+    },
+    discard() {
+      spares.discard()
+      pool.discard()
+    },
   }
 }
 

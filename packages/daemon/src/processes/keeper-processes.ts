@@ -4,9 +4,11 @@ import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
+import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
 import type { Sources } from './sources.ts'
+import type { Place } from './places.ts'
 import type { User } from './spare-keepers.ts'
 
 /** The keepers of live sessions: started when needed, found again after a restart, taken leave of when they go. */
@@ -30,6 +32,10 @@ export interface KeeperProcesses {
   kill(session: SessionId): void
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
+  /** A place for a new session of this rung whose cell stands already; null when there is none. */
+  claimPlace(rung: Rung): Place | null
+  /** Places that wait for a session. */
+  readonly places: readonly Place[]
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
   /** No keeper is started from here on: the daemon is about to leave, and takes them along. */
@@ -83,6 +89,7 @@ export function keeperProcesses({
       if (detached) return
       await afterDeath(session, attachment.pid).catch((error: unknown) => log(`keeper of ${session}: ${String(error)}`))
       if (live.get(session)?.attachment === attachment) live.delete(session)
+      host.adjust()
       await whenStorable(() => onGone(session))
     })
     live.set(session, { attachment, gone })
@@ -201,6 +208,10 @@ export function keeperProcesses({
     gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
     kill,
     claimUser: host.claimUser,
+    claimPlace: host.claimPlace,
+    get places() {
+      return host.places
+    },
     makeReady: host.makeReady,
     startNoMore() {
       startsNoMore = true

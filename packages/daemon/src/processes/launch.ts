@@ -26,7 +26,14 @@ export type BeginOptions = {
 /** A process that has loaded its program and waits to be told what to do. It ends when this process does. */
 export interface Prepared {
   readonly alive: boolean
+  readonly pid: number | null
+  /** Resolves when the process has ended. */
+  readonly gone: Promise<unknown>
+  /** Writes a line to its standard input, ahead of what it begins with. */
+  tell(line: string): void
   begin(options: BeginOptions): Promise<Launched>
+  /** Tells it that there is nothing to do for it; it ends what it has begun, and goes. */
+  dismiss(): void
   discard(): void
 }
 
@@ -70,6 +77,9 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
     get alive() {
       return child.pid !== undefined && child.exitCode === null && child.signalCode === null
     },
+    pid: child.pid ?? null,
+    gone: ended.promise.catch(() => null),
+    tell: (line) => void stdin.write(`${line}\n`),
     begin({ input, onSpawned, signal }) {
       if (child.pid !== undefined) onSpawned?.(child.pid)
       stdin.end(input)
@@ -81,6 +91,7 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
         signal.removeEventListener('abort', kill)
       })
     },
+    dismiss: () => void stdin.end(),
     discard: kill,
   }
 }

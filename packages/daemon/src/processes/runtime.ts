@@ -1,4 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import type { KeeperStart } from '@anchorhold/protocol/link'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -26,6 +27,11 @@ export type Runtime = {
   readonly agent: string
   readonly agentVersion: string
 }
+
+/** What of it a cell gets to see. */
+export const filesOf = ({ agent, node, forwarder, inside }: Runtime): KeeperStart['files'] => ({
+  ...{ program: agent, node, forwarder, inside },
+})
 
 const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs'] as const
 

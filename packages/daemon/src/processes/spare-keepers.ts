@@ -8,6 +8,8 @@ export type User = { readonly uid: number; readonly gid: number }
 export interface SpareKeepers {
   /** A keeper for that user: the spare one, or a new one. */
   take(user: User | null): Prepared
+  /** A keeper for that user, and not the spare one. */
+  make(user: User | null): Prepared
   /** Has one wait from here on. */
   makeReady(): void
   /** As root a keeper's user is settled when it starts: a new session may take the user of the spare one. */
@@ -66,6 +68,7 @@ export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersO
   }
 
   return {
+    make,
     makeReady: () => refill(0),
     take(user) {
       if (user === null) return takeWaiting()?.prepared ?? make(null)

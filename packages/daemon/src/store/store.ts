@@ -22,6 +22,8 @@ export interface Store {
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
   readonly usage: (session: SessionId | null) => Usage
+  /** The model calls of a session: how many, how many of them failed, and how long one took. */
+  readonly calls: (session: SessionId) => { readonly requests: number; readonly errors: number; readonly meanMs: number | null }
   close(): void
 }
 

@@ -11,6 +11,7 @@ import * as providers from '../../app/providers.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, status } from '../../app/status.ts'
+import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
 import { reply } from './reply.ts'
@@ -96,6 +97,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
     }),
     usage: ({ actor, query }) => read.usage(parts, actor, query.session ?? null),
+    workers: async ({ actor }) => ({ workers: [...(await listWorkers(parts, actor))] }),
     listProviders: ({ actor }) => ({ providers: [...providers.listProviders(parts, actor)] }),
     putProvider: ({ actor, params, body }) => providers.putProvider(parts, actor, params.name, body),
     useProvider: ({ actor, params }) => providers.useProvider(parts, actor, params.name),

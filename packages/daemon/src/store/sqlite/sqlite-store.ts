@@ -14,7 +14,7 @@ import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
 import { sqliteTokens } from './tokens.ts'
-import { sqliteUsage } from './usage.ts'
+import { sqliteCalls, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
 const migrations = [first, source, positions, unfinished, forks, withdrawn] as const
@@ -41,6 +41,7 @@ export function sqliteStore(path: string): Store {
     providers: sqliteProviders(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),
+    calls: sqliteCalls(db),
     close: () => void db.close(),
   }
 }

@@ -37,3 +37,14 @@ export function sqliteUsage(db: Database): Store['usage'] {
     }
   }
 }
+
+export function sqliteCalls(db: Database): Store['calls'] {
+  const calls = db.prepare<[string], { requests: number; errors: number | null; mean_ms: number | null }>(
+    `select count(*) as requests, sum(json_extract(body, '$.status') >= 400) as errors, avg(json_extract(body, '$.duration_ms')) as mean_ms
+     from event where session_id = ? and type = 'usage'`,
+  )
+  return (session) => {
+    const { requests, errors, mean_ms } = calls.get(session)!
+    return { requests, errors: errors ?? 0, meanMs: mean_ms === null ? null : Math.round(mean_ms) }
+  }
+}

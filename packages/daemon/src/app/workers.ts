@@ -1,0 +1,39 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { Worker } from '@anchorhold/protocol/api'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { KeeperHealth } from '@anchorhold/protocol/link'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type Parts, require } from './parts.ts'
+
+/** One that takes longer to say how it is, is not well. */
+const answerMs = 2000
+
+/** Every keeper, those that wait for a session included. */
+export async function listWorkers(parts: Parts, actor: Actor): Promise<readonly Worker[]> {
+  require(actor, 'read')
+  const tending = await Promise.all(parts.keepers.sessions.map((id) => tendingOne(parts, id)))
+  const waiting = parts.keepers.places.map(({ session, rung }): Worker => {
+    return { session, name: null, status: 'idle', rung, sessions: 0, requests: 0, errors: 0, mean_ms: null }
+  })
+  return [...tending.filter((one) => one !== null), ...waiting]
+}
+
+async function tendingOne(parts: Parts, session: SessionId): Promise<Worker | null> {
+  const row = parts.store.sessions.get(session)
+  if (row === null) return null
+  const { requests, errors, meanMs } = parts.store.calls(session)
+  const status = await statusOf(parts, session)
+  return { session, name: row.name, status, rung: row.rung, sessions: 1, requests, errors, mean_ms: meanMs }
+}
+
+async function statusOf(parts: Parts, session: SessionId): Promise<Worker['status']> {
+  // One that is being started has work to do.
+  if (!parts.keepers.has(session)) return 'busy'
+  const health = parts.keepers.do(session, { do: 'ping' }).then(
+    (answer) => KeeperHealth.safeParse(answer).data,
+    () => null,
+  )
+  const answer = await Promise.race([health, wait(answerMs, null, { ref: false })])
+  if (answer == null) return 'unhealthy'
+  return answer.state === 'idle' ? 'idle' : 'busy'
+}

@@ -1,0 +1,115 @@
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { expect, test } from 'vitest'
+import type { Prepared } from './launch.ts'
+import { places, type Pool } from './places.ts'
+
+/** Places over made-up processes and a clock that the test moves. */
+function make(pool: Pool, rung: Rung = 'bwrap') {
+  let [now, made, busy] = [0, 0, 0]
+  const timers = new Map<() => void, number>()
+  const alive = new Map<SessionId, PromiseWithResolvers<unknown>>()
+  const cleared: SessionId[] = []
+  const one = places({
+    pools: { [rung]: pool },
+    clock: {
+      now: () => now,
+      elapsed: () => now,
+      soon: (then) => void timers.set(then, now),
+      after(ms, then) {
+        timers.set(then, now + ms)
+        return () => void timers.delete(then)
+      },
+    },
+    busy: () => busy,
+    make() {
+      const session = `ses_${String(made++).padStart(16, '0')}` as SessionId
+      const gone = Promise.withResolvers<unknown>()
+      alive.set(session, gone)
+      const end = () => {
+        alive.delete(session)
+        gone.resolve(null)
+      }
+      const prepared = {
+        get alive() {
+          return alive.has(session)
+        },
+        gone: gone.promise,
+        dismiss: end,
+        discard: end,
+      } as unknown as Prepared
+      return { session, runAs: null, prepared }
+    },
+    clear: async (session) => void cleared.push(session),
+  })
+  return {
+    one,
+    alive,
+    cleared,
+    work: (change: number) => (busy += change),
+    kill: (session: SessionId) => void alive.delete(session),
+    later(ms: number) {
+      now += ms
+      for (const [then, at] of [...timers]) if (at <= now && timers.delete(then)) then()
+    },
+  }
+}
+
+const pool = { min: 1, max: 3, idleMs: 60_000, scaleUpThreshold: 0.8 }
+
+test('places() has as many wait as the pool says, and one more when all are busy', () => {
+  const { one, work } = make(pool)
+  one.adjust()
+  expect(one.waiting).toHaveLength(1)
+  const taken = one.claim('bwrap')
+  expect(taken).not.toBeNull()
+  expect(one.take(taken!.session)).not.toBeNull()
+  work(1)
+  one.adjust()
+  expect(one.waiting).toHaveLength(1)
+  expect(one.claim('none')).toBeNull()
+})
+
+test('places() starts none beyond max', () => {
+  const { one, work } = make(pool)
+  work(3)
+  one.adjust()
+  expect(one.waiting).toHaveLength(0)
+  expect(one.claim('bwrap')).toBeNull()
+})
+
+test('places() gives up what nobody took, but for min, and clears it away', async () => {
+  const { one, work, later, cleared } = make({ ...pool, min: 0, max: 2 })
+  work(1)
+  one.adjust()
+  expect(one.waiting).toHaveLength(1)
+  work(-1)
+  later(60_000)
+  expect(one.waiting).toHaveLength(0)
+  await Promise.resolve()
+  expect(cleared).toHaveLength(1)
+})
+
+test('places() replaces one whose process ended', () => {
+  const { one, kill, later } = make(pool)
+  one.adjust()
+  const [first] = one.waiting
+  kill(first!.session)
+  expect(one.claim('bwrap')).toBeNull()
+  later(5000)
+  expect(one.waiting).toHaveLength(1)
+  expect(one.waiting[0]!.session).not.toBe(first!.session)
+})
+
+test('places() gives up a claimed place whose session never comes, and all when it ends', () => {
+  const { one, later, alive } = make(pool)
+  one.adjust()
+  const taken = one.claim('bwrap')!
+  later(60_000)
+  expect(alive.has(taken.session)).toBe(false)
+  expect(one.take(taken.session)).toBeNull()
+  one.discard()
+  expect(alive.size).toBe(0)
+  one.adjust()
+  expect(one.waiting).toHaveLength(0)
+})

@@ -1,0 +1,107 @@
+import type { Clock } from '@anchorhold/link/clock'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { Prepared } from './launch.ts'
+import type { User } from './spare-keepers.ts'
+
+/** How many keepers of a rung stand ready, their cells started, before anybody asks. */
+export type Pool = {
+  /** So many keepers at least, busy ones included. */
+  readonly min: number
+  readonly max: number
+  /** A place that nobody took for so long is given up, but for `min`. */
+  readonly idleMs: number
+  /** One more is started when this part of them is busy. */
+  readonly scaleUpThreshold: number
+}
+
+/** Where a session will be: its id, its user and its folders are settled, and its cell stands. */
+export type Place = { readonly session: SessionId; readonly runAs: User | null; readonly rung: Rung; readonly since: number }
+
+/** Places that wait for sessions, a pool for each rung that has one. */
+export interface Places {
+  readonly waiting: readonly Place[]
+  /** The one that has waited longest; null when none of that rung waits. */
+  claim(rung: Rung): Place | null
+  /** The process of a claimed place; null for a session that has none. */
+  take(session: SessionId): Prepared | null
+  /** Starts and gives up as the pools say. */
+  adjust(): void
+  /** Gives every place up. */
+  discard(): void
+}
+
+export type PlacesOptions = {
+  readonly pools: Readonly<Partial<Record<Rung, Pool>>>
+  readonly clock: Clock
+  /** How many keepers of a rung tend a session now. */
+  readonly busy: (rung: Rung) => number
+  readonly make: (rung: Rung) => { readonly session: SessionId; readonly runAs: User | null; readonly prepared: Prepared }
+  /** Removes what was made for a place whose process has ended. */
+  readonly clear: (session: SessionId) => Promise<void>
+}
+
+type Made = { readonly place: Place; readonly prepared: Prepared }
+
+const lookMs = 5000
+/** How long a claimed place waits for its session's keeper to be started. */
+const claimedMs = 60_000
+
+export function places({ pools, clock, busy, make, clear }: PlacesOptions): Places {
+  const waiting = new Set<Made>()
+  const claimed = new Map<SessionId, Made>()
+  let isOver = false
+  let stop = () => {}
+
+  function giveUp(one: Made): void {
+    waiting.delete(one)
+    claimed.delete(one.place.session)
+    // Told to end, it ends its cell first.
+    one.prepared.dismiss()
+    void one.prepared.gone.then(() => clear(one.place.session))
+  }
+
+  function adjust(): void {
+    if (isOver) return
+    for (const one of [...waiting]) if (!one.prepared.alive) giveUp(one)
+    for (const [rung, pool] of Object.entries(pools) as [Rung, Pool][]) {
+      const idle = [...waiting].filter(({ place }) => place.rung === rung)
+      const working = busy(rung) + [...claimed.values()].filter(({ place }) => place.rung === rung).length
+      const all = working + idle.length
+      const isStretched = all > 0 && working / all >= pool.scaleUpThreshold && all < pool.max
+      for (let more = Math.max(pool.min - all, isStretched ? 1 : 0); more > 0; more--) {
+        const { session, runAs, prepared } = make(rung)
+        waiting.add({ place: { session, runAs, rung, since: clock.elapsed() }, prepared })
+      }
+      const surplus = idle.slice(0, Math.max(0, all - pool.min))
+      for (const one of surplus) if (clock.elapsed() - one.place.since >= pool.idleMs) giveUp(one)
+    }
+    stop()
+    if (Object.keys(pools).length > 0) stop = clock.after(lookMs, adjust)
+  }
+
+  return {
+    get waiting() {
+      return [...waiting].map(({ place }) => place)
+    },
+    claim(rung) {
+      const one = [...waiting].find(({ place, prepared }) => place.rung === rung && prepared.alive)
+      if (one === undefined) return null
+      waiting.delete(one)
+      claimed.set(one.place.session, one)
+      clock.after(claimedMs, () => claimed.get(one.place.session) === one && giveUp(one))
+      return one.place
+    },
+    take(session) {
+      const one = claimed.get(session)
+      claimed.delete(session)
+      return one?.prepared.alive ? one.prepared : null
+    },
+    adjust,
+    discard() {
+      isOver = true
+      stop()
+      for (const one of [...waiting, ...claimed.values()]) giveUp(one)
+    },
+  }
+}

@@ -1,0 +1,29 @@
+import type { KeeperPlace } from '@anchorhold/protocol/link'
+import type { CellSpec } from './cells/cell.ts'
+
+/** The cell of a session, as far as it follows from where the session is. */
+export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<CellSpec, 'mounts' | 'covers'>): CellSpec {
+  const { limits } = place
+  return {
+    name: place.session,
+    workspace: place.workspace,
+    home: `${place.folder}/home`,
+    windows: place.windows,
+    mounts,
+    network: 'none',
+    covers,
+    root: null,
+    scratch: `${place.folder}/cell`,
+    limits: {
+      memoryBytes: limits.memory_bytes,
+      processesMax: limits.processes,
+      cpus: limits.cpus,
+      diskBytes: limits.disk_bytes,
+      fileBytes: limits.file_bytes,
+      openFilesMax: limits.open_files,
+      tmpBytes: limits.tmp_bytes,
+    },
+    cgroups: place.cgroups,
+    runAs: null,
+  }
+}
