@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { chmod, lchown, lstat, readdir, rm } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { chmod, lchown, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -52,9 +52,46 @@ async function openTree(folder: string): Promise<void> {
     if (entry.isDirectory()) await openTree(join(folder, entry.name))
 }
 
-/** Changes the owner of everything below, of links themselves and never of what they lead to. */
-export async function giveTree(path: string, user: User): Promise<void> {
-  await lchown(path, user.uid, user.gid)
-  if (!(await lstat(path)).isDirectory()) return
-  for (const name of await readdir(path)) await giveTree(join(path, name), user)
+/** Changes the owner of a folder and everything below, of links themselves and never of what they lead to. */
+export async function giveTree(path: string, { uid, gid }: User): Promise<void> {
+  await walkTree(path, async ({ path: each }) => lchown(each, uid, gid))
+}
+
+/** One thing on the way through a tree. `path` leads to it through the open folder above, so nobody can put a link in its way. Its
+ *  own name may still have become a link: only what does not follow one may be done to it. */
+type Passed = { readonly path: string; readonly kind: 'folder' | 'link' | 'file' }
+
+/** Deeper than this nobody works, and every level is an open folder. */
+const depthMax = 256
+/** open(2): not in node:fs, and the same number on every architecture that Node runs on. */
+export const O_PATH = 0o10000000
+
+/** Passes through a tree in which an agent may be at work as it goes: root must not be led out of it by a folder that is swapped for
+ *  a link between two steps. Each folder is opened relative to the one above and without following a link (openat(2), by way of
+ *  /proc/self/fd, since Node has no such call). The folder itself comes first. */
+export async function walkTree(folder: string, visit: (passed: Passed) => Promise<void>): Promise<void> {
+  await visit({ path: folder, kind: 'folder' })
+  await walkBelow(folder, visit, 0)
+}
+
+async function walkBelow(folder: string, visit: (passed: Passed) => Promise<void>, depth: number): Promise<void> {
+  if (depth > depthMax)
+    throw new Failure('workspace_refused', `Cannot pass through "${folder}": it is more than ${depthMax} folders deep`, {
+      hint: 'Let the session work on a copy (--copy)',
+    })
+  await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessSwapped)
+  if (handle === null) return
+  const here = `/proc/self/fd/${handle.fd}`
+  for (const entry of await readdir(here, { withFileTypes: true })) {
+    const path = join(here, entry.name)
+    const kind = entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'file'
+    await visit({ path, kind }).catch(unlessSwapped)
+    if (kind === 'folder') await walkBelow(path, visit, depth + 1)
+  }
+}
+
+/** What went away or turned into a link since it was listed is not passed. */
+function unlessSwapped(error: NodeJS.ErrnoException): null {
+  if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes(error.code ?? '')) return null
+  throw error
 }

@@ -2,11 +2,12 @@ import { refusePath } from '@anchorhold/core/workspace-paths'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { execFile, spawn } from 'node:child_process'
-import { realpath, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { type FileHandle, open, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 import { promisify } from 'node:util'
 import { makeFolder } from '../folders.ts'
-import { copyTree, giveTree } from './trees.ts'
+import { copyTree, giveTree, O_PATH, walkTree } from './trees.ts'
 
 type User = { readonly uid: number; readonly gid: number }
 
@@ -106,7 +107,11 @@ async function grant(path: string, user: User): Promise<readonly string[]> {
       granted.push(above)
     }
     granted.push(path)
-    await setfacl(['-R', '-P', '-m', `u:${user.uid}:rwX,d:u:${user.uid}:rwX`, '--', path])
+    const entry = `u:${user.uid}:rwX`
+    await overTree(path, {
+      folders: (paths) => setfacl(['-m', `${entry},d:${entry}`, '--', ...paths]),
+      files: (paths) => setfacl(['-m', entry, '--', ...paths]),
+    })
   } catch (error) {
     await revokeGrants([...granted.filter((one) => one !== path), path], user)
     if (error instanceof Failure) throw error
@@ -121,28 +126,61 @@ async function grant(path: string, user: User): Promise<readonly string[]> {
 export async function revokeGrants(grants: readonly string[], user: User): Promise<void> {
   for (const above of grants.slice(0, -1)) await setfacl(['-x', `u:${user.uid}`, '--', above]).catch(() => {})
   for (const path of grants.slice(-1)) {
-    await setfacl(['-R', '-P', '-x', `u:${user.uid},d:u:${user.uid}`, '--', path]).catch(() => {})
-    await dropEmptyDefaults(path).catch(() => {})
+    const entry = `u:${user.uid}`
+    await overTree(path, {
+      async folders(paths) {
+        await setfacl(['-x', `${entry},d:${entry}`, '--', ...paths])
+        await dropEmptyDefaults(paths)
+      },
+      files: (paths) => setfacl(['-x', entry, '--', ...paths]),
+    }).catch(() => {})
+  }
+}
+
+/** How many files are handed to one setfacl. */
+const batchMax = 400
+
+type OverTree = Readonly<Record<'folders' | 'files', (paths: readonly string[]) => Promise<void>>>
+
+/** Does something to a folder and everything in it but links, many at a time. setfacl goes by names and follows what they lead to, so
+ *  it is given open files instead of names: an agent at work there can no longer put anything else in their place. */
+async function overTree(path: string, change: OverTree): Promise<void> {
+  const held = { folders: [] as FileHandle[], files: [] as FileHandle[] }
+  async function flush(which: keyof typeof held): Promise<void> {
+    const handles = held[which].splice(0)
+    try {
+      if (handles.length > 0) await change[which](handles.map(({ fd }) => `/proc/${process.pid}/fd/${fd}`))
+    } finally {
+      for (const handle of handles) await handle.close()
+    }
+  }
+  try {
+    await walkTree(path, async (passed) => {
+      if (passed.kind === 'link') return
+      const handle = await open(passed.path, O_PATH | constants.O_NOFOLLOW)
+      const stat = await handle.stat()
+      if (stat.isSymbolicLink()) return handle.close()
+      const which = stat.isDirectory() ? 'folders' : 'files'
+      if (held[which].push(handle) >= batchMax) await flush(which)
+    })
+    for (const which of ['folders', 'files'] as const) await flush(which)
+  } finally {
+    for (const handle of [...held.folders, ...held.files]) await handle.close()
   }
 }
 
 /** The first default entry of a folder brings entries for owner, group and others along, which stay when it goes and take
  *  the place of the umask. A list that names nobody is taken away. */
-async function dropEmptyDefaults(path: string): Promise<void> {
-  const { stdout } = await promisify(execFile)('getfacl', ['-R', '-P', '-p', '-n', '-d', '-s', '--', path], {
-    maxBuffer: 256 * 1024 * 1024,
+async function dropEmptyDefaults(paths: readonly string[]): Promise<void> {
+  const { stdout } = await promisify(execFile)('getfacl', ['-p', '-n', '-d', '-s', '--', ...paths], {
+    maxBuffer: 16 * 1024 * 1024,
   })
   const empty = stdout.split('\n\n').flatMap((block) => {
     const file = /^# file: (.*)$/m.exec(block)?.[1]
-    return file === undefined || /^(?:user|group):[^:]+:/m.test(block) ? [] : [unescaped(file)]
+    return file === undefined || /^(?:user|group):[^:]+:/m.test(block) ? [] : [file]
   })
-  for (let at = 0; at < empty.length; at += 500) await setfacl(['-k', '--', ...empty.slice(at, at + 500)])
+  if (empty.length > 0) await setfacl(['-k', '--', ...empty])
 }
-/** getfacl writes what would break its lines as octal numbers (getfacl(1)). */
-const unescaped = (name: string) =>
-  name.replaceAll(/\\(?:([0-7]{3})|\\)/g, (_, octal: string | undefined) =>
-    octal === undefined ? '\\' : String.fromCharCode(Number.parseInt(octal, 8)),
-  )
 
 async function setfacl(args: readonly string[]): Promise<void> {
   try {

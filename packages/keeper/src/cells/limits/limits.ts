@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { statSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
@@ -30,7 +30,8 @@ export type SeenInside = { readonly limits: string; readonly tmpBytes: number | 
 
 /** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
 export function limitsOf(spec: CellSpec, roots: () => readonly number[]): Limits {
-  const absent = [spec.workspace, spec.home].find((folder) => !statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+  // A link that somebody has put in its place since it was looked at leads who knows where.
+  const absent = [spec.workspace, spec.home].find((folder) => !lstatSync(folder, { throwIfNoEntry: false })?.isDirectory())
   if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
   const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, spec.limits)
   const disk = diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
