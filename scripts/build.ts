@@ -12,6 +12,7 @@ const programs = {
   gate: 'packages/gate/src/main.ts',
   doctor: 'packages/cli/src/doctor-main.ts',
   disk: 'packages/cli/src/disk/disk.ts',
+  reap: 'packages/keeper/src/reap-main.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',
   prove: 'test/attacks/prove-main.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',

@@ -2,10 +2,9 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { giveTo, processes } from './host.ts'
+import { giveTo, processes, processesOf } from './host.ts'
 import { command, isRoot, makeBase, someone, start, until } from './installation.ts'
 import { atTerminal, type Person } from './terminal.ts'
 
@@ -33,11 +32,11 @@ const argv = (...args: readonly string[]) => [command, '--state', join(base, 's'
 const person = (...args: readonly string[]): Person => atTerminal(process.execPath, argv(...args), { cwd: workspace })
 const ran = (...args: readonly string[]) => start(process.execPath, argv(...args)).ended
 /** What launchers have made, each a folder of its own. */
-const made = () => readdirSync(tmpdir()).filter((name) => name.startsWith('ah-') && existsSync(join(tmpdir(), name, 'cell')))
+const launched = () => join(base, 's/launched')
+const made = () => (existsSync(launched()) ? readdirSync(launched()) : [])
 
 describe('anchorhold sandbox', () => {
   test('a shell in a cell behaves as a shell at a terminal does', async () => {
-    const before = made()
     using one = person('sandbox', '--workspace', '.', '--', 'bash', '--norc')
     await one.sees('$')
     one.type('echo $((6 * 7)); pwd; cat f.txt .env; id -u\r')
@@ -46,14 +45,15 @@ describe('anchorhold sandbox', () => {
     one.type('clear; stty size\r')
     await one.sees('22 66')
     // What a key interrupts is the command, and neither the shell nor the cell.
-    one.type('sleep 1000\r')
-    await until(() => processes().some(({ argv: line }) => line === 'sleep 1000 '))
+    const sleep = `sleep 1000.${process.pid}`
+    one.type(`${sleep}\r`)
+    await until(() => processes().some(({ argv: line }) => line === `${sleep} `))
     one.type('\u0003')
     one.type('echo the shell lives\r')
     await one.sees(/^the shell lives$/m)
     one.type('exit 3\r')
     expect(await one.exited).toBe(3)
-    expect(made()).toEqual(before)
+    expect(made()).toEqual([])
   })
 
   test('a program that catches the key goes on', async () => {
@@ -67,13 +67,12 @@ describe('anchorhold sandbox', () => {
   })
 
   test('whoever ends the launcher ends the cell', async () => {
-    const before = made()
-    using one = person('sandbox', '--', 'sh', '-c', 'echo ready; sleep 1001 & sleep 1002')
+    using one = person('sandbox', '--', 'sh', '-c', `echo ready; sleep 1001.${process.pid} & sleep 1002.${process.pid}`)
     await one.sees('ready')
     process.kill(one.pid, 'SIGTERM')
     expect(await one.exited).toBe(143)
-    await until(() => !processes().some(({ argv: line }) => /^sleep 100[12] $/.test(line)))
-    expect(made()).toEqual(before)
+    await until(() => !processes().some(({ argv: line }) => line.startsWith('sleep 100') && line.endsWith(`.${process.pid} `)))
+    expect(made()).toEqual([])
   })
 
   test('streams and exit codes pass through without a terminal', async () => {
@@ -172,5 +171,16 @@ describe('anchorhold claude', () => {
     expect(await one.exited).toBe(0)
     const again = await ran('claude', workspace, '--provider', 'rehearsal', '--', '--continue', '-p', 'what did I ask you')
     expect(again).toMatchObject({ code: 0, out: expect.stringContaining('the herring flies') as string })
+  })
+
+  test('a launcher that is killed takes cell and gate along, and the next one clears away what it left', async () => {
+    using one = person('claude', '.', '--provider', 'rehearsal')
+    await one.sees('❯')
+    expect(processesOf(join(base, 's')).some(({ argv: line }) => line.includes('/gate.mjs'))).toBe(true)
+    process.kill(one.pid, 'SIGKILL')
+    await until(() => processesOf(join(base, 's')).length === 0)
+    expect(made()).toHaveLength(1)
+    expect(await ran('sandbox', '-w', workspace, '--', 'true')).toMatchObject({ code: 0 })
+    expect(made()).toEqual([])
   })
 })

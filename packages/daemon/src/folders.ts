@@ -24,12 +24,16 @@ export function folders(state: string) {
     session,
     home: (id: SessionId) => `${session(id)}/home`,
     workspace: (id: SessionId) => `${session(id)}/workspace`,
+    /** What the driver of its cell keeps. */
+    cell: (id: SessionId) => `${session(id)}/cell`,
     outbox: (id: SessionId) => `${session(id)}/outbox`,
     /** What the session's agent was saying, for when its keeper died. */
     saying: (id: SessionId) => `${session(id)}/saying.log`,
     keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
     keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
     keepersLog: `${state}/keepers.log`,
+    /** Cells that are no session's, each with what it needs, for as long as whoever launched it lives. */
+    launched: `${state}/launched`,
     windows: (id: SessionId) => `${state}/windows/${id}`,
   }
 }
@@ -39,7 +43,7 @@ export type Folders = ReturnType<typeof folders>
 export function makeFolders(all: Folders, root: boolean): void {
   const through = root ? 0o711 : 0o700
   makeFolder(all.state, through)
-  for (const name of ['sessions', 'windows']) makeFolder(`${all.state}/${name}`, through)
+  for (const name of ['sessions', 'windows', 'launched']) makeFolder(`${all.state}/${name}`, through)
   makeFolder(all.runtime, root ? 0o755 : 0o700)
   makeFolder(all.gate, 0o700, root ? gateUser : null)
 }

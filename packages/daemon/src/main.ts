@@ -29,6 +29,7 @@ import { doctorProcess } from './processes/doctor-process.ts'
 import { gateLauncher, gateProcess } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
+import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -76,6 +77,8 @@ async function main(): Promise<void> {
   /** Nothing new is started any more. */
   let leaving = false
   const store = sqliteStore(folders.database)
+  // Looked at before anything new is made.
+  const unowned = sessionsOnDisk(folders).filter((id) => store.sessions.get(id) === null)
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
   const sources = makeSources({ store, hub, log })
   const runtime = stageRuntime(dist, folders.runtime)
@@ -103,6 +106,7 @@ async function main(): Promise<void> {
       newUser: () => (config.root ? newUser(store) : null),
       pools: config.pools,
       limits: config.limits,
+      log,
       busy: (rung) => keepers.sessions.filter((id) => store.sessions.get(id)?.rung === rung).length,
     }),
     sources,
@@ -205,6 +209,7 @@ async function main(): Promise<void> {
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
+  await reapAll({ folders, runtime, sessions: unowned, log })
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

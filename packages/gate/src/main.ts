@@ -1,5 +1,5 @@
 // The gate's process: serves every cell's windows, and alone holds secrets.
-//   node gate.mjs FOLDER
+//   node gate.mjs FOLDER [--lifeline]
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -69,6 +69,8 @@ const source = await listenAsSource({
 })
 sayReady()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
+// One that serves a single cell goes with whoever started it.
+if (process.argv.includes('--lifeline')) process.stdin.resume().once('end', () => void leave())
 
 async function leaveToNext(): Promise<void> {
   await one.quiet(lastCallsMs)

@@ -2,6 +2,7 @@
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf, gateUser, makeFolder, makeFolders } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { type Launched, launchedFile, reapLaunched } from '@anchorhold/daemon/processes/reap'
 import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
@@ -10,13 +11,14 @@ import type { Cell } from '@anchorhold/keeper/cells/cell'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
+import { takeLock } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { constants, tmpdir } from 'node:os'
+import { constants } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
@@ -61,8 +63,11 @@ export async function launch(options: LaunchOptions): Promise<number> {
     })
 
   await using undone = new AsyncDisposableStack()
-  const base = mkdtempSync(join(tmpdir(), 'ah-'))
+  await reapLaunched(folders, runtime)
+  const base = mkdtempSync(`${folders.launched}/`)
   undone.defer(() => removeTree(base))
+  const lock = takeLock(join(base, 'lock'))
+  undone.defer(async () => lock?.release())
   const uid = launcherUid(process.pid)
   const prepared = await prepareWorkspace({
     asked: resolve(options.workspace),
@@ -74,6 +79,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   })
   const { runAs } = prepared
   undone.defer(async () => (runAs === null ? undefined : revokeGrants(prepared.grants, runAs)))
+  writeFileSync(join(base, launchedFile), JSON.stringify({ runAs, grants: prepared.grants } satisfies Launched), { mode: 0o600 })
   makeFolder(base, config.root ? 0o711 : 0o700)
   const isAgent = 'agentArgs' in options.command
   const home = isAgent ? await agentHome(folders.state, prepared.path, runAs) : join(base, 'home')

@@ -35,13 +35,14 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
   const launched = await launch({
     node: runtime.node,
     script: runtime.gate,
-    args: [folder],
+    args: [folder, '--lifeline'],
     env: options.env,
     runAs: owner,
     cwd: '/',
     log,
     input: '',
     signal: new AbortController().signal,
+    lifeline: true,
   })
   if (!launched.ready) throw new Failure('gate_unavailable', 'Cannot start a gate for the cell', { hint: `See ${log}` })
   const gate = await attachTo({

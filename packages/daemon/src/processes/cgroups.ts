@@ -37,6 +37,16 @@ export function cgroupsOf(name: string): string[] {
   return mounts.map(({ path }) => join(path, parentGroup, name)).filter((folder) => existsSync(folder))
 }
 
+/** The names under which folders were made, here or by others of this machine. */
+export function cgroupNames(): string[] {
+  const mounts = cgroupMounts(readFileSync('/proc/self/mountinfo', 'latin1'))
+  const names = mounts.flatMap(({ path }) => {
+    const parent = join(path, parentGroup)
+    return existsSync(parent) ? readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory()) : []
+  })
+  return [...new Set(names.map(({ name }) => name))]
+}
+
 /** Takes the folders away again, with the groups that were made in them. One that still holds a process stays: its
  *  processes are ended first, and whoever asks next finds it empty. */
 export function withdrawCgroups(folders: readonly string[]): void {

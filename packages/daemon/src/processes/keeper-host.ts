@@ -14,6 +14,7 @@ import { removeTree } from '../workspace/trees.ts'
 import { cgroupsOf, delegateCgroups, enterCgroups, withdrawCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions } from './places.ts'
+import { reapCells } from './reap.ts'
 import { filesOf, type Runtime } from './runtime.ts'
 import { spareKeepers, type User } from './spare-keepers.ts'
 
@@ -51,9 +52,10 @@ export type KeeperHostOptions = {
   readonly pools: PlacesOptions['pools']
   readonly limits: KeeperStart['limits']
   readonly busy: PlacesOptions['busy']
+  readonly log: (message: string) => void
 }
 
-export function keeperHost({ folders, runtime, spare, newUser, pools, limits, busy }: KeeperHostOptions): KeeperHost {
+export function keeperHost({ folders, runtime, spare, newUser, pools, limits, busy, log }: KeeperHostOptions): KeeperHost {
   const spares = spareKeepers({ folders, runtime, spare, newUser })
   const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear })
 
@@ -99,6 +101,7 @@ export function keeperHost({ folders, runtime, spare, newUser, pools, limits, bu
     kill: endProcess,
     async remains(session, after) {
       withdrawCgroups(cgroupsOf(session))
+      await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
       const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { records, saying: await readSaying(folders.saying(session)) }
     },

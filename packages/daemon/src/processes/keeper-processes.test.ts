@@ -58,6 +58,7 @@ function processes(): KeeperProcesses {
       pools: {},
       limits: {} as KeeperStart['limits'],
       busy: () => 0,
+      log: () => {},
     }),
     sources: makeSources({ store, hub: hub(), log: () => {} }),
     clock: systemClock,

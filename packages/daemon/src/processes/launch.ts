@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 
 export type PrepareOptions = {
@@ -21,6 +22,8 @@ export type BeginOptions = {
   readonly onSpawned?: (pid: number) => void
   /** Ends the process as long as it does not stand yet. */
   readonly signal: AbortSignal
+  /** Its standard input stays open for as long as this process lives, so that it hears when that is over. */
+  readonly lifeline?: boolean
 }
 
 /** A process that has loaded its program and waits to be told what to do. It ends when this process does. */
@@ -80,9 +83,12 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
     pid: child.pid ?? null,
     gone: ended.promise.catch(() => null),
     tell: (line) => void stdin.write(`${line}\n`),
-    begin({ input, onSpawned, signal }) {
+    begin({ input, onSpawned, signal, lifeline = false }) {
       if (child.pid !== undefined) onSpawned?.(child.pid)
-      stdin.end(input)
+      if (lifeline) {
+        stdin.write(input)
+        ;(stdin as Socket).unref()
+      } else stdin.end(input)
       const late = setTimeout(kill, readyMs)
       signal.addEventListener('abort', kill)
       if (signal.aborted) kill()

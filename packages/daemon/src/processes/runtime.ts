@@ -24,6 +24,7 @@ export type Runtime = {
   readonly doctor: string
   readonly forwarder: string
   readonly inside: string
+  readonly reap: string
   readonly agent: string
   readonly agentVersion: string
 }
@@ -33,7 +34,7 @@ export const filesOf = ({ agent, node, forwarder, inside }: Runtime): KeeperStar
   ...{ program: agent, node, forwarder, inside },
 })
 
-const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs'] as const
+const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs', 'reap.mjs'] as const
 
 /** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
@@ -68,6 +69,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
     doctor: at('doctor.mjs'),
     forwarder: at('forwarder.mjs'),
     inside: at('inside.mjs'),
+    reap: at('reap.mjs'),
     agent: at('claude'),
     agentVersion: agent.version,
   }

@@ -1,0 +1,126 @@
+import { takeLock } from '@anchorhold/link/lock'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { execFile } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
+import { z } from 'zod'
+import type { Folders } from '../folders.ts'
+import { removeTree } from '../workspace/trees.ts'
+import { revokeGrants } from '../workspace/workspace.ts'
+import { cgroupNames, cgroupsOf, withdrawCgroups } from './cgroups.ts'
+import type { Runtime } from './runtime.ts'
+
+/** What a launcher writes down of its cell, for whoever has to undo it. */
+export const Launched = z.object({
+  runAs: z.object({ uid: z.int(), gid: z.int() }).nullable(),
+  grants: z.array(z.string()).readonly(),
+})
+export type Launched = z.infer<typeof Launched>
+export const launchedFile = 'launched.json'
+
+export type ReapOptions = {
+  readonly folders: Folders
+  readonly runtime: Runtime
+  /** Sessions that have a folder and are no sessions: places that nobody took, sessions that were being made. */
+  readonly sessions: readonly SessionId[]
+  readonly log: (message: string) => void
+}
+
+/** Every session that has a folder, whether there is such a session or not. */
+export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
+  ...new Set(['sessions', 'windows'].flatMap((kind) => entriesOf(join(state, kind)).filter(isSession))),
+]
+
+/** Removes what nobody owns any more: after a crash, what cells, keepers and launchers left behind. Invariant: nothing is
+ *  touched but what lies in the state folder or in control groups of ours, and is named as we name things. */
+export async function reapAll({ folders, runtime, sessions, log }: ReapOptions): Promise<void> {
+  const attempt = async (what: string, work: () => Promise<void> | void) => {
+    try {
+      await work()
+    } catch (error) {
+      log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  for (const id of sessions)
+    await attempt(`what is left of ${id}`, async () => {
+      if (!isFree(folders.keeperLock(id))) return
+      await reapCells(runtime, [folders.cell(id)])
+      withdrawCgroups(cgroupsOf(id))
+      for (const each of [folders.session(id), folders.windows(id)]) await removeTree(each)
+    })
+  for (const name of cgroupNames()) {
+    const pid = /^(?:doctor|launcher|prove)-(\d+)$/.exec(name)?.[1]
+    if (pid !== undefined && !existsSync(`/proc/${pid}`))
+      await attempt(`the control groups of ${name}`, () => withdrawCgroups(cgroupsOf(name)))
+  }
+  await attempt('launched cells', () => reapLaunched(folders, runtime))
+  await attempt('programs of other releases', () => reapRuntimes(folders, runtime))
+}
+
+/** Cells of launchers that were killed. */
+export async function reapLaunched(folders: Folders, runtime: Runtime): Promise<void> {
+  for (const name of entriesOf(folders.launched)) {
+    const base = join(folders.launched, name)
+    if (!existsSync(join(base, 'lock')) || !isFree(join(base, 'lock'))) continue
+    await reapCells(runtime, [join(base, 'cell')])
+    const left = Launched.safeParse(readJson(join(base, launchedFile))).data
+    if (left?.runAs != null) await revokeGrants(left.grants, left.runAs)
+    await removeTree(base)
+  }
+}
+
+/** Programs of releases before this one go when no process runs them any more. */
+async function reapRuntimes(folders: Folders, runtime: Runtime): Promise<void> {
+  const mine = basename(join(runtime.node, '..'))
+  const used = entriesOf('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => readText(`/proc/${pid}/cmdline`))
+    .join('\n')
+  for (const name of entriesOf(folders.runtime)) {
+    if (name !== mine && /^[0-9a-f]{16}$/.test(name) && !used.includes(`${folders.runtime}/${name}/`))
+      await removeTree(join(folders.runtime, name))
+  }
+}
+
+/** A process of its own and of the owner's: what a cell left in these folders is the cell's word. */
+export async function reapCells(runtime: Runtime, scratches: readonly string[]): Promise<void> {
+  for (const scratch of scratches) {
+    const stat = statSync(scratch, { throwIfNoEntry: false })
+    if (stat === undefined || entriesOf(scratch).length === 0) continue
+    const as = process.getuid?.() === 0 ? { uid: stat.uid, gid: stat.gid } : {}
+    await promisify(execFile)(runtime.node, [runtime.reap, scratch], { env: {}, cwd: '/', timeout: reapMs, ...as })
+  }
+}
+const reapMs = 30_000
+
+const isSession = (name: string): name is SessionId => /^ses_[0-9a-z]{16}$/.test(name)
+
+function isFree(path: string): boolean {
+  if (!existsSync(path)) return true
+  const lock = takeLock(path)
+  lock?.release()
+  return lock !== null
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return ''
+  }
+}
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,82 @@
+import { spawnSync } from 'node:child_process'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { isGone, type ProcessId, signalPid, treeOf, until } from './limits/processes.ts'
+
+/** What a driver writes down of a cell in the cell's own folder, so that whoever finds it later can end what is left of it. */
+const Lease = z.object({
+  rung: z.string().max(40),
+  processes: z.array(z.object({ pid: z.int().min(2), startedAt: z.string().max(40) })).max(16),
+})
+type Lease = { readonly rung: string; readonly processes: readonly ProcessId[] }
+
+const fileName = 'cell.json'
+const leaseBytesMax = 16 * 1024
+const endTimeoutMs = 10_000
+
+export function writeLease(scratch: string, lease: Lease): void {
+  writeFileSync(join(scratch, `${fileName}.new`), JSON.stringify(lease), { mode: 0o644 })
+  renameSync(join(scratch, `${fileName}.new`), join(scratch, fileName))
+}
+
+/** Ends what is left of the cell whose driver kept its things in this folder, and empties the folder. It may be done twice, and
+ *  to a folder that no cell was ever in. Invariant: no process is touched but those that the lease names by number and start
+ *  and that belong to the folder's owner, with what descends from them; and no file outside the folder. */
+export async function reapCell(scratch: string): Promise<void> {
+  const folder = lstatSync(scratch, { throwIfNoEntry: false })
+  if (folder === undefined || !folder.isDirectory()) return
+  const left = readLease(scratch).filter((each) => !isGone(each) && ownerOf(each) === folder.uid)
+  const all = [...left, ...treeOf(left.map(({ pid }) => pid))]
+  for (const { pid } of left) signalPid(pid, 'SIGKILL')
+  await until('what is left of a cell has ended', endTimeoutMs, () => all.every(isGone))
+  emptyScratch(scratch)
+}
+
+/** Removes everything in the folder, also what an engine gave to another user of the session's own range; follows no link. */
+export function emptyScratch(scratch: string): void {
+  try {
+    remove(scratch)
+  } catch {
+    // As root of a namespace that maps the range: nobody else of this user's may.
+    spawnSync('unshare', ['--user', '--map-root-user', '--map-auto', '--', 'find', scratch, '-mindepth', '1', '-delete'], {
+      env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' },
+      stdio: 'ignore',
+    })
+    remove(scratch)
+  }
+}
+
+function remove(folder: string): void {
+  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true })
+}
+
+/** The file may be missing or cut off, and the cell's user may have put anything in its place. */
+function readLease(scratch: string): readonly ProcessId[] {
+  try {
+    const fd = openSync(join(scratch, fileName), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    try {
+      const stat = fstatSync(fd)
+      if (!stat.isFile() || stat.size > leaseBytesMax) return []
+      return Lease.parse(JSON.parse(readFileSync(fd, 'utf8'))).processes
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return []
+  }
+}
+
+const ownerOf = ({ pid }: ProcessId) => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? null
