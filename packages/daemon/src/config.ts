@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
-import { Rung } from '@anchorhold/protocol/rungs'
+import { LimitName, Rung } from '@anchorhold/protocol/rungs'
 import { PolicyFile } from './policy-file.ts'
 import type { Pool } from './processes/places.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
@@ -76,6 +76,10 @@ export const ConfigFile = z.strictObject({
     })
     .prefault({})
     .describe('What one cell may use'),
+  require_limits: z
+    .array(LimitName)
+    .default([])
+    .describe('Limits without which no session starts: memory, processes, cpu, disk, file_size, open_files, tmp'),
 })
 
 export type Config = {
@@ -105,6 +109,7 @@ export type Config = {
     readonly open_files: number
     readonly tmp_bytes: number
   }
+  readonly requireLimits: readonly LimitName[]
   /** Only what providers name of it is ever handed on, and only to the gate. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -160,6 +165,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       open_files: file.limits.open_files,
       tmp_bytes: bytes(file.limits.tmp_gib),
     },
+    requireLimits: file.require_limits,
     env,
   })
 }

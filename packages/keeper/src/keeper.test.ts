@@ -654,3 +654,11 @@ test('keeper() tells what its cell does not see, and what came since', async () 
     ['files_exposed', expect.stringContaining('.env')],
   ])
 })
+
+test('keeper() does not start an agent where a limit that is required is not in force', async () => {
+  const limits = [{ name: 'cpu', value: '1', enforcement: 'not enforced', how: 'no control group' }] as const
+  const { events, cells } = await make({ start: { require_limits: ['cpu'] }, cells: { limits } })
+  const left = (await events()).find((event) => event.type === 'keeper.left')
+  expect(left?.body).toMatchObject({ failed: true, why: expect.stringContaining('cpu (no control group)') as string })
+  expect(cells.standing).toBe(0)
+})

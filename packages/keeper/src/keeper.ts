@@ -3,6 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import { newRequestId, type PromptId, type RandomBytes, type RequestId } from '@anchorhold/protocol/ids'
 import { KeeperCommand, type KeeperStart, type OutboxRecord, type Settlement } from '@anchorhold/protocol/link'
+import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
@@ -255,6 +256,7 @@ export function keeper(options: KeeperOptions): Keeper {
     const covers = veil.cover()
     const mounts = [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)]
     cell = await cells.start(cellSpec(start, { mounts, covers }), starting.signal)
+    requireLimits(cell.limits, start.require_limits)
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     starting.signal.throwIfAborted()
     agent = await agents.start({
@@ -411,6 +413,16 @@ export function keeper(options: KeeperOptions): Keeper {
   }
 
   return { handle, saying: said.frames, left: left.promise, leave: (why) => leave(why) }
+}
+
+/** Throws unless each of these is really in force. */
+function requireLimits(limits: readonly LimitInForce[], required: readonly LimitName[]): void {
+  const lacking = limits.filter(({ name, enforcement }) => enforcement === 'not enforced' && required.includes(name))
+  if (lacking.length === 0) return
+  const words = lacking.map(({ name, how }) => `${name} (${how})`).join(', ')
+  throw new Failure('cell_unavailable', `Limits that the policy requires are not enforced here: ${words}`, {
+    hint: 'Choose another rung (anchorhold doctor shows what each can limit), or take them out of require_limits',
+  })
 }
 
 /** As many names as a person would read. */

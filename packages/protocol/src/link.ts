@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { LiveFrame, RequestAnswer } from './events.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
-import { LimitInForce, Rung } from './rungs.ts'
+import { LimitInForce, LimitName, Rung } from './rungs.ts'
 import { Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
@@ -127,6 +127,8 @@ export const KeeperStart = z.strictObject({
     open_files: z.int(),
     tmp_bytes: z.int(),
   }),
+  /** Limits without which the cell must not stand. */
+  require_limits: z.array(LimitName),
   /** How the gate is started, should it die while the daemon is away; null where only the daemon can. */
   gate: z.strictObject({ node: z.string(), script: z.string(), folder: z.string(), log: z.string() }).nullable(),
   /** Control group folders that were handed to the session's uid; empty where none could be. */

@@ -55,6 +55,7 @@ export async function keeperStart(
       git_identity: gitIdentity,
       model_route: config.modelRoute,
       limits: config.limits,
+      require_limits: [...config.requireLimits],
       // As root the gate is another user than the keeper, so the keeper cannot start it.
       gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
       cgroups: session.runAs === null ? [] : delegateCgroups(id, session.runAs),

@@ -14,11 +14,12 @@ export interface FakeCells extends CellDriver {
 export type FakeCellsOptions = {
   /** Resolves when the cell may stand; rejects when it cannot. */
   readonly standing?: () => Promise<void>
+  readonly limits?: Cell['limits']
   /** What a process says on its standard output before it ends. */
   readonly run?: (argv: readonly string[]) => string
 }
 
-export function fakeCells({ standing = async () => {}, run }: FakeCellsOptions = {}): FakeCells {
+export function fakeCells({ standing = async () => {}, run, limits = [] }: FakeCellsOptions = {}): FakeCells {
   const specs: CellSpec[] = []
   const cells = new Set<Cell>()
   let end: (why: string) => void = () => {}
@@ -36,7 +37,7 @@ export function fakeCells({ standing = async () => {}, run }: FakeCellsOptions =
       const ended = Promise.withResolvers<string>()
       end = ended.resolve
       const cell: Cell = {
-        limits: [],
+        limits,
         ended: ended.promise,
         place: (hostPath) => hostPath,
         onTerminal: async () => 0,
