@@ -29,3 +29,18 @@ test('secrets of a host folder are not seen in the cell, the rest is, and what i
   const fork = await it.api.fork({ params: { id: session.id }, body: {} })
   expect(outputsOf(await it.turn(fork.id, 'run `cat .env; echo $?`'))).not.toContain('hunter2')
 })
+
+test('a snapshot has the files of now, no history, and none of the secrets in its first commit', async () => {
+  const workspace = it.workspace({ '.env': 'KEY=hunter2\n', 'main.ts': 'shown\n', '.git/description': 'the history\n' })
+  const { session, events } = await it.run(
+    'run `git log --oneline | wc -l; git show --stat HEAD; git show HEAD; echo more > main.ts`',
+    {
+      workspace,
+      workspace_access: 'snapshot',
+    },
+  )
+  expect(session.workspace).not.toBe(workspace)
+  expect(outputsOf(events)).toMatch(/^\s*1\n[^]*main\.ts/)
+  expect(JSON.stringify(events)).not.toMatch(/hunter2|the history/)
+  expect(readFileSync(join(workspace, 'main.ts'), 'utf8')).toBe('shown\n')
+})

@@ -7,6 +7,7 @@ export const fakeStart: KeeperStart = {
   started_by: 0,
   folder: '/state/sessions/one',
   workspace: '/work',
+  snapshot: false,
   repo_filter: 'none',
   windows: '/windows',
   rung: 'none',

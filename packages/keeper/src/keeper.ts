@@ -11,6 +11,7 @@ import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
 import { cellSpec } from './cell-spec.ts'
+import { beginHistory } from './snapshot.ts'
 import type { Veil } from './repo-filter/veil.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
@@ -257,6 +258,7 @@ export function keeper(options: KeeperOptions): Keeper {
     const mounts = [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)]
     cell = await cells.start(cellSpec(start, { mounts, covers }), starting.signal)
     requireLimits(cell.limits, start.require_limits)
+    if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     starting.signal.throwIfAborted()
     agent = await agents.start({

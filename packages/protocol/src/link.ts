@@ -83,6 +83,8 @@ export const KeeperStart = z.strictObject({
   /** The session's own folder: outbox, socket, lock, agent home. */
   folder: z.string(),
   workspace: z.string(),
+  /** It is a copy without history: it gets a first commit of its own. */
+  snapshot: z.boolean(),
   /** Which files of the workspace the cell does not see. */
   repo_filter: RepoFilter,
   /** The folder with the session's windows. */

@@ -42,9 +42,9 @@ export type RepoFilter = z.infer<typeof RepoFilter>
 
 /** How a cell may reach a host folder that it is given as workspace, when the daemon runs as root. */
 export const WorkspaceAccess = z
-  .enum(['owner', 'copy', 'chown', 'acl'])
+  .enum(['owner', 'copy', 'snapshot', 'chown', 'acl'])
   .describe(
-    'How a host folder is entered: as its owner; as a copy; after giving it to the session; or by an access list entry that is undone when the session is archived',
+    'How a host folder is entered: as its owner; as a copy; as a copy without the history of its repository; after giving it to the session; or by an access list entry that is undone when the session is archived',
   )
 export type WorkspaceAccess = z.infer<typeof WorkspaceAccess>
 

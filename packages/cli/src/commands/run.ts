@@ -11,6 +11,7 @@ import { readImages, readPrompt } from './prompt-input.ts'
 type Options = {
   workspace?: string
   copy?: true
+  snapshot?: true
   chown?: true
   acl?: true
   rung?: Rung
@@ -40,6 +41,7 @@ export function run(program: Command, context: Context): void {
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
     .option('-w, --workspace <dir>', 'the folder to work in; an empty one is made otherwise')
     .option('--copy', 'work on a copy of the folder')
+    .option('--snapshot', 'work on a copy of the folder without the history of its repository')
     .option('--acl', 'as root: let the session into the folder by an access list entry, undone when it is archived')
     .option('--chown', 'as root: give the folder to the session')
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
@@ -78,7 +80,15 @@ export function run(program: Command, context: Context): void {
         throw new Failure('bad_request', `"${options.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
       const images = readImages(options.image)
       const daemon = await context.daemonOrStart()
-      const access = options.copy ? 'copy' : options.acl ? 'acl' : options.chown ? 'chown' : undefined
+      const access = options.snapshot
+        ? 'snapshot'
+        : options.copy
+          ? 'copy'
+          : options.acl
+            ? 'acl'
+            : options.chown
+              ? 'chown'
+              : undefined
       const session = await daemon.api.createSession({
         body: {
           prompt: { text: prompt, ...(images.length === 0 ? {} : { images }) },

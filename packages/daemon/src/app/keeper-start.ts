@@ -28,6 +28,7 @@ export async function keeperStart(
       started_by: process.pid,
       folder: folders.session(id),
       workspace: session.workspace,
+      snapshot: options.workspace_access === 'snapshot',
       repo_filter: options.repo_filter ?? filterFor(config, options),
       windows,
       rung: session.rung,

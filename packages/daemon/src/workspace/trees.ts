@@ -11,9 +11,9 @@ type User = { readonly uid: number; readonly gid: number }
 /** A copy that follows no link and takes no owner along, read as one user and written as another. An agent may be at work
  *  in the tree: a folder that it swaps for a link under way must not lead the copy out of the cell, so it is done by tar,
  *  which opens every name relative to the folder above it and without following links (tar 1.24, "symbolic link races"). */
-export async function copyTree(from: string, to: string, { reader, writer }: Copying): Promise<void> {
+export async function copyTree(from: string, to: string, { reader, writer, without = [] }: Copying): Promise<void> {
   const options = { cwd: '/', env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' } }
-  const read = spawn('tar', ['-C', from, '--sparse', '-cf', '-', '.'], {
+  const read = spawn('tar', ['-C', from, '--sparse', ...without.map((name) => `--exclude=${name}`), '-cf', '-', '.'], {
     ...options,
     ...reader,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -32,7 +32,12 @@ export async function copyTree(from: string, to: string, { reader, writer }: Cop
   throw new Failure('workspace_refused', `Cannot copy "${from}": ${why}`, { hint: 'Look at the free space and who may read it' })
 }
 
-type Copying = { readonly reader: User | null; readonly writer: User | null }
+type Copying = {
+  readonly reader: User | null
+  readonly writer: User | null
+  /** Names that are left out, wherever they are. */
+  readonly without?: readonly string[]
+}
 
 async function outcome(child: ChildProcess): Promise<{ readonly code: number | null; readonly said: string }> {
   const exited = new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))

@@ -40,9 +40,9 @@ export async function prepareWorkspace({ asked, access, own, fresh, home, reserv
     return { path: own, runAs: fresh, grants: [] }
   }
   const path = await resolveFolder(asked, home, reserved)
-  if (access === 'copy') {
+  if (access === 'copy' || access === 'snapshot') {
     makeFolder(own, 0o755, fresh)
-    await copyTree(path, own, { reader: null, writer: fresh })
+    await copyTree(path, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
     // The copy is there to be worked on, whatever the original was.
     makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [] }
