@@ -1,5 +1,6 @@
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 
 /** Makes, as root, the control group folders in which `uid` may then make groups of its own; none where that cannot be.
  *  The result is what a `CellSpec` takes as `cgroups`. */
@@ -60,6 +61,16 @@ export function withdrawCgroups(folders: readonly string[]): void {
         // Not empty yet.
       }
     }
+  }
+}
+
+/** The same for everything under this name, until nothing of it is left. What does not end in time is left to the next start. */
+export async function removeCgroups(name: string): Promise<void> {
+  for (let tries = 0; tries < 100; tries++) {
+    const folders = cgroupsOf(name)
+    if (folders.length === 0) return
+    withdrawCgroups(folders)
+    await wait(20)
   }
 }
 

@@ -11,7 +11,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTree } from '../workspace/trees.ts'
-import { cgroupsOf, delegateCgroups, enterCgroups, withdrawCgroups } from './cgroups.ts'
+import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions } from './places.ts'
 import { reapCells } from './reap.ts'
@@ -80,7 +80,7 @@ export function keeperHost({ folders, runtime, spare, newUser, pools, limits, bu
     return { session, runAs, prepared }
   }
   async function clear(session: SessionId): Promise<void> {
-    withdrawCgroups(cgroupsOf(session))
+    await removeCgroups(session)
     for (const each of [folders.session(session), folders.windows(session)]) await removeTree(each)
   }
 
@@ -100,7 +100,7 @@ export function keeperHost({ folders, runtime, spare, newUser, pools, limits, bu
     },
     kill: endProcess,
     async remains(session, after) {
-      withdrawCgroups(cgroupsOf(session))
+      await removeCgroups(session)
       await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
       const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { records, saying: await readSaying(folders.saying(session)) }

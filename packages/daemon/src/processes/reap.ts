@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
-import { cgroupNames, cgroupsOf, withdrawCgroups } from './cgroups.ts'
+import { cgroupNames, removeCgroups } from './cgroups.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What a launcher writes down of its cell, for whoever has to undo it. */
@@ -46,13 +46,13 @@ export async function reapAll({ folders, runtime, sessions, log }: ReapOptions):
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
-      withdrawCgroups(cgroupsOf(id))
+      await removeCgroups(id)
       for (const each of [folders.session(id), folders.windows(id)]) await removeTree(each)
     })
   for (const name of cgroupNames()) {
     const pid = /^(?:doctor|launcher|prove)-(\d+)$/.exec(name)?.[1]
     if (pid !== undefined && !existsSync(`/proc/${pid}`))
-      await attempt(`the control groups of ${name}`, () => withdrawCgroups(cgroupsOf(name)))
+      await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
   await attempt('launched cells', () => reapLaunched(folders, runtime))
   await attempt('programs of other releases', () => reapRuntimes(folders, runtime))

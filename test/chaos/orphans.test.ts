@@ -1,0 +1,98 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { keepersOf, processesOf } from '../e2e/host.ts'
+import { type Installation, installation, until } from '../e2e/installation.ts'
+import { seeded } from '../seeded.ts'
+
+const sessions = Number(process.env.CHAOS_ORPHANS ?? 200)
+const seed = Number(process.env.CHAOS_SEED ?? 1)
+const atOnce = 6
+/** A machine under software emulation takes too long for hundreds of them; it is named to be tried. */
+const rungs = (process.env.CHAOS_RUNGS ?? 'bwrap,container,gvisor').split(',') as Rung[]
+
+test(`${sessions} sessions under random kills leave no process, mount, control group or folder (${rungs.join(', ')}, seed ${seed})`, async () => {
+  const random = seeded(seed)
+  const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(random() * list.length)]
+  await using it = await installation({ config: 'pools:\n  bwrap: { min: 1, max: 2 }\n' })
+  const { rungs: found } = await it.api.doctor()
+  const available = rungs.filter((rung) => found.find((one) => one.rung === rung)?.available)
+  const ids: SessionId[] = []
+  const tally = { keeper: 0, engine: 0, daemon: 0 }
+
+  async function kill(): Promise<void> {
+    const victim = pick(['keeper', 'engine', 'daemon', 'keeper', 'engine'] as const)!
+    if (victim === 'daemon') {
+      process.kill((JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid, 'SIGKILL')
+      await it.upByItself()
+    } else {
+      const isKeeper = ({ argv }: { readonly argv: string }) => argv.includes('/keeper.mjs')
+      const list = victim === 'keeper' ? keepersOf(it.state).filter(isKeeper) : processesOf(it.state).filter(isEngine)
+      const target = pick(list)
+      if (target === undefined) return
+      try {
+        process.kill(target.pid, 'SIGKILL')
+      } catch {
+        // It has ended by itself.
+      }
+    }
+    tally[victim]++
+  }
+
+  for (let made = 0; made < sessions; made += atOnce) {
+    const batch = Array.from({ length: Math.min(atOnce, sessions - made) }, () => pick(available))
+    for (const rung of batch) {
+      // The daemon may be on its way back.
+      const session = await until(() =>
+        it.api
+          .createSession({ body: { rung: rung!, prompt: { text: 'run `sleep 0.2; echo made > file; sleep 0.2`' } } })
+          .catch(() => null),
+      )
+      ids.push(session.id)
+      if (random() < 0.7) {
+        await wait(random() * 600)
+        await kill()
+      }
+    }
+  }
+  for (const id of ids) await until(() => restful(it, id))
+  for (const id of ids) {
+    await it.api.archive({ params: { id } })
+    await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+  }
+  expect((await it.cli(['down', '--all'])).code).toBe(0)
+  await until(() => processesOf(it.state).length === 0)
+  // Whoever comes next finds and removes what a crash has left.
+  await it.up()
+  await until(() => readdirSync(join(it.state, 'sessions')).every((id) => !ids.includes(id as SessionId)))
+  await it.cli(['down', '--all'])
+  await until(() => processesOf(it.state).length === 0)
+  expect(readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(it.state)
+  expect(controlGroups().filter((name) => ids.includes(name as SessionId))).toEqual([])
+  for (const kind of ['sessions', 'windows']) expect(left(it, kind).filter((id) => ids.includes(id as SessionId))).toEqual([])
+  expect(left(it, 'launched')).toEqual([])
+  console.log(`${ids.length} sessions on ${available.join(', ')}; killed: ${JSON.stringify(tally)}`)
+})
+
+/** What stands between a keeper and its cell: bwrap, or an engine's monitor and runtime. */
+const isEngine = ({ argv }: { readonly argv: string }) => /^\S*(?:conmon|podman|runc|runsc\S*|bwrap|qemu-system-\S+) /.test(argv)
+
+async function restful(it: Installation, id: SessionId): Promise<boolean> {
+  try {
+    const { state, queued_prompts } = await it.api.getSession({ params: { id } })
+    return state === 'failed' || (queued_prompts === 0 && (state === 'ready' || state === 'interrupted'))
+  } catch {
+    return false
+  }
+}
+
+const left = (it: Installation, kind: string) => readdirSync(join(it.state, kind))
+
+function controlGroups(): string[] {
+  const root = '/sys/fs/cgroup'
+  const parents = [root, ...readdirSync(root).map((name) => join(root, name))].map((path) => join(path, 'anchorhold'))
+  return parents.flatMap((path) => (existsSync(path) ? readdirSync(path) : []))
+}
