@@ -18,7 +18,8 @@ export const forkBomb: Attack = {
   guard: 'a control group where root could hand one over, a resource limit otherwise',
   async *run(on) {
     for (const hold of on.holds) {
-      const under = await on.cell({ limits: { ...smallLimits, processesMax: on.kernel === 'own' ? 200 : 40 } }, hold)
+      const processesMax = on.kernel === 'own' ? 200 : 40
+      const under = await on.cell({ limits: { ...smallLimits, processesMax } }, hold)
       const limit = under.limit('processes')
       if (limit.enforcement === 'not enforced') {
         yield judge(`the limit holds, with ${hold}`, limit.how, 'it does')
@@ -26,7 +27,7 @@ export const forkBomb: Attack = {
       }
       const { lines } = await under.perl(bomb)
       const forks = Number(/^refused after (\d+)$/.exec(lines[0] ?? '')?.[1])
-      const bounded = forks > 5 && forks <= Number(limit.value)
+      const bounded = forks > 5 && forks <= processesMax
       yield judge(`it stops at the limit, with ${hold}`, bounded ? 'refused' : { lines, limit: limit.value }, 'refused')
       const after = await under.sh('echo lives').catch((error: Error) => ({ lines: [error.message] }))
       if (on.rung === 'gvisor' && after.lines[0] !== 'lives')

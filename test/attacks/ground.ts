@@ -2,8 +2,9 @@ import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/c
 import type { CellDriver } from '@anchorhold/keeper/cells/cell'
 import { run, trialSpecs, trialUser } from '@anchorhold/keeper/cells/trial'
 import type { Finding } from '@anchorhold/protocol/proof'
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -21,7 +22,7 @@ export type GroundOptions = {
 /** Disposing it ends every cell that was started on it, and takes all their folders and control groups away. */
 export function makeGround(driver: CellDriver, { launcher, startTimeoutMs = 60_000 }: GroundOptions): Ground & AsyncDisposable {
   const started: AttackedCell[] = []
-  const left: string[] = []
+  const launched: { readonly child: ChildProcess; readonly folder: string }[] = []
   return {
     driver,
     rung: driver.rung,
@@ -37,17 +38,21 @@ export function makeGround(driver: CellDriver, { launcher, startTimeoutMs = 60_0
       // What a keeper that was killed leaves on the disk goes with this folder.
       const folder = mkdtempSync(join(tmpdir(), 'anchorhold-attack-'))
       chmodSync(folder, 0o711)
-      left.push(folder)
       const [file, ...args] = launcher
       const child = spawn(file, [...args, driver.rung, ...argv], {
         stdio: ['ignore', 'pipe', 'inherit', ...more],
         env: { ...process.env, TMPDIR: folder },
       })
+      launched.push({ child, folder })
       return child as ChildProcessByStdio<null, Readable, null>
     },
     async [Symbol.asyncDispose]() {
       for (const one of started) await one[Symbol.asyncDispose]()
-      for (const folder of left) await rm(folder, { recursive: true, force: true })
+      for (const { child, folder } of launched) {
+        child.kill('SIGKILL')
+        if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+        await rm(folder, { recursive: true, force: true })
+      }
     },
   }
 }

@@ -18,6 +18,7 @@ export const insideProgram: Attack = {
   guard: 'what comes out of a cell is bounded and parsed, and its end is the cell’s end',
   async *run(on) {
     const neighbour = await on.cell()
+    const working = neighbour.cell.spawn(['sleep', '1000'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
 
     const talker = await on.cell()
     const { lines: talked } = await talker.perl(garbage).catch((error: Error) => ({ lines: [error.message] }))
@@ -43,6 +44,7 @@ export const insideProgram: Attack = {
     yield judge('garbage into every open file of every process', { answered: forged.length > 0 }, { answered: true })
     await forger[Symbol.asyncDispose]()
 
-    yield judge('a neighbour goes on', (await neighbour.sh('echo lives')).lines, ['lives'])
+    const { lines: lives } = await neighbour.sh('echo lives')
+    yield judge('a neighbour goes on', { lives, exitCode: working.exitCode }, { lives: ['lives'], exitCode: null })
   },
 }

@@ -1,4 +1,4 @@
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type Attack, judge } from './attack.ts'
 
@@ -44,8 +44,13 @@ export const network: Attack = {
     )
 
     let visits = 0
+    const count = (visitor: Socket) => {
+      visits++
+      // Whoever comes in may leave as it likes: it must not take the prover along.
+      visitor.on('error', () => {}).end()
+    }
     for (const host of ['127.0.0.1', '::1']) {
-      await using server = createServer((socket) => socket.end(`${++visits}`))
+      await using server = createServer(count)
       await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, host, resolve)).catch(() => null)
       const address = server.address()
       if (address === null) continue // a host without IPv6
@@ -60,7 +65,7 @@ export const network: Attack = {
     }
 
     const name = `anchorhold-attack-${process.pid}`
-    await using abstract = createServer((socket) => socket.end(`${++visits}`))
+    await using abstract = createServer(count)
     await new Promise<void>((resolve) => abstract.listen(`\0${name}`, resolve))
     const connect = `use Socket; socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die; print connect($s, pack_sockaddr_un("\\0$ARGV[0]")) ? "REACHED" : "refused"`
     const { lines: answer } = await under.perl(connect, name)

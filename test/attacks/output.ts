@@ -20,7 +20,6 @@ export const output: Attack = {
     const before = process.memoryUsage().rss
     const writer = under.cell.spawn(['perl', '-e', flood], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
     writer.stdin.end()
-    writer.stdout.pause()
     const [said, { lines }] = await Promise.all([text(writer.stderr), under.sh('echo lives')])
     const grewBytes = process.memoryUsage().rss - before
     yield judge('256 MiB that nobody reads', said, 'refused')

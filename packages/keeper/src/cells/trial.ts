@@ -39,8 +39,10 @@ export function trialSpecs(): TrialSpecs {
   }
 }
 
-/** Root tries cells as a user whom nobody else is. Whoever hands control groups to a trial hands them to this user. */
-export const trialUser = { uid: 1_899_999_999, gid: 1_899_999_999 }
+/** Root tries cells as a user whom nobody else is: not a session, and not another trial, since the kernel counts the processes of a
+ *  user over the whole machine. Whoever hands control groups to a trial hands them to this user. */
+const trialUid = 1_800_000_000 + process.pid
+export const trialUser = { uid: trialUid, gid: trialUid }
 
 export const trialLimits = {
   memoryBytes: 1024 * 2 ** 20,
