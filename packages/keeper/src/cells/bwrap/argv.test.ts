@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { trialLimits } from '../trial.ts'
-import { bwrapArgv, isPlaceForMount } from './argv.ts'
-import { readHostRoot } from './host-root.ts'
+import { readHostRoot } from '../host-root.ts'
+import { isPlaceForMount } from '../layout.ts'
+import { bwrapArgv } from './argv.ts'
 
 const host = {
   trees: ['/usr'],

@@ -10,22 +10,15 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
+import { type HostRoot, readHostRoot } from '../host-root.ts'
+import { readText } from '../install.ts'
+import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { trialSpecs } from '../trial.ts'
-import {
-  bwrapArgv,
-  type BwrapFds,
-  generatedFiles,
-  hostNetworkFiles,
-  inside,
-  isPlaceForMount,
-  isWithin,
-  type Streams,
-} from './argv.ts'
-import { type HostRoot, readHostRoot } from './host-root.ts'
-import { explain, lacksBwrap, readText } from './lacks.ts'
-import { seccompArch, seccompFilter } from './seccomp.ts'
+import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
+import { explain, lacksBwrap } from './lacks.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
  *  Each process of a cell is a bwrap of its own, with the same folders and the same control group. */
@@ -394,19 +387,6 @@ const postureWanted = [
   /^NoNewPrivs:\t1$/m,
   /^Seccomp:\t2$/m,
 ]
-
-function placeInside(spec: CellSpec, hostPath: string): string {
-  const places = [
-    { source: spec.workspace, target: inside.workspace },
-    { source: spec.home, target: inside.home },
-    ...(spec.windows === null ? [] : [{ source: spec.windows, target: inside.windows }]),
-    ...spec.mounts,
-  ]
-  // One folder may lie in another: the innermost is where the path is seen.
-  const [place] = places.filter(({ source }) => isWithin(hostPath, source)).sort((a, b) => b.source.length - a.source.length)
-  if (place === undefined) throw new Error(`"${hostPath}" is not mounted in the cell "${spec.name}"`)
-  return place.target + hostPath.slice(place.source.length)
-}
 
 /** Where `npm start` puts it for a user who may not install packages. By the user database, not by $HOME: a keeper's home
  *  is its session's. */

@@ -1,19 +1,8 @@
-import { readFileSync } from 'node:fs'
 import type { Lack } from '../cell.ts'
-
-/** Reads a kernel or system file, null when it is not there. An argument, so that other machines can be made up. */
-export type ReadText = (path: string) => string | null
-
-export const readText: ReadText = (path) => {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return null
-  }
-}
+import { installCommand, type ReadText } from '../install.ts'
 
 export function lacksBwrap(read: ReadText): Lack {
-  return { what: 'bubblewrap is not installed', remedy: installCommand(read) }
+  return { what: 'bubblewrap is not installed', remedy: installCommand(read, 'bubblewrap', '0.8.0 or newer') }
 }
 
 /** Why a cell did not start, from what bwrap said and how the kernel is set. */
@@ -50,24 +39,6 @@ export function explain(said: string, bwrapPath: string, read: ReadText): Lack[]
     ]
   }
   return [{ what: `a cell does not start: ${said}`, remedy: 'Mend what is named and run "anchorhold doctor" again' }]
-}
-
-function installCommand(read: ReadText): string {
-  const release = read('/etc/os-release') ?? ''
-  const ids = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, value = '']) => value.split(' '))
-  const command = ids.flatMap((id) => commands[id] ?? []).at(0)
-  return command ?? 'Install the package "bubblewrap" (0.8.0 or newer) with your package manager'
-}
-
-const commands: Readonly<Record<string, string>> = {
-  debian: 'sudo apt-get install -y bubblewrap',
-  ubuntu: 'sudo apt-get install -y bubblewrap',
-  fedora: 'sudo dnf install -y bubblewrap',
-  rhel: 'sudo dnf install -y bubblewrap',
-  arch: 'sudo pacman -S --noconfirm bubblewrap',
-  alpine: 'sudo apk add bubblewrap',
-  suse: 'sudo zypper --non-interactive install bubblewrap',
-  opensuse: 'sudo zypper --non-interactive install bubblewrap',
 }
 
 const sysctl = (setting: string) => `echo '${setting}' | sudo tee /etc/sysctl.d/60-anchorhold.conf && sudo sysctl --system`
