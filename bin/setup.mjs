@@ -105,6 +105,23 @@ export async function provideBubblewrap({ quiet = false } = {}) {
   }
 }
 
+/** What the tests of the other rungs need, by the program that says whether it is there. Only where it can be installed without a
+ *  question; elsewhere those tests say what they miss. */
+const forTests = { podman: 'podman', conmon: 'conmon', runc: 'runc', catatonit: 'catatonit', newuidmap: 'uidmap', runsc: 'runsc' }
+
+async function provideForTests() {
+  const missing = Object.entries(forTests).flatMap(([program, name]) => (findProgram(program) === null ? [name] : []))
+  if (missing.length === 0 || !/debian/.test(osFamily()) || findProgram('apt-get') === null || process.getuid() !== 0) return
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  const apt = ['-qq', '-o', 'Dpkg::Use-Pty=0']
+  try {
+    await step(`installing for the tests: ${missing.join(' ')}`, false, 'apt-get', [...apt, 'update'], { env })
+    await step('', false, 'apt-get', [...apt, 'install', '-y', '--no-install-recommends', ...missing], { env })
+  } catch (error) {
+    console.error(`anchorhold: could not install ${missing.join(' ')} (${error.message.split('\n')[0]})`)
+  }
+}
+
 /** apt checks the package's signature as ever; only its folders are the user's own. */
 async function unpackBubblewrap(own, quiet, env) {
   const work = mkdtempSync(join(tmpdir(), 'anchorhold-apt-'))
@@ -184,7 +201,10 @@ function step(label, quiet, command, args, { env = process.env, cwd = root } = {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   try {
     await setUp()
-    if (process.argv.includes('--for-tests')) await provideBubblewrap()
+    if (process.argv.includes('--for-tests')) {
+      await provideBubblewrap()
+      await provideForTests()
+    }
   } catch (error) {
     console.error(error.message)
     process.exit(1)

@@ -1,4 +1,4 @@
-import { type Attack, judge, judgeByKernel } from './attack.ts'
+import { type Attack, judge, judgeByKernel, notApplicable } from './attack.ts'
 import { numberOf } from './calls.ts'
 
 const harmless = [
@@ -26,7 +26,14 @@ export const devices: Attack = {
       find /usr \\( -type b -o -type c \\) 2>/dev/null
       find / -path /proc -prune -o -path /usr -prune -o -path /sys -prune -o ! -type l -print 2>/dev/null | while read -r path; do [ ! -b "$path" ] && [ ! -c "$path" ] || echo "$path"; done`)
     const others = lines.filter((path) => !harmless.includes(path) && !/^\/dev\/pts\/\d+$/.test(path))
-    yield judgeByKernel(on, 'only the harmless ones are there', [String(lines.includes('/dev/null')), ...others], ['true'])
+    const isThere = String(lines.includes('/dev/null'))
+    // With a kernel of its own, a device is a part of that one, and nothing of the host's is behind it.
+    if (on.kernel === 'own' && others.length > 0)
+      yield notApplicable(
+        'only the harmless ones are there',
+        `the cell has a kernel of its own, which shows ${others.join(', ')}`,
+      )
+    else yield judge('only the harmless ones are there', [isThere, ...others], ['true'])
 
     const targets = [
       [`${under.workspace}/vda`, 0o060666, 65024],
@@ -38,6 +45,7 @@ export const devices: Attack = {
       my $made = syscall(${numberOf.mknodat}, -100, $path, $mode, $device) != -1;
       print !$made ? "refused\\n" : open(my $f, "<", $path) ? "OPENED\\n" : "MADE\\n" }`
     const { lines: made } = await under.perl(make)
-    yield judge('none can be made', made, ['refused', 'refused', 'refused'])
+    yield judge('none can be made in the workspace', made.slice(0, 1), ['refused'])
+    yield judgeByKernel(on, 'none can be made in scratch space', made.slice(1), ['refused', 'refused'])
   },
 }

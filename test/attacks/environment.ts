@@ -13,7 +13,7 @@ export const environment: Attack = {
       const under = await on.cell()
       // The pattern is not written out, or grep would find itself.
       const { lines } = await under.sh(
-        `cd /proc && ls -d [0-9]*/environ | wc -l && { grep -al "canary-5c1f0c7e[-]launcher" [0-9]*/environ [0-9]*/cmdline [0-9]*/status 2>/dev/null || echo refused; }`,
+        `cd /proc && printf '%s\\n' [0-9]*/environ | wc -l && { grep -al "canary-5c1f0c7e[-]launcher" [0-9]*/environ [0-9]*/cmdline [0-9]*/status 2>/dev/null || echo refused; }`,
       )
       const [count, ...found] = lines
       yield judge(

@@ -27,7 +27,15 @@ export const forkBomb: Attack = {
       }
       const { lines } = await under.perl(bomb)
       const forks = Number(/^refused after (\d+)$/.exec(lines[0] ?? '')?.[1])
-      const bounded = forks > 5 && forks <= processesMax
+      // An engine has a share of its own in the limit. Where it takes the kernel between along, that is the end of the cell.
+      const isOver = () =>
+        under.sh('true').then(
+          () => false,
+          () => true,
+        )
+      const bounded =
+        (forks > 5 && forks <= (on.rung === 'bwrap' ? processesMax : Number(limit.value))) ||
+        (on.rung === 'gvisor' && lines.length === 0 && (await isOver()))
       yield judge(`it stops at the limit, with ${hold}`, bounded ? 'refused' : { lines, limit: limit.value }, 'refused')
       const after = await under.sh('echo lives').catch((error: Error) => ({ lines: [error.message] }))
       if (on.rung === 'gvisor' && after.lines[0] !== 'lives')

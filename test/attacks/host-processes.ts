@@ -12,7 +12,7 @@ export const hostProcesses: Attack = {
     try {
       // By the exact names of what the host runs, so that whatever a rung itself has inside is no matter.
       const { lines } = await under.sh(`
-        echo "$(ls -d /proc/[0-9]* | wc -l)"
+        echo "$(printf '%s\\n' /proc/[0-9]* | wc -l)"
         for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null; echo; done | grep -c '^slee[p] 1000 $'`)
       const [count = '', sleeps] = lines
       const few = Number(count) > 0 && Number(count) < readdirSync('/proc').filter((name) => /^\d+$/.test(name)).length / 2
@@ -41,9 +41,8 @@ export const hostProcesses: Attack = {
       yield judge('no shared memory, semaphore or message queue is common', segment, ['refused'])
 
       // Last: where all processes of a cell see each other, it ends the cell.
-      const { lines: signalled } = await under.sh(
-        `kill -0 ${victim.pid} 2>/dev/null && echo REACHED || echo refused; kill -9 -1; echo lived`,
-      )
+      const { lines: signalled } = await under.sh(`kill -0 ${victim.pid} 2>/dev/null && echo REACHED || echo refused`)
+      await under.sh('kill -9 -1')
       yield judge(
         'one of the same user cannot be signalled',
         { answered: signalled[0], exitCode: victim.exitCode, signal: victim.signalCode },

@@ -60,7 +60,8 @@ export const hostSecrets: Attack = {
     yield judgeByKernel(on, 'keys and settings at their usual places', reached, ['refused'])
 
     const { lines: top } = await under.sh(
-      'ls -A /; ls -A /home /run /var; ls -A /root /srv /mnt /media /boot /opt 2>/dev/null; echo refused',
+      // Not ls: it asks more of a kernel than some of those that cells have for themselves can answer.
+      "find / /home /run /var /root /srv /mnt /media /boot /opt -mindepth 1 -maxdepth 1 -printf '%f\\n' 2>/dev/null; echo refused",
     )
     const usual = [
       ...[
@@ -83,6 +84,7 @@ export const hostSecrets: Attack = {
       ...['/home:', 'agent', '/run:', 'windows', '/var:'],
       // What the program inside a container or a machine brings along.
       ...[
+        '.containerenv',
         'cell',
         'opt',
         'anchorhold',

@@ -26,9 +26,8 @@ export const insideProgram: Attack = {
     await talker[Symbol.asyncDispose]()
 
     const killer = await on.cell()
-    const { lines } = await killer.sh(
-      'echo started; for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -9 $p 2>/dev/null; done; kill -9 -1; echo done',
-    )
+    const { lines } = await killer.sh('echo started')
+    await killer.sh('for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = $$ ] || kill -9 $p 2>/dev/null; done; kill -9 -1')
     yield judge('kill -9 of everything', lines[0], 'started')
     await killer[Symbol.asyncDispose]()
 
@@ -41,7 +40,17 @@ export const insideProgram: Attack = {
         } print "refused\\n"`,
       )
       .catch((error: Error) => ({ lines: [error.message] }))
-    yield judge('garbage into every open file of every process', { answered: forged.length > 0 }, { answered: true })
+    // Or the cell has ended by it, as it must when the program inside does.
+    const isOver = () =>
+      forger.sh('true').then(
+        () => false,
+        () => true,
+      )
+    yield judge(
+      'garbage into every open file of every process',
+      { answered: forged.length > 0 || (await isOver()) },
+      { answered: true },
+    )
     await forger[Symbol.asyncDispose]()
 
     const { lines: lives } = await neighbour.sh('echo lives')

@@ -41,7 +41,8 @@ export const kernelSettings: Attack = {
     yield judgeByKernel(on, 'any file of /proc/sys', every, ['tried many', 'refused'])
 
     const names = ['sysrq-trigger', 'kcore', 'kmsg', 'keys', 'timer_list']
-    const open = `for (@ARGV) { my $p = "/proc/$_"; print !-e $p || !(open(my $r, "<", $p) && sysread($r, my $b, 1)) && !open(my $w, ">", $p) ? "refused" : "OPENED $_", "\\n" }`
+    // An engine hides a file behind the null device.
+    const open = `for (@ARGV) { my $p = "/proc/$_"; print !-e $p || (-c $p && (stat $p)[6] == 0x103) || !(open(my $r, "<", $p) && sysread($r, my $b, 1)) && !open(my $w, ">", $p) ? "refused" : "OPENED $_", "\\n" }`
     const { lines: files } = await under.perl(open, ...names)
     yield judgeByKernel(
       on,

@@ -1,4 +1,4 @@
-import { type Attack, judge, judgeByKernel } from './attack.ts'
+import { type Attack, judge, judgeByKernel, notApplicable } from './attack.ts'
 import { numberOf } from './calls.ts'
 
 /** Opens a terminal of its own and makes it the controlling one: only then would the kernel take what is typed into it. */
@@ -26,12 +26,17 @@ export const terminal: Attack = {
     const under = await on.cell()
     const numbers = [0x5412, 0x541c].flatMap((number) => [number, number + 0x1_0000_0000, number + 0x7fff_0000_0000])
     const { lines } = await under.perl(onTerminal, ...numbers.map(String))
-    yield judgeByKernel(
-      on,
-      'TIOCSTI and TIOCLINUX, whatever the unused half of the number',
-      lines,
-      numbers.map(() => 'refused'),
-    )
+    const check = 'TIOCSTI and TIOCLINUX, whatever the unused half of the number'
+    const [first = ''] = lines
+    if (on.kernel === 'own' && first.startsWith('not controlling'))
+      yield notApplicable(check, `the cell has a kernel of its own, which gives it no terminal: ${first}`)
+    else
+      yield judgeByKernel(
+        on,
+        check,
+        lines,
+        numbers.map(() => 'refused'),
+      )
     const { lines: own } = await under.perl('print open(my $t, "+<", "/dev/tty") ? "OPENED" : "refused"')
     yield judge('there is no terminal to type into', own, ['refused'])
   },

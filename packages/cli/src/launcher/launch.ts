@@ -7,7 +7,7 @@ import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
-import type { Cell } from '@anchorhold/keeper/cells/cell'
+import { type Cell, noExtras } from '@anchorhold/keeper/cells/cell'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
@@ -141,6 +141,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
         openFilesMax: limits.open_files,
         tmpBytes: limits.tmp_bytes,
       },
+      extras: noExtras,
       cgroups,
       runAs,
     },

@@ -69,11 +69,24 @@ export type CellSpec = {
    *  a cell leaves in it is removed with it. */
   readonly scratch: string
   readonly limits: CellLimits
+  /** What a session asked for beyond the usual; a rung that has not got it refuses. */
+  readonly extras: CellExtras
   /** Control group folders that this process may make groups in; empty where there are none. */
   readonly cgroups: readonly string[]
   /** Become this user first. Required when the caller is root: a cell started by root is no boundary. */
   readonly runAs: { readonly uid: number; readonly gid: number } | null
 }
+
+/** Each makes the wall lower: none is on unless a session asks for it by name. */
+export type CellExtras = {
+  /** The graphics processors of the machine. */
+  readonly gpu: boolean
+  /** Root inside, who is nobody outside. */
+  readonly sudo: boolean
+  /** An engine of the cell's own, for containers in it. */
+  readonly nested: boolean
+}
+export const noExtras: CellExtras = { gpu: false, sudo: false, nested: false }
 
 /** A file or folder of the workspace, and the file or folder of the host's that the cell sees in its place, read-only. */
 export type Cover = { readonly path: string; readonly by: string }

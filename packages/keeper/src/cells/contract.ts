@@ -133,11 +133,20 @@ export function cellContract(driver: CellDriver, cannot: Partial<Record<Promise_
         '/run/windows/owned',
         '/home/owned',
         '/var/owned',
-        '/dev/owned',
       ]) {
         const { output } = await run(cell, ['sh', '-c', `touch ${path} 2>/dev/null && echo written || echo refused`])
         expect([path, output]).toEqual([path, 'refused\n'])
       }
+    })
+
+    promise('cannot make a file among the devices', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const { output } = await run(cell, [
+        'sh',
+        '-c',
+        'touch /dev/owned 2>/dev/null && echo written || echo refused; echo x > /dev/null',
+      ])
+      expect(output).toBe('refused\n')
     })
 
     promise('has no network but its own loopback', async ({ make }) => {
@@ -210,6 +219,7 @@ type Promise_ =
   | 'sees extra mounts at their target'
   | 'sees what covers a file and not the file'
   | 'cannot write outside its folders'
+  | 'cannot make a file among the devices'
   | 'has no network but its own loopback'
   | 'hands no descriptor but the standard streams on'
   | 'tells every limit once, and none that is not so'

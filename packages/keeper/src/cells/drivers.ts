@@ -1,10 +1,13 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { bwrapDriver } from './bwrap/bwrap.ts'
 import type { CellDriver, CellFiles } from './cell.ts'
+import { containerCells, gvisorCells } from './container/container.ts'
 import { noneDriver } from './none/none.ts'
 
 /** How a cell of each rung is made. */
 export const drivers: Readonly<Record<Rung, (files: CellFiles) => CellDriver>> = {
   none: () => noneDriver(),
   bwrap: () => bwrapDriver(),
+  container: containerCells,
+  gvisor: gvisorCells,
 }

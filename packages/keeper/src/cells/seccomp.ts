@@ -49,15 +49,15 @@ export type SeccompArch = 'x64' | 'arm64'
 /** The filter's architecture for this Node's `process.arch`, or null where there is no table for it. */
 export const seccompArch = (arch: string): SeccompArch | null => (arch === 'x64' || arch === 'arm64' ? arch : null)
 
-const EPERM = 1
-const ENOSYS = 38
-const EAFNOSUPPORT = 97
+export const EPERM = 1
+export const ENOSYS = 38
+export const EAFNOSUPPORT = 97
 
 export const actions = { allow: 0x7fff0000, killProcess: 0x80000000, errno: 0x00050000 } as const
 const errno = (code: number) => actions.errno | code
 
-// What only a host's administrator, a debugger or another sandbox would call.
-const refused = [
+/** What only a host's administrator, a debugger or another sandbox would call. */
+export const refused = [
   ...['unshare', 'setns', 'chroot', 'pivot_root', 'mount', 'umount2'],
   ...['fsopen', 'fsconfig', 'fsmount', 'fspick', 'open_tree', 'move_mount', 'mount_setattr'],
   ...['ptrace', 'process_vm_readv', 'process_vm_writev', 'process_madvise', 'pidfd_getfd', 'kcmp'],
@@ -69,17 +69,17 @@ const refused = [
   ...['iopl', 'ioperm', 'modify_ldt', 'uselib', '_sysctl'],
 ]
 
-// Tools that ask these have an older way to go by.
-const unanswered = ['statmount', 'listmount']
+/** Tools that ask these have an older way to go by. */
+export const unanswered = ['statmount', 'listmount']
 
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET; NEWTIME cannot be asked of clone. */
-const newNamespaceFlags = 0x7e020000
+export const newNamespaceFlags = 0x7e020000
 /** TIOCSTI types into a terminal, TIOCLINUX pastes into a console. */
-const refusedIoctls = [0x5412, 0x541c]
+export const refusedIoctls = [0x5412, 0x541c]
 /** AF_UNIX, AF_INET and AF_INET6: all that a cell's loopback and windows need. */
-const allowedFamilies = [1, 2, 10]
+export const allowedFamilies = [1, 2, 10]
 /** PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE (debuggers), and the question which one is set. */
-const allowedPersonalities = [0, 8, 0x0040000, 0xffffffff]
+export const allowedPersonalities = [0, 8, 0x0040000, 0xffffffff]
 
 const x32Bit = 0x40000000
 const newestNumber = 462

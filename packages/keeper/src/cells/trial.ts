@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import type { Cell, CellSpec } from './cell.ts'
+import { type Cell, type CellSpec, noExtras } from './cell.ts'
 
 /** Specs of cells that hold nothing of anybody's: to see whether a rung starts, what its contract is worth, what it stops. */
 export interface TrialSpecs extends AsyncDisposable {
@@ -26,7 +26,7 @@ export function trialSpecs(): TrialSpecs {
         await mkdir(within[name])
         if (runAs !== null) await chown(within[name], runAs.uid, runAs.gid)
       }
-      const nothing = { mounts: [], network: 'none' as const, covers: [], root: null, cgroups: [] }
+      const nothing = { mounts: [], network: 'none' as const, covers: [], root: null, extras: noExtras, cgroups: [] }
       return { name: 'trial', ...within, limits: trialLimits, runAs, ...nothing, ...changes }
     },
     async [Symbol.asyncDispose]() {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Cell, CellSpec } from '../../cells/cell.ts'
+import { type Cell, type CellSpec, noExtras } from '../../cells/cell.ts'
 import { fakeCells } from '../../cells/fake-cell.ts'
 import { noneDriver } from '../../cells/none/none.ts'
 import { workspaceInstructions } from './instructions.ts'
@@ -36,6 +36,7 @@ const spec = (): CellSpec => ({
     openFilesMax: 1024,
     tmpBytes: 2 ** 30,
   },
+  extras: noExtras,
   cgroups: [],
   runAs: null,
 })

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Cell } from '../../cells/cell.ts'
+import { type Cell, noExtras } from '../../cells/cell.ts'
 import { noneDriver } from '../../cells/none/none.ts'
 import { forgetAfter, forgetOwnWords, readTranscript } from './transcript.ts'
 
@@ -35,7 +35,7 @@ beforeEach(async () => {
         root: null,
         scratch: home,
       },
-      ...{ limits, cgroups: [], runAs: null },
+      ...{ limits, extras: noExtras, cgroups: [], runAs: null },
     },
     new AbortController().signal,
   )

@@ -1,9 +1,9 @@
-import type { CellSpec } from '../cell.ts'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { trialLimits } from '../trial.ts'
+import { type CellSpec, noExtras } from '../cell.ts'
 import { readHostRoot } from '../host-root.ts'
 import { isPlaceForMount } from '../layout.ts'
 import { bwrapArgv } from './argv.ts'
@@ -28,7 +28,7 @@ const spec: CellSpec = {
     root: null,
     scratch: '/c',
   },
-  ...{ limits: trialLimits, cgroups: [], runAs: null },
+  ...{ limits: trialLimits, extras: noExtras, cgroups: [], runAs: null },
 }
 const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
 const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds, 'pipes')

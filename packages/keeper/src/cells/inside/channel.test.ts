@@ -191,7 +191,7 @@ describe('insideChannel() against a hostile inside', () => {
     ['a stream that has ended', () => [...message(3, kinds.end), ...message(3, kinds.exit, '{"code":0}')]],
     ['an exit code that is none', () => message(3, kinds.exit, '{"code":1e9}')],
     ['an exit of another form', () => message(3, kinds.exit, 'null')],
-    ['a second greeting', () => message(0, kinds.hello, '{"version":1}')],
+    ['a second greeting', () => message(0, kinds.hello, '{"version":1,"report":""}')],
     ['a start', () => message(3, kinds.start, '{}')],
     ['a signal', () => message(3, kinds.signal, '{}')],
     ['a connection to a window that there is not', () => message(2, kinds.open, '{"name":"../gate.sock"}')],
@@ -290,7 +290,7 @@ async function pretended(): Promise<{ channel: InsideChannel; other: Duplex; pro
   const channel = insideChannel(transport, {
     relays: { folder: '/run/windows', sockets: { 'model.sock': '/nonexistent/model.sock' } },
   })
-  for (const piece of message(0, kinds.hello, '{"version":1}')) other.write(piece)
+  for (const piece of message(0, kinds.hello, '{"version":1,"report":""}')) other.write(piece)
   await channel.ready
   const process = channel.spawn(['true'], { env: {}, cwd: '/' })
   return { channel, other, process }

@@ -9,8 +9,9 @@ import { multiplex } from './multiplex.ts'
  *  Invariant: everything that comes is hostile. What is no frame, or more than was allowed, or about a stream that is not open,
  *  ends the channel, and the cell with it; never the keeper. */
 export interface InsideChannel {
-  /** Settles when the program inside has answered and its relays stand; rejects when the channel closes first. */
-  readonly ready: Promise<void>
+  /** Settles when the program inside has answered and its relays stand, with what it sees of how it is held: its own
+   *  /proc/self/status, mountinfo and limits, and /proc/version. Rejects when the channel closes first. */
+  readonly ready: Promise<string>
   /** Settles when the channel is over, with the reason in words. Every process is told as ended by then. */
   readonly closed: Promise<string>
   spawn(argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess
@@ -32,7 +33,7 @@ const connectionsMax = 256
 /** As a process that was killed: nobody knows what became of it. */
 const lostCode = 137
 
-const Hello = z.object({ version: z.literal(protocolVersion) })
+const Hello = z.object({ version: z.literal(protocolVersion), report: z.string() })
 const Exit = z.object({ code: z.int().min(0).max(255) })
 const Open = z.object({ name: z.string().max(100) })
 
@@ -46,7 +47,7 @@ interface Stream {
 
 export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}): InsideChannel {
   const streams = new Map<number, Stream>()
-  const ready = Promise.withResolvers<void>()
+  const ready = Promise.withResolvers<string>()
   ready.promise.catch(() => {}) // whoever cares awaits it
   let isReady = false
   let lastOwn = 1
@@ -74,9 +75,8 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
   function hear({ id, kind, payload }: Frame): void {
     if (kind === kinds.hello) {
       if (id !== 0 || isReady) throw new BadFrame('a second greeting came')
-      parse(Hello, payload)
       isReady = true
-      return ready.resolve()
+      return ready.resolve(parse(Hello, payload).report)
     }
     if (kind === kinds.open) return open(id, parse(Open, payload).name)
     const stream = streams.get(id)

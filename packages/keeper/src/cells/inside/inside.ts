@@ -1,9 +1,10 @@
 // Runs inside a cell that has one stream of bytes to its keeper: starts processes there and joins their standard streams to it.
-//   node inside.mjs --socket PATH | --device PATH
+//   node inside.mjs --socket PATH | --device PATH | --command FILE
+// The last becomes the command in the file, on the terminal that it was started on.
 // It trusts the keeper, holds nothing, and imports nothing but Node's own modules. When the stream ends, it ends, and the cell's
 // first process with it.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, mkdirSync } from 'node:fs'
+import { accessSync, chmodSync, constants as fileConstants, mkdirSync, readFileSync } from 'node:fs'
 import { createConnection, createServer } from 'node:net'
 import { constants } from 'node:os'
 import type { Duplex } from 'node:stream'
@@ -11,13 +12,16 @@ import { openDevice } from './device.ts'
 import { BadFrame, type Frame, kinds, lanes, protocolVersion } from './frames.ts'
 import { multiplex } from './multiplex.ts'
 
+const reportCharsMax = 30_000
+
 type Running = { readonly signal: (name: NodeJS.Signals) => void }
 
 const [how, path] = process.argv.slice(2)
-if (path === undefined || (how !== '--socket' && how !== '--device')) {
-  console.error('usage: inside --socket PATH | --device PATH')
+if (path === undefined || !['--socket', '--device', '--command'].includes(how ?? '')) {
+  console.error('usage: inside --socket PATH | --device PATH | --command FILE')
   process.exit(64)
 }
+if (how === '--command') become(JSON.parse(readFileSync(path, 'utf8')) as Command)
 const transport: Duplex = how === '--socket' ? createConnection(path) : await openDevice(path)
 
 const running = new Map<number, Running>()
@@ -62,9 +66,57 @@ function greet({ version, relays }: Greeting): void {
   if (relays !== null) mkdirSync(relays.folder, { recursive: true })
   const standing = (relays?.names ?? []).map((name) => relay(name, `${relays!.folder}/${name}`))
   void Promise.all(standing).then(
-    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion })),
+    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion, report: report() })),
     (error: Error) => link.close(`a relay does not stand: ${error.message}`),
   )
+}
+
+/** As execvp does it: the first of the PATH that can be run. */
+function become({ argv: [file, ...args], env, cwd }: Command): never {
+  const folders = file.includes('/') ? [''] : (env.PATH ?? '').split(':').map((folder) => `${folder}/`)
+  try {
+    process.chdir(cwd)
+  } catch (error) {
+    console.error((error as Error).message)
+    process.exit(126)
+  }
+  for (const folder of folders) {
+    try {
+      accessSync(`${folder}${file}`, fileConstants.X_OK)
+    } catch {
+      continue
+    }
+    process.execve!(`${folder}${file}`, [file, ...args], env)
+  }
+  console.error(`Cannot run "${file}": it is not there`)
+  process.exit(127)
+}
+
+/** How this program is held, and so all that it starts. */
+function report(): string {
+  const seen = ['self/status', 'self/limits', 'version', 'self/mountinfo'].map((name) => {
+    try {
+      return readFileSync(`/proc/${name}`, 'utf8')
+    } catch {
+      return name === 'self/limits' ? ownLimits() : ''
+    }
+  })
+  return seen.join('\n').slice(0, reportCharsMax)
+}
+
+/** As /proc/self/limits would tell them, for a kernel that has no such file. */
+function ownLimits(): string {
+  // Otherwise it looks up names, which takes long where there is no network.
+  Object.assign(process.report, { excludeNetwork: true })
+  const { userLimits } = process.report.getReport() as {
+    userLimits: Record<string, { soft: string | number; hard: string | number }>
+  }
+  const line = (title: string, name: string) => `${title.padEnd(26)}${userLimits[name]?.soft} ${userLimits[name]?.hard}`
+  return [
+    line('Max open files', 'open_files'),
+    line('Max file size', 'file_size_blocks'),
+    line('Max processes', 'max_user_processes'),
+  ].join('\n')
 }
 
 function run(id: number, { argv, env, cwd }: Command): void {

@@ -11,8 +11,11 @@ import { inBytes } from './words.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
 export interface Limits extends AsyncDisposable {
-  /** The command that takes the rlimits on and then becomes `argv`, in the same process and with the same descriptors. */
-  wrap(argv: readonly [string, ...string[]]): [string, ...string[]]
+  /** The command that takes the rlimits on, or those of them, and then becomes `argv`, in the same process and with the same
+   *  descriptors. */
+  wrap(argv: readonly [string, ...string[]], which?: readonly (keyof Rlimits)[]): [string, ...string[]]
+  /** What `wrap` sets. */
+  readonly rlimits: Rlimits
   /** Puts a process under the groups, before it starts any other. Throws when it could not. */
   admit(pid: number): void
   /** Gives the groups up where `admit` is refused; the watchers then take their place. */
@@ -28,21 +31,34 @@ export interface Limits extends AsyncDisposable {
 /** What a process inside reported: its /proc/self/limits, and the size of its /tmp if that is its own. */
 export type SeenInside = { readonly limits: string; readonly tmpBytes: number | null }
 
+/** How many tasks what makes the cell needs for itself, on top of those that the cell may have. */
+export type OwnTasks = { readonly tasks: number; readonly whose: string }
+const noOwnTasks: OwnTasks = { tasks: 0, whose: '' }
+
 /** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
-export function limitsOf(spec: CellSpec, roots: () => readonly number[]): Limits {
+export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = noOwnTasks): Limits {
   // A link that somebody has put in its place since it was looked at leads who knows where.
   const absent = [spec.workspace, spec.home].find((folder) => !lstatSync(folder, { throwIfNoEntry: false })?.isDirectory())
   if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
-  const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, spec.limits)
+  const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, {
+    ...spec.limits,
+    processesMax: spec.limits.processesMax + own.tasks,
+  })
   const disk = diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
   disk.catch(() => {}) // who awaits it first may not come to that
-  return assemble(spec, roots, groups, disk)
+  return assemble(spec, roots, own, groups, disk)
 }
 
-function assemble(spec: CellSpec, roots: () => readonly number[], groups: Groups | null, disk: Promise<DiskWatch>): Limits {
+function assemble(
+  spec: CellSpec,
+  roots: () => readonly number[],
+  own: OwnTasks,
+  groups: Groups | null,
+  disk: Promise<DiskWatch>,
+): Limits {
   const { limits } = spec
   const prlimitPath = findPrlimit()
-  const rlimits = rlimitsFor(spec, groups)
+  const rlimits = rlimitsFor(spec, own, groups)
   const memoryByGroup = groups?.holds.get('memory')
   const watchers = [
     ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
@@ -50,11 +66,16 @@ function assemble(spec: CellSpec, roots: () => readonly number[], groups: Groups
   ]
 
   return {
-    wrap: (argv) => (prlimitPath === null ? [...argv] : [...prlimitArgv(prlimitPath, rlimits), ...argv]),
+    rlimits,
+    wrap(argv, which) {
+      if (prlimitPath === null) return [...argv]
+      const chosen = Object.entries(rlimits).filter(([name]) => which?.includes(name as keyof Rlimits) ?? true)
+      return [...prlimitArgv(prlimitPath, Object.fromEntries(chosen)), ...argv]
+    },
     admit: (pid) => groups?.admit(pid),
     async withoutGroups() {
       await groups?.remove()
-      return assemble(spec, roots, null, disk)
+      return assemble(spec, roots, own, null, disk)
     },
     watch: (signal) => watch(watchers, signal),
     killAll: () => groups?.killAll(),
@@ -87,7 +108,10 @@ function assemble(spec: CellSpec, roots: () => readonly number[], groups: Groups
           enforcement: 'watched',
           how: 'the cell is ended when its processes hold more',
         },
-        byGroup('processes', String(limits.processesMax)) ?? processesByRlimit(spec, rlimits, seen, prlimitPath),
+        withOwn(
+          byGroup('processes', String(limits.processesMax + own.tasks)) ?? processesByRlimit(spec, rlimits, seen, prlimitPath),
+          own,
+        ),
         byGroup('cpu', `${limits.cpus} CPUs`) ?? {
           name: 'cpu',
           value: `${limits.cpus} CPUs`,
@@ -114,9 +138,12 @@ function assemble(spec: CellSpec, roots: () => readonly number[], groups: Groups
   }
 }
 
+const withOwn = (limit: LimitInForce, { tasks, whose }: OwnTasks): LimitInForce =>
+  tasks === 0 ? limit : { ...limit, how: `${limit.how}, ${tasks} of them ${whose}` }
+
 const needsPrlimit = 'prlimit is not installed: install util-linux'
 
-function rlimitsFor(spec: CellSpec, groups: Groups | null): Rlimits {
+function rlimitsFor(spec: CellSpec, own: OwnTasks, groups: Groups | null): Rlimits {
   const { limits } = spec
   return affordable({
     nofile: limits.openFilesMax,
@@ -125,7 +152,7 @@ function rlimitsFor(spec: CellSpec, groups: Groups | null): Rlimits {
     // exactly 1 the kernel leaves it out (fs/coredump.c).
     core: 1,
     // Counts all that the user runs on the host as well, so what runs already comes on top.
-    nproc: groups?.holds.has('processes') ? null : limits.processesMax + countTasksOf(userOf(spec)),
+    nproc: groups?.holds.has('processes') ? null : limits.processesMax + own.tasks + countTasksOf(userOf(spec)),
   })
 }
 

@@ -22,7 +22,7 @@ export function affordable(wanted: Rlimits, own: string = readFileSync('/proc/se
   }
 }
 
-export function prlimitArgv(prlimitPath: string, limits: Rlimits): [string, ...string[]] {
+export function prlimitArgv(prlimitPath: string, limits: Partial<Rlimits>): [string, ...string[]] {
   const options = Object.entries(limits).flatMap(([name, value]) => (value === null ? [] : [`--${name}=${value}:${value}`]))
   return [prlimitPath, ...options, '--']
 }
@@ -34,6 +34,9 @@ export function hardLimit(text: string, name: keyof Rlimits): number | null {
   if (hard === undefined) return null
   return hard === 'unlimited' ? Infinity : Number(hard)
 }
+
+/** Whether a row of a /proc/PID/limits is about this one. */
+export const isRowOf = (row: string, name: keyof Rlimits) => row.startsWith(rows[name])
 
 /** prlimit(1) of util-linux, or null where it is not installed. */
 export function findPrlimit(): string | null {

@@ -8,6 +8,7 @@ cellContract(noneDriver(), {
   'sees extra mounts at their target': 'a plain process sees the host as it is',
   'sees what covers a file and not the file': 'it refuses to start, see below',
   'cannot write outside its folders': bare,
+  'cannot make a file among the devices': bare,
   'has no network but its own loopback': bare,
   'hands no descriptor but the standard streams on': bare,
   'refuses to be started by root without a user of its own': 'it is no boundary for anyone',

@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import { installCommand } from '../install.ts'
+import { ENOSYS } from '../seccomp.ts'
+import { seccompProfile } from './seccomp-profile.ts'
+import { type Engine, lacksInit, path, type Plan, scratchPlaces, userInside } from './engine.ts'
+
+/** gVisor's runsc by itself: between the cell and the kernel stands another kernel, a program of its own in Go. No engine around
+ *  it: without a range of users of one's own, runsc can be started by nobody else.
+ *  Does not stop: an attack on the host kernel by way of a flaw in that program. */
+export function gvisor(): Engine {
+  const runsc = ({ folder }: Plan) =>
+    [
+      ...(['runsc', `--root=${join(folder, 'state')}`, '--rootless', '--platform=ptrace', '--network=none'] as const),
+      // The windows are sockets of the host's, and the driver sees to the control groups.
+      ...['--host-uds=open', '--ignore-cgroups', '--oci-seccomp'],
+    ] as const
+  return {
+    rung: 'gvisor',
+    lacks: (read, has) => [
+      ...(has('runsc') ? [] : [{ what: 'runsc is not installed, which is gVisor', remedy: installCommand(read, 'runsc') }]),
+      ...lacksInit(read, has),
+    ],
+    // Each process inside is several tasks outside, and the kernel between them has its own.
+    tasks: ({ processesMax }) => ({ tasks: 3 * processesMax + 256, whose: "gVisor's own" }),
+    // What the cell opens and writes, runsc opens and writes for it, and its memory is a file as well.
+    hostRlimits: ['core', 'nproc'],
+    outsideRlimits: ['core', 'nproc'],
+    // It takes orders from anyone in its network namespace, by an abstract socket: so it gets one of its own.
+    namespaces: ['--net'],
+    files: (plan) => ({ 'config.json': JSON.stringify(gvisorConfig(plan)) }),
+    stays: true,
+    run: (plan) => [...runsc(plan), 'run', '--bundle', plan.folder, name],
+    // Only a process that is described whole may have a terminal, without somebody to hold its other end.
+    onTerminal: (plan, command, file) => ({
+      argv: [...runsc(plan), 'exec', '--process', join(plan.folder, file), name],
+      content: JSON.stringify({ ...processOf(plan, command), terminal: true }),
+      interrupt: 'signal',
+    }),
+    env: ({ folder }) => ({ PATH: path, HOME: folder, XDG_RUNTIME_DIR: folder }),
+    posture: () => [
+      /^CapPrm:\t0{16}$/m,
+      /^CapEff:\t0{16}$/m,
+      /^CapBnd:\t0{16}$/m,
+      /^Seccomp:\t2$/m,
+
+      // What runsc gives itself out for; no Linux was built on that day.
+      /^Linux version 4\.4\.0 #1 SMP Sun Jan 10 15:06:54 PST 2016$/m,
+    ],
+  }
+}
+
+const name = 'cell'
+
+/** gVisor holds its processes by the same filter as the kernel would, but knows only EPERM for a refusal: ENOSYS is what it answers
+ *  when a tracer is to be asked and there is none. */
+function gvisorFilter({ arch }: Plan) {
+  const profile = seccompProfile(arch, { nested: false })
+  const unanswered = 'SCMP_ACT_TRACE'
+  return {
+    ...profile,
+    defaultAction: unanswered,
+    syscalls: profile.syscalls.map((rule) => ({
+      ...rule,
+      action: rule.action === 'SCMP_ACT_ERRNO' && rule.errnoRet === ENOSYS ? unanswered : rule.action,
+    })),
+  }
+}
+
+/** https://github.com/opencontainers/runtime-spec/blob/main/config.md */
+export function gvisorConfig(plan: Plan) {
+  return {
+    ociVersion: '1.0.2',
+    root: { path: plan.root, readonly: true },
+    hostname: 'cell',
+    process: processOf(plan, plan.command),
+    mounts: [
+      { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
+      // Not read-only: no device could be written to then either. It is gVisor's own memory, so nothing of the host's.
+      { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'noexec', 'mode=755'] },
+      { destination: '/sys', type: 'tmpfs', source: 'tmpfs', options: ['ro', 'size=4096'] },
+      ...scratchPlaces.map((destination) => ({
+        destination,
+        type: 'tmpfs',
+        source: 'tmpfs',
+        options: ['nosuid', 'nodev', `size=${plan.tmpBytes}`, 'mode=1777'],
+      })),
+      ...plan.binds.map(({ source, target, writable }) => ({
+        destination: target,
+        type: 'bind',
+        source,
+        options: ['rbind', 'nosuid', 'nodev', writable ? 'rw' : 'ro'],
+      })),
+    ],
+    linux: {
+      namespaces: ['pid', 'ipc', 'uts', 'mount', 'network'].map((type) => ({ type })),
+      seccomp: gvisorFilter(plan),
+    },
+  }
+}
+
+function processOf(plan: Plan, args: readonly string[]) {
+  const uid = userInside('single')
+  const none: string[] = []
+  const { nofile, fsize, core } = plan.rlimits
+  return {
+    user: { uid, gid: uid },
+    args,
+    env: [],
+    cwd: '/',
+    noNewPrivileges: true,
+    capabilities: { bounding: none, effective: none, inheritable: none, permitted: none, ambient: none },
+    rlimits: Object.entries({ RLIMIT_NOFILE: nofile, RLIMIT_FSIZE: fsize, RLIMIT_CORE: core }).map(([type, value]) => ({
+      type,
+      hard: value,
+      soft: value,
+    })),
+  }
+}
