@@ -42,8 +42,15 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
     tally[victim]++
   }
 
+  async function putAway(id: SessionId): Promise<void> {
+    await until(() => restful(it, id))
+    await it.api.archive({ params: { id } })
+    await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+  }
+
   for (let made = 0; made < sessions; made += atOnce) {
     const batch = Array.from({ length: Math.min(atOnce, sessions - made) }, () => pick(available))
+    const mine: SessionId[] = []
     for (const rung of batch) {
       // The daemon may be on its way back.
       const session = await until(() =>
@@ -51,17 +58,15 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
           .createSession({ body: { rung: rung!, prompt: { text: 'run `sleep 0.2; echo made > file; sleep 0.2`' } } })
           .catch(() => null),
       )
-      ids.push(session.id)
+      mine.push(session.id)
       if (random() < 0.7) {
         await wait(random() * 600)
         await kill()
       }
     }
-  }
-  for (const id of ids) await until(() => restful(it, id))
-  for (const id of ids) {
-    await it.api.archive({ params: { id } })
-    await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+    // Not all at the end: a live agent holds a few hundred megabytes.
+    await Promise.all(mine.map(putAway))
+    ids.push(...mine)
   }
   expect((await it.cli(['down', '--all'])).code).toBe(0)
   await until(() => processesOf(it.state).length === 0)
