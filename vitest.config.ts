@@ -3,7 +3,14 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['packages/*/src/**/*.test.ts'], testTimeout: 30_000 } },
+      {
+        test: {
+          name: 'unit',
+          include: ['packages/*/src/**/*.test.ts'],
+          exclude: ['**/*.machine.test.ts'],
+          testTimeout: 30_000,
+        },
+      },
       { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], maxWorkers: 2 } },
       { test: { name: 'house', include: ['test/house/**/*.test.ts'] } },
       {
@@ -19,11 +26,26 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          exclude: ['**/*.machine.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
           fileParallelism: false,
         },
       },
+      // Machines under software emulation are slow: run by `npm run test:machines`, not by `npm test`.
+      ...(process.env.MACHINES === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'machines',
+                include: ['packages/*/src/**/*.machine.test.ts', 'test/e2e/*.machine.test.ts'],
+                testTimeout: 600_000,
+                hookTimeout: 900_000,
+                fileParallelism: false,
+              },
+            },
+          ]),
       // Long: run by `npm run test:chaos`, not by `npm test`.
       ...(process.env.CHAOS === undefined
         ? []

@@ -11,6 +11,7 @@ const programs = {
   keeper: 'packages/keeper/src/main.ts',
   gate: 'packages/gate/src/main.ts',
   doctor: 'packages/cli/src/doctor-main.ts',
+  images: 'packages/cli/src/images/images.ts',
   disk: 'packages/cli/src/disk/disk.ts',
   reap: 'packages/keeper/src/reap-main.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',

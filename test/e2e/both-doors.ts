@@ -49,7 +49,7 @@ export function bothDoors(it: () => Installation): { readonly cli: Door; readonl
       await ok([verb, id])
     },
     async send(id, text, options = {}) {
-      const more = [...(options.queue ? ['--queue'] : []), ...(options.png === undefined ? [] : ['--image', options.png])]
+      const more = [...(options.queue ? ['--queue'] : []), ...(options.png === undefined ? [] : ['--attach', options.png])]
       await ok(['send', '--detach', ...more, id, text])
     },
     requests: () => ok(['requests']),

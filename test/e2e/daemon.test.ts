@@ -214,7 +214,7 @@ describe('what cannot be is said clearly', () => {
       it.cli(['show', 'ses_0000000000000000']),
       it.cli(['run', '--budget', 'lots', 'say hello']),
       it.cli(['run', '  ']),
-      it.cli(['run', '--image', '/etc/hostname', 'say hello']),
+      it.cli(['run', '--attach', '/etc/hostname', 'say hello']),
       it.cli(['run', '--rung', 'steel', 'say hello']),
     ])
     expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("unknown command 'dance'") as string })

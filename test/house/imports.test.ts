@@ -17,6 +17,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   // Commands that work without a daemon look at the machine themselves.
   'cli/src/doctor-main.ts': ['protocol', 'keeper', 'daemon'],
   'cli/src/disk': ['daemon'],
+  'cli/src/images': ['protocol', 'keeper', 'daemon'],
   'cli/src/launcher': ['protocol', 'core', 'link', 'keeper', 'daemon'],
 }
 /** What a package may import from outside the house, where that is held. */

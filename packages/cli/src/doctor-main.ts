@@ -1,9 +1,10 @@
 // Prints what this machine can isolate, as JSON. The daemon asks it too, as a process of its own.
-//   node doctor.mjs [--rung RUNG] [--fresh] [--memory FILE]
+//   node doctor.mjs [--rung RUNG] [--fresh] [--memory FILE] [--images FOLDER]
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { examine } from '@anchorhold/keeper/doctor'
+import { findImage } from '@anchorhold/keeper/images/images'
 import { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
@@ -13,7 +14,9 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 
-const { values } = parseArgs({ options: { rung: { type: 'string' }, fresh: { type: 'boolean' }, memory: { type: 'string' } } })
+const { values } = parseArgs({
+  options: { rung: { type: 'string' }, fresh: { type: 'boolean' }, memory: { type: 'string' }, images: { type: 'string' } },
+})
 const { fresh = false, memory = null } = values
 const only = values.rung === undefined ? null : Rung.parse(values.rung)
 
@@ -24,7 +27,11 @@ const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs }
 
 const before = fresh ? [] : recall()
 // The programs of a release lie in one folder.
-const files = { node: process.execPath, inside: join(import.meta.dirname, 'inside.mjs') }
+const files = {
+  node: process.execPath,
+  inside: join(import.meta.dirname, 'inside.mjs'),
+  root: findImage(values.images ?? '', 'base')?.root,
+}
 const every = Rung.options.filter((rung) => only === null || rung === only).map((rung) => drivers[rung](files))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { doctor } from './commands/doctor.ts'
+import { image } from './commands/image.ts'
 import { search, usage } from './commands/insight.ts'
 import { lifecycle } from './commands/lifecycle.ts'
 import { prove } from './commands/prove.ts'
@@ -53,6 +54,7 @@ for (const add of [
   provider,
   token,
   sandbox,
+  image,
   doctor,
   prove,
   up,

@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
+import { ImageName, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { LimitName, Rung } from '@anchorhold/protocol/rungs'
 import { PolicyFile } from './policy-file.ts'
 import type { Pool } from './processes/places.ts'
@@ -27,6 +27,9 @@ export const ConfigFile = z.strictObject({
   port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
   rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
+  image: ImageName.optional().describe(
+    "The image of containers and machines that name none; containers use the host's own programs otherwise, machines `base`",
+  ),
   repo_filter: RepoFilter.default('standard').describe(
     'Which files of a host folder a cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
   ),
@@ -90,6 +93,7 @@ export type Config = {
   readonly port: number
   readonly publicUrl: string | null
   readonly rung: Rung
+  readonly image: string | null
   readonly repoFilter: RepoFilter
   readonly onCrash: OnCrash
   readonly spend: Spend
@@ -141,6 +145,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     port: port === undefined ? file.port : portOf(port),
     publicUrl: file.public_url ?? null,
     rung: file.rung,
+    image: file.image ?? null,
     repoFilter: file.repo_filter,
     onCrash: file.on_crash,
     spend: file.spend,

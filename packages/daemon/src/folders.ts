@@ -17,6 +17,7 @@ export function folders(state: string) {
     /** What was found out about this machine. */
     doctor: `${state}/doctor.json`,
     runtime: `${state}/runtime`,
+    images: `${state}/images`,
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
     gate: `${state}/gate`,
     gateSocket: `${state}/gate/link.sock`,

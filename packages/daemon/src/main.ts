@@ -16,6 +16,7 @@ import { promisify } from 'node:util'
 import { createToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
+import { rootFor } from './app/images.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import type { Parts } from './app/parts.ts'
@@ -105,6 +106,7 @@ async function main(): Promise<void> {
       spare: config.spareKeeper,
       newUser: () => (config.root ? newUser(store) : null),
       pools: config.pools,
+      rootOf: (rung) => rootFor({ config, folders }, rung, undefined),
       limits: config.limits,
       log,
       busy: (rung) => keepers.sessions.filter((id) => store.sessions.get(id)?.rung === rung).length,
@@ -124,7 +126,7 @@ async function main(): Promise<void> {
     sources,
     gate,
     keepers,
-    doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor }, log),
+    doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor, images: folders.images }, log),
     now: Date.now,
     random: randomBytes,
     log,

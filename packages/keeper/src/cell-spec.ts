@@ -12,7 +12,7 @@ export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<C
     mounts,
     network: 'none',
     covers,
-    root: null,
+    root: place.root,
     scratch: `${place.folder}/cell`,
     limits: {
       memoryBytes: limits.memory_bytes,

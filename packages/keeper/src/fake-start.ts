@@ -11,6 +11,7 @@ export const fakeStart: KeeperStart = {
   repo_filter: 'none',
   windows: '/windows',
   rung: 'none',
+  root: null,
   provider: 'rehearsal',
   model: 'rehearsal-1',
   files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs', inside: '/inside.mjs' },

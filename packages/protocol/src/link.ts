@@ -90,6 +90,8 @@ export const KeeperStart = z.strictObject({
   /** The folder with the session's windows. */
   windows: z.string(),
   rung: Rung,
+  /** The root folder of the session's image; null for the host's own programs. */
+  root: z.string().nullable(),
   provider: z.string(),
   model: z.string(),
   /** Host files that are needed inside: the agent's own program; Node; the forwarder for the second model route; the program that
@@ -147,6 +149,7 @@ export const KeeperPlace = z.strictObject({
     workspace: true,
     windows: true,
     rung: true,
+    root: true,
     files: true,
     limits: true,
     cgroups: true,

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** How strong a cell is. A name enters this list with its driver. */
-export const Rung = z.enum(['none', 'bwrap', 'container', 'gvisor'])
+export const Rung = z.enum(['none', 'bwrap', 'container', 'gvisor', 'microvm'])
 export type Rung = z.infer<typeof Rung>
 
 /** Whether a limit really holds: by the kernel, by a watcher that ends the cell, or not at all. */

@@ -63,6 +63,8 @@ const Name = z.string().trim().min(1).max(limits.nameLength)
 /** It becomes an argument of the agent's program, so it must not look like an option. */
 export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'a model id')
 const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
+/** A root file system for cells, by the name it was built or added under. */
+export const ImageName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'an image name')
 const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
 
 /** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
@@ -74,6 +76,7 @@ export const SessionOptions = z.strictObject({
   repo_filter: RepoFilter.optional().describe(
     'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
   ),
+  image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
   provider: ProviderName.optional().describe('Where model calls go'),
   model: ModelName.optional(),
   tools: z.array(ToolName).max(limits.toolsPerSession).optional().describe('The agent has these tools and no others'),

@@ -24,8 +24,9 @@ export function doctor(program: Command, context: Context): void {
       if (options.disk) return showDisk(context, options.json ?? false)
       context.terminal.spin(options.fresh ? 'trying each rung several times' : 'trying each rung')
       const script = join(dirname(fileURLToPath(import.meta.url)), 'doctor.mjs')
-      const memory = ['--memory', join(context.where().state, 'doctor.json')]
-      const args = ['--disable-warning=ExperimentalWarning', script, ...memory, ...(options.fresh ? ['--fresh'] : [])]
+      const { state } = context.where()
+      const known = ['--memory', join(state, 'doctor.json'), '--images', join(state, 'images')]
+      const args = ['--disable-warning=ExperimentalWarning', script, ...known, ...(options.fresh ? ['--fresh'] : [])]
       const { stdout } = await promisify(execFile)(process.execPath, args)
       const report = Report.parse(JSON.parse(stdout))
       if (options.json) context.terminal.line(JSON.stringify(report))

@@ -16,6 +16,7 @@ type Options = {
   acl?: true
   rung?: Rung
   repoFilter?: 'none' | 'standard' | 'strict'
+  image?: string
   provider?: string
   model?: string
   budget?: string
@@ -25,7 +26,7 @@ type Options = {
   timeout?: string
   onCrash?: OnCrash
   spend?: Spend
-  image: string[]
+  attach: string[]
   toolchain: string[]
   plan?: true
   loadSettings?: true
@@ -52,6 +53,7 @@ export function run(program: Command, context: Context): void {
         'strict',
       ]),
     )
+    .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('-p, --provider <name>', 'where model calls go')
     .option('-m, --model <id>', 'the model')
     .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
@@ -67,7 +69,7 @@ export function run(program: Command, context: Context): void {
     .addOption(
       new Option('--on-crash <what>', 'when a crash cuts a turn short: wait for you, or resume it').choices(OnCrash.options),
     )
-    .option('-i, --image <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
     .option('--plan', 'have the agent ask for approval of its plan first')
     .option('--load-settings', "let the workspace's own .claude settings, hooks and .mcp.json apply inside the cell")
@@ -78,7 +80,7 @@ export function run(program: Command, context: Context): void {
       const budget = options.budget === undefined ? undefined : parseUsd(options.budget)
       if (budget === null)
         throw new Failure('bad_request', `"${options.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
-      const images = readImages(options.image)
+      const images = readImages(options.attach)
       const daemon = await context.daemonOrStart()
       const access = options.snapshot
         ? 'snapshot'
@@ -97,6 +99,7 @@ export function run(program: Command, context: Context): void {
             workspace: options.workspace === undefined ? undefined : resolve(options.workspace),
             workspace_access: access,
             rung: options.rung,
+            image: options.image,
             repo_filter: options.repoFilter,
             provider: options.provider,
             model: options.model,

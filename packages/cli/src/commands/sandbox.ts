@@ -18,6 +18,7 @@ type Shared = {
   chown?: true
   mount: string[]
   toolchain: string[]
+  image?: string
   repoFilter?: 'none' | 'standard' | 'strict'
   verbose?: true
 }
@@ -84,6 +85,7 @@ export function sandbox(program: Command, context: Context): void {
 function shared(command: Command): Command {
   return command
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
+    .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('--mount <source:target:ro>', 'show a file or folder read-only; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
     .addOption(
@@ -106,6 +108,7 @@ function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boo
     stateFlag: context.where().moved ? context.where().state : undefined,
     access: flags.copy ? ('copy' as const) : flags.acl ? ('acl' as const) : flags.chown ? ('chown' as const) : null,
     rung: flags.rung ?? null,
+    image: flags.image ?? null,
     repoFilter: flags.repoFilter ?? null,
     mounts: [...conf.mounts, ...flags.mount].map(mountOf),
     toolchains: flags.toolchain,

@@ -12,7 +12,7 @@ export function send(program: Command, context: Context): void {
     .argument('<session>', 'its id, the beginning of its id, or last')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
     .option('-q, --queue', 'wait for the end of the running turn')
-    .option('-i, --image <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
     .option('-d, --detach', 'return as soon as it is stored')
     .option('--key <key>', 'an idempotency key: the same key sends once')
     .option('--json', 'one event a line')
@@ -20,10 +20,10 @@ export function send(program: Command, context: Context): void {
       async (
         name: string,
         words: string[],
-        options: { queue?: true; image: string[]; detach?: true; key?: string; json?: true },
+        options: { queue?: true; attach: string[]; detach?: true; key?: string; json?: true },
       ) => {
         const text = await readPrompt(words)
-        const images = readImages(options.image)
+        const images = readImages(options.attach)
         const daemon = await context.daemonOrStart()
         const session = await context.session(daemon, name)
         const receipt = await daemon.api.prompt({

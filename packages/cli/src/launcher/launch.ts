@@ -1,4 +1,5 @@
 // Cells without a daemon: `anchorhold sandbox` and `anchorhold claude`. A program of its own, so that the command line stays small.
+import { rootFor } from '@anchorhold/daemon/app/images'
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf, gateUser, makeFolder, makeFolders } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
@@ -30,6 +31,7 @@ export type LaunchOptions = {
   readonly workspace: string
   readonly access: WorkspaceAccess | null
   readonly rung: Rung | null
+  readonly image: string | null
   readonly repoFilter: RepoFilter | null
   /** Read-only, each as `source:target`. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
@@ -130,7 +132,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
       ],
       network: options.network,
       covers,
-      root: null,
+      root: rootFor({ config, folders }, rung, options.image ?? undefined),
       scratch,
       limits: {
         memoryBytes: limits.memory_bytes,

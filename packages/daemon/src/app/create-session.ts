@@ -13,6 +13,7 @@ import { removeTree } from '../workspace/trees.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
+import { rootFor } from './images.ts'
 import { type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 
@@ -25,6 +26,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   if (known !== null) return known
 
   const rung = rungFor(parts.config, actor, options.rung)
+  rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
   const spend = options.spend ?? parts.config.spend
   const repo_filter = options.repo_filter ?? filterFor(parts.config, options)

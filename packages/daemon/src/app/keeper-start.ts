@@ -6,6 +6,7 @@ import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { filterFor } from './create-session.ts'
+import { rootFor } from './images.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forGate, providerFor } from './providers.ts'
 
@@ -32,6 +33,7 @@ export async function keeperStart(
       repo_filter: options.repo_filter ?? filterFor(config, options),
       windows,
       rung: session.rung,
+      root: rootFor(parts, session.rung, session.options.image),
       provider: session.provider,
       model: session.model,
       files: filesOf(runtime),

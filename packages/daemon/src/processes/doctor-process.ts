@@ -11,12 +11,16 @@ export type Look = { readonly fresh: boolean; readonly rung?: Rung }
 /** Asks a process of its own what this machine can isolate, and remembers the answer for each rung. */
 export function doctorProcess(
   runtime: Runtime,
-  { home, memory }: { readonly home: string; readonly memory: string },
+  { home, memory, images }: { readonly home: string; readonly memory: string; readonly images: string },
   log: (message: string) => void,
 ): (look: Look) => Promise<DoctorReport> {
   const known = new Map<Rung, Promise<DoctorReport>>()
   async function examine({ fresh, rung }: Look): Promise<DoctorReport> {
-    const args = ['--memory', memory, ...(fresh ? ['--fresh'] : []), ...(rung === undefined ? [] : ['--rung', rung])]
+    const args = [
+      ...['--memory', memory, '--images', images],
+      ...(fresh ? ['--fresh'] : []),
+      ...(rung === undefined ? [] : ['--rung', rung]),
+    ]
     try {
       const { stdout } = await promisify(execFile)(runtime.node, [runtime.doctor, ...args], {
         env: { HOME: home, PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' },

@@ -50,12 +50,24 @@ export type KeeperHostOptions = {
   /** As root: a user that no other session has. */
   readonly newUser: () => User | null
   readonly pools: PlacesOptions['pools']
+  /** The root of cells of a rung that name no image. */
+  readonly rootOf: (rung: Rung) => string | null
   readonly limits: KeeperStart['limits']
   readonly busy: PlacesOptions['busy']
   readonly log: (message: string) => void
 }
 
-export function keeperHost({ folders, runtime, spare, newUser, pools, limits, busy, log }: KeeperHostOptions): KeeperHost {
+export function keeperHost({
+  folders,
+  runtime,
+  spare,
+  newUser,
+  pools,
+  rootOf,
+  limits,
+  busy,
+  log,
+}: KeeperHostOptions): KeeperHost {
   const spares = spareKeepers({ folders, runtime, spare, newUser })
   const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear })
 
@@ -70,6 +82,7 @@ export function keeperHost({ folders, runtime, spare, newUser, pools, limits, bu
       workspace: folders.workspace(session),
       windows: makeWindows(folders, session, runAs),
       rung,
+      root: rootOf(rung),
       files: filesOf(runtime),
       limits,
       cgroups: runAs === null ? [] : delegateCgroups(session, runAs),

@@ -51,6 +51,7 @@ function processes(): KeeperProcesses {
   const one = keeperProcesses({
     folders,
     host: keeperHost({
+      rootOf: () => null,
       folders,
       runtime: { node: process.execPath, keeper: script } as Runtime,
       spare: false,

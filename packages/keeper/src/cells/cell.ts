@@ -12,7 +12,12 @@ export interface CellDriver {
 }
 
 /** Host files that a driver brings into a cell for itself: the Node that runs the program inside, and that program. */
-export type CellFiles = { readonly node: string; readonly inside: string }
+export type CellFiles = {
+  readonly node: string
+  readonly inside: string
+  /** The root folder of an image, for a rung that needs one where a cell names none. */
+  readonly root?: string | undefined
+}
 
 /** Something the host lacks, and the command or step that mends it. */
 export type Lack = { readonly what: string; readonly remedy: string }

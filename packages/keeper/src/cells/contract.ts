@@ -9,7 +9,12 @@ import { readProc } from './limits/processes.ts'
 import { run, type TrialSpecs, trialSpecs } from './trial.ts'
 
 /** What the interface promises, run by every driver's test file. `cannot` names what a rung does not do, with the reason. */
-export function cellContract(driver: CellDriver, cannot: Partial<Record<Promise_, string>> = {}): void {
+export function cellContract(
+  driver: CellDriver,
+  cannot: Partial<Record<Promise_, string>> = {},
+  { startMs = 10_000 }: { readonly startMs?: number } = {},
+): void {
+  const soon = () => AbortSignal.timeout(startMs)
   const promise = (name: Promise_, run: (specs: TrialSpecs) => Promise<void>) =>
     test.skipIf(cannot[name] !== undefined)(
       cannot[name] === undefined ? name : `${name} (not here: ${cannot[name]})`,
@@ -229,7 +234,6 @@ type Promise_ =
   | 'refuses to be started by root without a user of its own'
 
 const path = { PATH: '/usr/bin:/bin' }
-const soon = () => AbortSignal.timeout(10_000)
 
 async function runningSleeps(seconds: readonly string[]): Promise<string[]> {
   return (await readdir('/proc'))

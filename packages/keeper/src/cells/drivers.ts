@@ -2,6 +2,7 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import { bwrapDriver } from './bwrap/bwrap.ts'
 import type { CellDriver, CellFiles } from './cell.ts'
 import { containerCells, gvisorCells } from './container/container.ts'
+import { microvmDriver } from './microvm/microvm.ts'
 import { noneDriver } from './none/none.ts'
 
 /** How a cell of each rung is made. */
@@ -10,4 +11,5 @@ export const drivers: Readonly<Record<Rung, (files: CellFiles) => CellDriver>> =
   bwrap: () => bwrapDriver(),
   container: containerCells,
   gvisor: gvisorCells,
+  microvm: (files) => microvmDriver({ ...files, wall: bwrapDriver() }),
 }

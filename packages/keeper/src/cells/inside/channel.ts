@@ -15,6 +15,8 @@ export interface InsideChannel {
   /** Settles when the channel is over, with the reason in words. Every process is told as ended by then. */
   readonly closed: Promise<string>
   spawn(argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess
+  /** Settles when nothing is under way: no process, no connection, no frame of either. */
+  quiet(): Promise<void>
   close(): void
 }
 
@@ -54,6 +56,12 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
   let lastOpened = 0
   let connections = 0
   let isClosed = false
+  let quietOnes: (() => void)[] = []
+  const tellIfQuiet = () => {
+    if (streams.size > 0) return
+    for (const tell of quietOnes) tell()
+    quietOnes = []
+  }
 
   const link = multiplex(transport, { hear, strays: 'end' })
   const closed = link.closed.then((why) => {
@@ -61,6 +69,7 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
     ready.reject(new Error(`The program inside the cell does not answer: ${why}`))
     for (const stream of streams.values()) stream.lost()
     streams.clear()
+    tellIfQuiet()
     return why
   })
   link.send(
@@ -87,6 +96,7 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
     stream.end()
     streams.delete(id)
     link.forget(id)
+    tellIfQuiet()
   }
 
   function spawn(argv: readonly [string, ...string[]], { env, cwd }: SpawnOptions): CellProcess {
@@ -164,7 +174,12 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
     window.pipe(to)
   }
 
-  return { ready: ready.promise, closed, spawn, close: () => link.close('it was closed') }
+  const quiet = () =>
+    new Promise<void>((resolve) => {
+      quietOnes.push(resolve)
+      tellIfQuiet()
+    })
+  return { ready: ready.promise, closed, spawn, quiet, close: () => link.close('it was closed') }
 }
 
 function parse<T>(schema: z.ZodType<T>, payload: Buffer): T {

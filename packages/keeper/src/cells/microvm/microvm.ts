@@ -1,0 +1,356 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { LimitInForce } from '@anchorhold/protocol/rungs'
+import { findTool } from '../../images/tools.ts'
+import type { Cell, CellDriver, CellFiles, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
+import { insideChannel } from '../inside/channel.ts'
+import { hardLimit } from '../limits/rlimits.ts'
+import { inBytes } from '../limits/words.ts'
+import { trialSpecs } from '../trial.ts'
+import { type MachineShape, qemuName } from './argv.ts'
+import { lacksOf, machineFiles, runtimeKey, snapshotKey } from './files.ts'
+import { sealLines, setupLines, underLimits } from './guest.ts'
+import { type Machine, type MachineParts, startMachine } from './machine.ts'
+import { runtimeDisk } from './prepare.ts'
+import type { MachineArch } from './reseed.ts'
+
+export type MicrovmOptions = CellFiles & {
+  /** What QEMU itself runs in: whoever breaks out of the machine is in such a cell. */
+  readonly wall: CellDriver
+}
+
+/** Cells that are machines with a kernel of their own, made by QEMU. Folders are shared with the host, all else goes over one line.
+ *  Does not stop: an attack on QEMU and then on the wall around it. */
+export function microvmDriver(options: MicrovmOptions): CellDriver {
+  const start: CellDriver['start'] = async (spec, signal) => {
+    const plan = planOf(options, spec)
+    signal.throwIfAborted()
+    const machine = await launch(options, spec, plan, signal)
+    try {
+      return await enter(machine, spec, plan, signal)
+    } catch (error) {
+      await machine[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+  return {
+    rung: 'microvm',
+    start,
+    async missing() {
+      const lacks = lacksHere(options)
+      if (lacks.length > 0) return lacks
+      const behindWall = await options.wall.missing()
+      if (behindWall.length > 0) return behindWall
+      await using specs = trialSpecs()
+      const signal = AbortSignal.timeout(bootTimeoutMs)
+      try {
+        await using _ = await start(await specs.make(), signal)
+        return []
+      } catch (error) {
+        if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]
+        if (signal.aborted) return [{ what: 'a machine did not start in time', remedy: 'anchorhold image build' }]
+        throw error
+      }
+    },
+  }
+}
+
+/** Boots a machine of this shape and keeps its memory, for others to go on from there. It holds nothing of any session. */
+export async function saveSnapshot(options: MicrovmOptions, spec: CellSpec): Promise<void> {
+  const plan = planOf(options, spec)
+  const { files, runtime, key } = plan
+  const target = join(files.snapshots, key)
+  if (existsSync(target)) return
+  if (!existsSync(join(files.runtimes, `${runtime}.erofs`))) await runtimeDisk(files, options, plan.shape.arch, files.runtimes)
+  const signal = AbortSignal.timeout(bootTimeoutMs)
+  await using machine = await launch(options, spec, plan, signal)
+  await inWords(warmUp(machine, spec, signal))
+  await machine.save(target, signal)
+}
+
+/** Has the program inside do once what it will be asked for, so that what it compiled and read for that is in the memory that is
+ *  kept. It may be greeted again. */
+async function warmUp(machine: Machine, spec: CellSpec, signal: AbortSignal): Promise<void> {
+  const channel = insideChannel(machine.channel)
+  await abortable(channel.ready, signal)
+  for (let i = 0; i < warmUps; i++) {
+    const process = channel.spawn(underLimits(['/opt/machine/busybox', 'cat', ...reported], spec.limits), {
+      env: {},
+      cwd: '/',
+    })
+    process.stdin.end()
+    await abortable(Promise.all([text(process.stdout), text(process.stderr), process.exited]), signal)
+  }
+  await abortable(channel.quiet(), signal)
+}
+
+/** Node compiles what it has met a few times. */
+const warmUps = 5
+
+/** With software emulation on a busy machine. */
+const bootTimeoutMs = 180_000
+const restoreTimeoutMs = 60_000
+const memoryBytesMin = 256 * 2 ** 20
+
+type Plan = {
+  readonly files: ReturnType<typeof machineFiles>
+  readonly qemu: string
+  readonly shape: MachineShape
+  readonly runtime: string
+  /** Under which a saved machine of the kind is found. */
+  readonly key: string
+}
+
+/** What machines are made for here; null where there are none. */
+export const machineArch = (): MachineArch | null => (process.arch === 'arm64' || process.arch === 'x64' ? process.arch : null)
+
+/** The programs that this host lacks for machines of whatever image. */
+export function lacksForMachines(): Lack[] {
+  const arch = machineArch()
+  if (arch === null) return [{ what: `there is no machine for "${process.arch}"`, remedy: 'Use x86-64 or arm64' }]
+  const wanted = [
+    { tool: qemuName(arch), name: arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86' },
+    { tool: 'mkfs.erofs', name: 'erofs-utils' },
+  ]
+  return wanted
+    .filter(({ tool }) => findTool(tool) === null)
+    .map(({ tool, name }) => ({
+      what: `${tool} is not installed`,
+      remedy: `sudo apt-get install -y --no-install-recommends ${name}`,
+    }))
+}
+
+function lacksHere({ root }: Pick<CellFiles, 'root'>): Lack[] {
+  const image =
+    root === undefined
+      ? [{ what: 'there is no image for machines', remedy: 'anchorhold image build' }]
+      : lacksOf(machineFiles(root))
+  return [...lacksForMachines(), ...image]
+}
+
+function planOf(options: MicrovmOptions, spec: CellSpec): Plan {
+  const root = spec.root ?? options.root
+  const lacks = lacksHere({ root })
+  if (lacks.length > 0) throw unavailable(lacks)
+  if (process.getuid?.() === 0 && spec.runAs === null)
+    throw unavailable([{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }])
+  if (spec.network !== 'none')
+    throw unavailable([{ what: 'a machine has no network of the host to share', remedy: 'Leave --net host out' }])
+  if (spec.limits.memoryBytes < memoryBytesMin)
+    throw unavailable([{ what: `a machine needs ${inBytes(memoryBytesMin)} of memory`, remedy: 'Raise limits.memory_gib' }])
+  for (const folder of [spec.workspace, spec.home])
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw unavailable([{ what: `"${folder}" is not a folder`, remedy: '' }])
+  const misplaced = spec.mounts.find(({ target }) => !isPlaceForMount(target))
+  if (misplaced !== undefined)
+    throw unavailable([{ what: `nothing may be mounted at "${misplaced.target}"`, remedy: 'Mount it under /opt' }])
+  const files = machineFiles(root!)
+  const qemu = findTool(qemuName(machineArch()!))!
+  const shape: MachineShape = {
+    arch: machineArch()!,
+    accel: 'tcg',
+    memoryBytes: spec.limits.memoryBytes,
+    cpus: Math.max(1, Math.ceil(spec.limits.cpus)),
+  }
+  const runtime = runtimeKey(files, options)
+  return { files, qemu, shape, runtime, key: snapshotKey(files, runtime, qemu, shape) }
+}
+
+/** Absolute, one line, and not where the guest has its own. The wall has looked at what may be mounted at all. */
+function isPlaceForMount(target: string): boolean {
+  if (!/^(\/[^/\0\n]+)+$/.test(target) || target.split('/').some((part) => part === '.' || part === '..')) return false
+  const own = [
+    '/proc',
+    '/sys',
+    '/dev',
+    '/run/windows',
+    '/workspace',
+    '/home/agent',
+    '/opt/machine',
+    '/tmp',
+    '/var',
+    '/etc',
+    '/usr',
+  ]
+  return !own.some((path) => target === path || target.startsWith(`${path}/`) || path.startsWith(`${target}/`))
+}
+
+async function launch(options: MicrovmOptions, spec: CellSpec, plan: Plan, signal: AbortSignal): Promise<Machine> {
+  const { files, key, shape, qemu } = plan
+  const saved = join(files.snapshots, key)
+  const snapshot = existsSync(saved) ? saved : null
+  mkdirSync(spec.scratch, { recursive: true })
+  const runtime = await runtimeDisk(files, options, shape.arch, spec.scratch)
+  const parts: MachineParts = { kernel: files.kernel, initramfs: files.initramfs, root: files.root, runtime, snapshot }
+  const deadline = AbortSignal.timeout(snapshot === null ? bootTimeoutMs : restoreTimeoutMs)
+  try {
+    return await startMachine({ wall: options.wall, spec, qemu, shape, parts }, AbortSignal.any([signal, deadline]))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof Failure) throw error
+    const why = deadline.aborted ? 'it did not answer in time' : error instanceof Error ? error.message : String(error)
+    throw unavailable([{ what: why, remedy: 'Make its files anew: anchorhold image build' }])
+  } finally {
+    if (runtime.startsWith(spec.scratch)) rmSync(runtime, { force: true })
+  }
+}
+
+/** Brings a machine that stands to the present and into its session, and sees how it is held. */
+async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: AbortSignal): Promise<Cell> {
+  const over = new AbortController()
+  const ended = Promise.withResolvers<string>()
+  const mounts = spec.mounts.map(({ source, target }) => ({
+    target,
+    kind: statSync(source).isDirectory() ? ('folder' as const) : ('file' as const),
+  }))
+  const setup = { nowMs: Date.now(), entropy: randomBytes(64), tmpBytes: spec.limits.tmpBytes, mounts }
+  await inWords(machine.tell(setupLines(setup), signal))
+  // A cell that stands ready before its session has windows nevertheless.
+  const names = spec.windows === null ? [] : [...new Set(['model.sock', ...readdirSync(spec.windows)])].filter(isSocketName)
+  const channel = insideChannel(machine.channel, {
+    relays: { folder: inside.windows, sockets: Object.fromEntries(names.map((name) => [name, join(spec.windows ?? '', name)])) },
+  })
+  await inWords(abortable(channel.ready, signal))
+  await inWords(machine.tell(sealLines, signal))
+
+  async function end(): Promise<void> {
+    over.abort()
+    channel.close()
+    await machine[Symbol.asyncDispose]()
+  }
+  async function endBecause(reason: string): Promise<void> {
+    if (over.signal.aborted) return
+    await end()
+    ended.resolve(reason)
+  }
+  void machine.ended.then((why) => endBecause(why.startsWith('The cell was ended') ? why : `The cell was ended: ${why}`))
+  void channel.closed.then((why) => endBecause(`The cell was ended: ${why}`))
+
+  const spawn = (argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess => {
+    if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
+    return channel.spawn(underLimits(argv, spec.limits), options)
+  }
+  const probe = spawn(['/opt/machine/busybox', 'cat', ...reported], { env: {}, cwd: '/' })
+  probe.stdin.end()
+  const [report, said, code] = await abortable(Promise.all([text(probe.stdout), text(probe.stderr), probe.exited]), signal)
+  if (code !== 0) throw unavailable([{ what: `a process inside ended with ${code}: ${said.slice(0, 500)}`, remedy: '' }])
+  return {
+    limits: limitsSeen(report, spec, shape, machine.wall.limits),
+    ended: ended.promise,
+    place: (hostPath) => placeInside(spec, hostPath),
+    spawn,
+    onTerminal(argv) {
+      throw new Failure('cell_unavailable', `Cannot run "${argv[0]}" on a terminal: a machine has none`, {
+        hint: 'Use the rung bwrap, container or gvisor for this',
+      })
+    },
+    [Symbol.asyncDispose]: end,
+  }
+}
+
+const isSocketName = (name: string) => /^[\w.-]+\.sock$/.test(name)
+
+const inside = { workspace: '/workspace', home: '/home/agent', windows: '/run/windows' } as const
+
+const reported = ['/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits', '/proc/meminfo']
+
+/** Lines of /proc/self/status, proc(5). */
+const postureWanted = [
+  /^Uid:\t1000\t1000\t1000\t1000$/m,
+  /^Gid:\t1000\t1000\t1000\t1000$/m,
+  /^CapPrm:\t0{16}$/m,
+  /^CapEff:\t0{16}$/m,
+  /^NoNewPrivs:\t1$/m,
+]
+
+/** Only what a process inside reports of itself, or what holds QEMU from outside. Throws unless it is held as it should be. */
+function limitsSeen(report: string, spec: CellSpec, shape: MachineShape, wall: readonly LimitInForce[]): LimitInForce[] {
+  const wrong = postureWanted.filter((line) => !line.test(report))
+  if (wrong.length > 0)
+    throw unavailable([
+      {
+        what: `a process inside was not held as it should be (${wrong.map(String).join(', ')})`,
+        remedy: 'anchorhold image build',
+      },
+    ])
+  const { limits } = spec
+  const memory = Number(/^MemTotal:\s+(\d+) kB$/m.exec(report)?.[1] ?? Infinity) * 1024
+  const tmp = Math.max(
+    ...['/tmp', '/var/tmp', '/dev/shm'].map((path) => {
+      const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
+      return Number(/[ ,]size=(\d+)k/.exec(mount ?? '')?.[1] ?? Infinity) * 1024
+    }),
+  )
+  const rlimit = (name: 'file_size' | 'open_files' | 'processes', row: 'fsize' | 'nofile' | 'nproc', wanted: number) => {
+    const value = hardLimit(report, row) ?? Infinity
+    return held(name, value, wanted, row === 'fsize' ? inBytes : String, 'rlimit inside the machine')
+  }
+  const slow = shape.accel === 'tcg' ? ', worked out in software: slow' : ''
+  const cpu = wall.find(({ name }) => name === 'cpu')
+  return [
+    held('memory', memory, limits.memoryBytes, () => inBytes(limits.memoryBytes), 'size of the machine'),
+    rlimit('processes', 'nproc', limits.processesMax),
+    cpu?.enforcement === 'enforced'
+      ? { ...cpu, how: `${cpu.how}${slow}` }
+      : { name: 'cpu', value: `${shape.cpus} CPUs`, enforcement: 'enforced', how: `processors of the machine${slow}` },
+    ...wall.filter(({ name }) => name === 'disk'),
+    rlimit('file_size', 'fsize', limits.fileBytes),
+    rlimit('open_files', 'nofile', limits.openFilesMax),
+    held('tmp', tmp, limits.tmpBytes, inBytes, 'size of the file system'),
+  ]
+}
+
+function held(
+  name: LimitInForce['name'],
+  value: number,
+  wanted: number,
+  words: (value: number) => string,
+  how: string,
+): LimitInForce {
+  return value <= wanted
+    ? { name, value: words(value), enforcement: 'enforced', how }
+    : { name, value: words(wanted), enforcement: 'not enforced', how: 'it was not seen to be set inside' }
+}
+
+function placeInside(spec: CellSpec, hostPath: string): string {
+  const places = [
+    { source: spec.workspace, target: inside.workspace },
+    { source: spec.home, target: inside.home },
+    ...(spec.windows === null ? [] : [{ source: spec.windows, target: inside.windows }]),
+    ...spec.mounts,
+  ]
+  // One folder may lie in another: the innermost is where the path is seen.
+  const [place] = places
+    .filter(({ source }) => hostPath === source || hostPath.startsWith(`${source}/`))
+    .sort((a, b) => b.source.length - a.source.length)
+  if (place === undefined) throw new Error(`"${hostPath}" is not mounted in the cell "${spec.name}"`)
+  return place.target + hostPath.slice(place.source.length)
+}
+
+function abortable<T>(what: Promise<T>, signal: AbortSignal): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const abort = () => late.reject(signal.reason)
+  signal.addEventListener('abort', abort)
+  if (signal.aborted) abort()
+  return Promise.race([what, late.promise]).finally(() => signal.removeEventListener('abort', abort))
+}
+
+/** What the guest or QEMU does wrong is a cell that cannot be had, not a bug of ours. */
+async function inWords<T>(what: Promise<T>): Promise<T> {
+  try {
+    return await what
+  } catch (error) {
+    if (error instanceof Failure || !(error instanceof Error) || error.name === 'AbortError' || error.name === 'TimeoutError')
+      throw error
+    throw unavailable([{ what: error.message, remedy: 'Make its files anew: anchorhold image build' }])
+  }
+}
+
+function unavailable(lacks: readonly Lack[]): Failure {
+  return new Failure('cell_unavailable', `Cannot start a microVM cell: ${lacks.map(({ what }) => what).join('; ')}`, {
+    hint: lacks.map(({ remedy }) => remedy).join('; '),
+  })
+}

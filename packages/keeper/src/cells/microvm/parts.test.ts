@@ -1,0 +1,174 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough, Duplex } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { qemuArgv } from './argv.ts'
+import { setupLines, underLimits } from './guest.ts'
+import { initramfs } from './initramfs.ts'
+import { monitor } from './monitor.ts'
+import { reseedProgram } from './reseed.ts'
+
+describe('qemuArgv()', () => {
+  const shape = { arch: 'arm64', accel: 'tcg', memoryBytes: 2 ** 30, cpus: 2 } as const
+
+  test('gives a machine no network, no disk to write to, and QEMU no way to start anything', () => {
+    for (const arch of ['arm64', 'x64'] as const)
+      for (const accel of ['tcg', 'kvm'] as const) {
+        const argv = qemuArgv({ ...shape, arch, accel }, 'boot')
+        expect(argv.filter((word) => /netdev|virtio-net|-nic\b|usb|vga/.test(word))).toEqual([])
+        const drives = argv.filter((_, index) => argv[index - 1] === '-drive')
+        expect(drives.every((drive) => drive.includes('readonly=on'))).toBe(true)
+        expect(drives).toHaveLength(2)
+        expect(argv).toContain('on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny')
+        for (const flag of ['-nodefaults', '-no-user-config', '-no-reboot']) expect(argv).toContain(flag)
+      }
+  })
+
+  test('shares the mounts of a session read-only', () => {
+    const argv = qemuArgv(shape, 'boot')
+    expect(argv.find((word) => word.includes('id=mounts'))).toContain('readonly=on')
+  })
+
+  test('takes the saved memory from a descriptor, and is the same machine otherwise', () => {
+    expect(qemuArgv(shape, 'snapshot')).toEqual([...qemuArgv(shape, 'boot'), '-incoming', 'fd:3'])
+  })
+
+  test('asks for the hardware only where that is meant', () => {
+    expect(qemuArgv(shape, 'boot').join(' ')).not.toContain('kvm')
+    expect(qemuArgv({ ...shape, accel: 'kvm' }, 'boot').join(' ')).toContain('-accel kvm')
+  })
+})
+
+describe('the guest', () => {
+  test('setupLines() sets clock and randomness before anything of the session is there', () => {
+    const lines = setupLines({ nowMs: 1_700_000_000_500, entropy: Buffer.from('ab', 'hex'), tmpBytes: 4096, mounts: [] })
+    const at = (part: string) => lines.findIndex((line) => line.includes(part))
+    expect(at('@1700000000')).toBeGreaterThan(-1)
+    expect(at('reseed')).toBeGreaterThan(at('/dev/urandom'))
+    expect(at('/new/workspace')).toBeGreaterThan(at('reseed'))
+  })
+
+  test('setupLines() quotes a target that has a word for the shell in it', () => {
+    const target = `/opt/it's; reboot $(x)`
+    const lines = setupLines({
+      nowMs: 0,
+      entropy: Buffer.alloc(1),
+      tmpBytes: 1,
+      mounts: [{ target, kind: 'folder' }],
+    })
+    const bind = lines.find((line) => line.includes('--bind'))!
+    const word = bind.slice(bind.indexOf("'"))
+    expect(execFileSync('sh', ['-c', `printf %s ${word}`], { encoding: 'utf8' })).toBe(`/new${target}`)
+  })
+
+  test('underLimits() runs the program of the PATH with exactly the environment that it was given', () => {
+    const limits = { processesMax: 4096, openFilesMax: 99, fileBytes: 2 ** 30 }
+    const [, ...args] = underLimits(['sh', '-c', 'ulimit -Hn; env'], limits)
+    // Any shell will do for this: busybox is asked for by its path in the guest.
+    const output = execFileSync('bash', ['--norc', ...args.slice(1)], {
+      encoding: 'utf8',
+      env: { PATH: '/usr/bin:/bin', _file: 'x' },
+    })
+    expect(output.split('\n')[0]).toBe('99')
+    expect(output).not.toContain('SHLVL=1')
+    const missing = underLimits(['no-such-program'], limits).slice(2)
+    expect(() => execFileSync('bash', ['--norc', ...missing], { env: { PATH: '/usr/bin' }, stdio: 'pipe' })).toThrow('not found')
+  })
+})
+
+test('initramfs() is an archive that cpio reads', ({ skip }) => {
+  const archive = initramfs([
+    { path: 'bin', content: null },
+    { path: 'bin/tool', content: Buffer.from('tool') },
+    { path: 'odd', content: Buffer.from('12345'), mode: 0o644 },
+  ])
+  expect(archive.length % 4).toBe(0)
+  expect(archive.subarray(0, 6).toString()).toBe('070701')
+  try {
+    execFileSync('cpio', ['--version'])
+  } catch {
+    skip('cpio is not installed')
+  }
+  const listed = execFileSync('cpio', ['-tv', '--quiet'], { input: archive, encoding: 'utf8' })
+  expect(
+    listed.split('\n').map((line) =>
+      line
+        .replace(/\s+/g, ' ')
+        .split(' ')
+        .filter((_, index) => [0, 4, 8].includes(index))
+        .join(' '),
+    ),
+  ).toEqual(['drwxr-xr-x 0 bin', '-rwxr-xr-x 4 bin/tool', '-rw-r--r-- 5 odd', ''])
+})
+
+describe('reseedProgram()', () => {
+  test('is a program of this machine that asks the kernel, who lets root alone do it', ({ skip }) => {
+    if (process.arch !== 'arm64' && process.arch !== 'x64') return skip('there is none for this machine')
+    const folder = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+    try {
+      const path = join(folder, 'reseed')
+      writeFileSync(path, reseedProgram(process.arch), { mode: 0o755 })
+      const ended = (() => {
+        try {
+          execFileSync(path)
+          return 0
+        } catch (error) {
+          return (error as { status: number }).status
+        }
+      })()
+      // 256 - EPERM for anybody without the right to.
+      expect([0, 255]).toContain(ended)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  })
+
+  test('names the file right behind its code on either architecture', () => {
+    const program = reseedProgram('x64')
+    const at = program.indexOf('/dev/urandom\0')
+    const lea = program.indexOf(Buffer.from('488d3d', 'hex'))
+    expect(lea + 7 + program.readInt32LE(lea + 3)).toBe(at)
+    expect(reseedProgram('arm64').indexOf('/dev/urandom\0') % 4).toBe(0)
+  })
+})
+
+describe('monitor()', () => {
+  function line() {
+    const [toQemu, fromQemu] = [new PassThrough(), new PassThrough()]
+    const duplex = Duplex.from({ readable: fromQemu, writable: toQemu })
+    const say = (message: object) => fromQemu.write(`${JSON.stringify(message)}\n`)
+    toQemu.on('data', (text: Buffer) => {
+      for (const each of String(text).trim().split('\n')) {
+        const { execute } = JSON.parse(each) as { execute: string }
+        if (execute === 'bad') say({ error: { class: 'x', desc: 'no such thing' } })
+        else say({ return: execute })
+      }
+    })
+    return { duplex, say, fromQemu }
+  }
+
+  test('greets, answers in order and tells of events', async () => {
+    const { duplex, say } = line()
+    say({ QMP: { version: {} } })
+    const qmp = await monitor(duplex)
+    const opened = qmp.event('VSERPORT_CHANGE', (data) => (data as { open: boolean }).open)
+    expect(await Promise.all([qmp.execute('one'), qmp.execute('two')])).toEqual(['one', 'two'])
+    await expect(qmp.execute('bad')).rejects.toThrow('no such thing')
+    say({ event: 'STOP' })
+    say({ event: 'VSERPORT_CHANGE', data: { open: true } })
+    await opened
+  })
+
+  test.each([
+    ['garbage', 'not json\n'],
+    ['an endless line', 'x'.repeat(300_000)],
+  ])('ends on %s', async (_, garbage) => {
+    const { duplex, say, fromQemu } = line()
+    say({ QMP: {} })
+    const qmp = await monitor(duplex)
+    fromQemu.write(garbage)
+    await expect(qmp.execute('after').then(() => qmp.execute('after'))).rejects.toThrow(/QEMU/)
+  })
+})

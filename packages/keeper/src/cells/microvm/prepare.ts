@@ -1,0 +1,183 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { runTool } from '../../images/tools.ts'
+import type { CellFiles } from '../cell.ts'
+import { type MachineFiles, machineFiles, runtimeKey } from './files.ts'
+import { guestInit } from './guest.ts'
+import { initramfs } from './initramfs.ts'
+import { type MachineArch, reseedProgram } from './reseed.ts'
+
+export type PrepareOptions = {
+  /** An image's root folder. */
+  readonly root: string
+  readonly arch: MachineArch
+  /** What is being done, in a few words. */
+  readonly say: (step: string) => void
+}
+
+/** Makes what machines of an image start from, as far as it is not there: kernel and first program from Debian's packages, which need
+ *  not be installed, and the root as a disk. */
+export async function prepareMachine({ root, arch, say }: PrepareOptions): Promise<MachineFiles> {
+  const files = machineFiles(root)
+  const shared = dirname(files.kernel)
+  mkdirSync(shared, { recursive: true })
+  chmodSync(shared, 0o755)
+  const modules = join(shared, 'modules')
+  if (![files.kernel, files.busybox, modules].every((path) => existsSync(path))) {
+    say('fetching a kernel for machines')
+    await within(shared, async (work) => {
+      await unpackPackages([kernelPackages[arch], 'busybox-static'], work)
+      const kernel = readdirSync(join(work, 'boot')).find((name) => name.startsWith('vmlinuz-'))
+      if (kernel === undefined) throw new Failure('cell_unavailable', 'Cannot make a machine: the kernel package holds no kernel')
+      await placeModules(join(work, 'lib/modules', kernel.slice('vmlinuz-'.length)), modules)
+      const busybox = ['bin/busybox', 'usr/bin/busybox'].map((path) => join(work, path)).find((path) => existsSync(path))!
+      for (const [from, to] of [
+        [busybox, files.busybox],
+        [join(work, 'boot', kernel), files.kernel],
+      ] as const) {
+        chmodSync(from, 0o755)
+        renameSync(from, to)
+      }
+    })
+  }
+  if (!existsSync(files.initramfs)) {
+    const content = initramfs([
+      ...['bin', 'dev', 'proc', 'sys', 'modules'].map((path) => ({ path, content: null })),
+      { path: 'init', content: Buffer.from(guestInit) },
+      { path: 'bin/busybox', content: readFileSync(files.busybox) },
+      ...readdirSync(modules).map((name) => ({
+        path: `modules/${name}`,
+        content: readFileSync(join(modules, name)),
+        mode: 0o644,
+      })),
+    ])
+    const part = `${files.initramfs}.part`
+    writeFileSync(part, content)
+    chmodSync(part, 0o644)
+    renameSync(part, files.initramfs)
+  }
+  if (!existsSync(files.root)) {
+    say('making a disk of the image')
+    await makeDisk(root, files.root)
+  }
+  for (const folder of [files.snapshots, files.runtimes]) {
+    mkdirSync(folder, { recursive: true })
+    chmodSync(folder, 0o755)
+  }
+  return files
+}
+
+/** The disk with the program inside, made in `folder` unless it is at its place already. */
+export async function runtimeDisk(files: MachineFiles, cell: CellFiles, arch: MachineArch, folder: string): Promise<string> {
+  const name = `${runtimeKey(files, cell)}.erofs`
+  const there = join(files.runtimes, name)
+  if (existsSync(there)) return there
+  const disk = join(folder, name)
+  await within(folder, async (work) => {
+    const content = join(work, 'content')
+    mkdirSync(content)
+    // Whatever the umask: the guest's user is to go through it.
+    chmodSync(content, 0o755)
+    for (const [from, to] of [
+      [cell.node, 'node'],
+      [cell.inside, 'inside.mjs'],
+      [files.busybox, 'busybox'],
+    ] as const)
+      copyFileSync(from, join(content, to))
+    writeFileSync(join(content, 'reseed'), reseedProgram(arch))
+    for (const each of readdirSync(content)) chmodSync(join(content, each), 0o755)
+    await makeDisk(content, disk)
+  })
+  return disk
+}
+
+/** Read-only and as it is: unpacking what is compressed would be slow where the processor is only worked out. */
+async function makeDisk(folder: string, disk: string): Promise<void> {
+  const part = `${disk}.part`
+  rmSync(part, { force: true })
+  await runTool('mkfs.erofs', ['--quiet', '--all-root', '-x-1', part, folder])
+  chmodSync(part, 0o644)
+  renameSync(part, disk)
+}
+
+/** The generic kernel: that for clouds cannot share folders by 9p. */
+const kernelPackages = { arm64: 'linux-image-arm64', x64: 'linux-image-amd64' } as const satisfies Record<MachineArch, string>
+
+/** What a machine needs beyond what is built in, in the order of loading. The first has no symbol that anybody would ask for. */
+const modulesWanted = ['crc32c_generic', 'virtio_pci', 'virtio_blk', 'virtio_console', 'erofs', 'overlay', '9pnet_virtio', '9p']
+
+async function placeModules(from: string, to: string): Promise<void> {
+  const paths = readdirSync(from, { recursive: true, encoding: 'utf8' }).filter((path) => /\.ko(\.xz)?$/.test(path))
+  const byName = new Map(paths.map((path) => [plain(basename(path).replace(/\.ko(\.xz)?$/, '')), join(from, path)]))
+  const placed = new Map<string, Buffer>()
+  const place = async (name: string): Promise<void> => {
+    const path = byName.get(plain(name))
+    // Built into the kernel.
+    if (path === undefined || placed.has(plain(name))) return
+    if (path.endsWith('.xz')) await runTool('xz', ['--decompress', '--keep', path])
+    const content = readFileSync(path.replace(/\.xz$/, ''))
+    for (const need of dependsOf(content)) await place(need)
+    placed.set(plain(name), content)
+  }
+  for (const name of modulesWanted) await place(name)
+  const part = `${to}.part`
+  rmSync(part, { recursive: true, force: true })
+  mkdirSync(part)
+  for (const [index, [name, content]] of [...placed].entries())
+    writeFileSync(join(part, `${String(index).padStart(2, '0')}-${name}.ko`), content)
+  rmSync(to, { recursive: true, force: true })
+  renameSync(part, to)
+}
+
+const plain = (name: string) => name.replaceAll('-', '_')
+
+/** A module says in its own section which others it needs. */
+function dependsOf(module: Buffer): string[] {
+  const at = module.indexOf('\0depends=')
+  if (at === -1) return []
+  const start = at + '\0depends='.length
+  const list = module.subarray(start, module.indexOf(0, start)).toString('latin1')
+  return list.split(',').filter((name) => name !== '')
+}
+
+/** Fetches packages and what a package of packages stands for, and unpacks them without installing. apt checks their signatures. */
+async function unpackPackages(names: readonly string[], work: string): Promise<void> {
+  const own = { lists: join(work, 'lists'), cache: join(work, 'cache') }
+  let options: string[] = []
+  const known = async (name: string) => /^ {2}Candidate: \d/m.test(await runTool('apt-cache', [...options, 'policy', name]))
+  if (!(await known(names[0]!))) {
+    // A machine that has never asked what there is: asked for here alone, as nobody but root may do it for all.
+    for (const folder of [`${own.lists}/partial`, `${own.cache}/archives/partial`]) mkdirSync(folder, { recursive: true })
+    options = ['-o', `Dir::State::lists=${own.lists}`, '-o', `Dir::Cache=${own.cache}`, '-o', 'Debug::NoLocking=true']
+    await runTool('apt-get', [...options, '-o', 'APT::Sandbox::User=', '-qq', 'update'])
+  }
+  for (const name of names) {
+    const depends = await runTool('apt-cache', [...options, 'depends', name])
+    const real = /^ {2}Depends: (linux-image-\S+)$/m.exec(depends)?.[1] ?? name
+    await runTool('apt-get', [...options, '-o', 'APT::Sandbox::User=', '-qq', 'download', real], { cwd: work })
+  }
+  for (const file of readdirSync(work).filter((name) => name.endsWith('.deb')))
+    await runTool('dpkg-deb', ['-x', join(work, file), work])
+}
+
+/** Lends a folder of its own beside what is being made. */
+async function within(folder: string, use: (work: string) => Promise<void>): Promise<void> {
+  const work = mkdtempSync(join(folder, 'new-'))
+  try {
+    await use(work)
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
