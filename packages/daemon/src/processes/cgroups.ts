@@ -51,17 +51,21 @@ export function cgroupNames(): string[] {
 /** Takes the folders away again, with the groups that were made in them. One that still holds a process stays: its
  *  processes are ended first, and whoever asks next finds it empty. */
 export function withdrawCgroups(folders: readonly string[]): void {
-  for (const folder of folders) {
-    const inner = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-    for (const each of [...inner.map(({ name }) => join(folder, name)), folder]) {
+  for (const each of folders.flatMap(withInner)) {
+    try {
       for (const pid of readFileSync(join(each, 'cgroup.procs'), 'latin1').split('\n').filter(Boolean)) endProcess(Number(pid))
-      try {
-        rmdirSync(each)
-      } catch {
-        // Not empty yet.
-      }
+      rmdirSync(each)
+    } catch {
+      // Not empty yet, or gone in between.
     }
   }
+}
+
+/** A group with those that a keeper or an engine has made in it, the innermost first. */
+function withInner(group: string): string[] {
+  if (!existsSync(group)) return []
+  const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
 }
 
 /** The same for everything under this name, until nothing of it is left. What does not end in time is left to the next start. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CellLimits } from '../cell.ts'
 import { readProc, signalPid, until } from './processes.ts'
@@ -76,21 +76,34 @@ export function makeGroups(folders: readonly string[], name: string, limits: Cel
       }
     },
     killAll() {
-      for (const group of groups.filter((each) => existsSync(each))) {
-        const members = readFileSync(join(group, 'cgroup.procs'), 'latin1').split('\n')
+      for (const group of groups.flatMap(withInner)) {
+        const members = readOrEmpty(join(group, 'cgroup.procs')).split('\n')
         for (const pid of members) if (pid !== '') signalPid(Number(pid), 'SIGKILL')
       }
     },
     async remove() {
       // A group is busy for as long as one of its processes is being ended.
       for (const group of groups) {
-        await until(
-          `the control group "${group}" is empty`,
-          removeTimeoutMs,
-          () => !existsSync(group) || attempt(() => rmdirSync(group)),
+        await until(`the control group "${group}" is empty`, removeTimeoutMs, () =>
+          withInner(group).every((each) => attempt(() => rmdirSync(each))),
         )
       }
     },
+  }
+}
+
+/** A group with those that an engine has made in it, the innermost first; none when it is gone. */
+function withInner(group: string): string[] {
+  if (!existsSync(group)) return []
+  const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
+}
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return '' // it was removed in between
   }
 }
 
