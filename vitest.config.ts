@@ -39,7 +39,7 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: ['packages/*/src/**/*.machine.test.ts', 'test/e2e/*.machine.test.ts'],
+                include: ['packages/*/src/**/*.machine.test.ts', 'test/e2e/*.machine.test.ts', 'test/attacks/attacks.test.ts'],
                 testTimeout: 600_000,
                 hookTimeout: 900_000,
                 fileParallelism: false,

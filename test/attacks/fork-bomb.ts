@@ -12,6 +12,10 @@ const bomb = `
   print "NOT REFUSED\\n" if @children >= 5000;
   kill 9, @children; 1 while wait > 0`
 
+/** What a rung may need for itself on top, where the kernel counts that as well: an engine's processes, a sentry's threads, and what
+ *  the same user runs besides. */
+const ownMax = { host: 128, own: 1024 } as const
+
 export const forkBomb: Attack = {
   name: 'exhaust processes',
   promise: 'A fork bomb stops at the limit, and the cell itself is none the worse for it',
@@ -27,14 +31,15 @@ export const forkBomb: Attack = {
       }
       const { lines } = await under.perl(bomb)
       const forks = Number(/^refused after (\d+)$/.exec(lines[0] ?? '')?.[1])
-      // An engine has a share of its own in the limit. Where it takes the kernel between along, that is the end of the cell.
+      // Where the limit takes the kernel between along, that is the end of the cell, and so of the bomb.
       const isOver = () =>
         under.sh('true').then(
           () => false,
           () => true,
         )
+      const inForce = Number(limit.value)
       const bounded =
-        (forks > 5 && forks <= (on.rung === 'bwrap' ? processesMax : Number(limit.value))) ||
+        (forks > 5 && forks <= inForce && inForce <= processesMax + ownMax[on.kernel]) ||
         (on.rung === 'gvisor' && lines.length === 0 && (await isOver()))
       yield judge(`it stops at the limit, with ${hold}`, bounded ? 'refused' : { lines, limit: limit.value }, 'refused')
       const after = await under.sh('echo lives').catch((error: Error) => ({ lines: [error.message] }))

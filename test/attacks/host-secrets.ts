@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { homedir, tmpdir, userInfo } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Attack, judge, judgeByKernel } from './attack.ts'
 
@@ -24,7 +24,7 @@ export const hostSecrets: Attack = {
       await rm(folder, { recursive: true })
     }
 
-    const homes = [...new Set([homedir(), userInfo().homedir, '/root'])]
+    const homes = [...new Set([homedir(), '/root'])]
     const hidden = [
       ...homes.flatMap((home) =>
         ['.ssh', '.gnupg', '.aws', '.netrc', '.gitconfig', '.claude', '.npmrc'].map((name) => join(home, name)),

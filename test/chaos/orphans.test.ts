@@ -83,7 +83,8 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
 })
 
 /** What stands between a keeper and its cell: bwrap, or an engine's monitor and runtime. */
-const isEngine = ({ argv }: { readonly argv: string }) => /^\S*(?:unshare|catatonit|conmon|podman|runc|runsc\S*|bwrap|qemu-system-\S+) /.test(argv)
+const isEngine = ({ argv }: { readonly argv: string }) =>
+  /^\S*(?:unshare|catatonit|conmon|podman|runc|runsc\S*|bwrap|qemu-system-\S+) /.test(argv)
 
 async function restful(it: Installation, id: SessionId): Promise<boolean> {
   try {
