@@ -1,5 +1,5 @@
 import type { KeeperPlace } from '@anchorhold/protocol/link'
-import { type CellSpec, noExtras } from './cells/cell.ts'
+import type { CellSpec } from './cells/cell.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
 export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<CellSpec, 'mounts' | 'covers'>): CellSpec {
@@ -23,7 +23,7 @@ export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<C
       openFilesMax: limits.open_files,
       tmpBytes: limits.tmp_bytes,
     },
-    extras: noExtras,
+    extras: place.extras,
     cgroups: place.cgroups,
     runAs: null,
   }

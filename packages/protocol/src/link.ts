@@ -3,7 +3,7 @@ import { LiveFrame, RequestAnswer } from './events.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, LimitName, Rung } from './rungs.ts'
-import { Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
+import { Extras, Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
  *  its own version and of the one before, so that agents finish their turns while it is replaced. */
@@ -94,6 +94,7 @@ export const KeeperStart = z.strictObject({
   root: z.string().nullable(),
   provider: z.string(),
   model: z.string(),
+  extras: Extras,
   /** Host files that are needed inside: the agent's own program; Node; the forwarder for the second model route; the program that
    *  starts processes in cells which have but one stream of bytes. */
   files: z.strictObject({ program: z.string(), node: z.string(), forwarder: z.string(), inside: z.string() }),
@@ -150,6 +151,7 @@ export const KeeperPlace = z.strictObject({
     windows: true,
     rung: true,
     root: true,
+    extras: true,
     files: true,
     limits: true,
     cgroups: true,

@@ -67,6 +67,17 @@ const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name
 export const ImageName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'an image name')
 const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
 
+/** What a container can have beyond what every cell has. Each makes the wall lower: none is on unless it is asked for by name. */
+export const Extras = z
+  .strictObject({
+    gpu: z.boolean().default(false).describe('Every GPU of the machine, by CDI'),
+    sudo: z.boolean().default(false).describe('Root inside, which is nobody outside'),
+    nested: z.boolean().default(false).describe('Containers from an engine inside'),
+  })
+  .describe('What a container can have beyond what every cell has')
+export type Extras = z.infer<typeof Extras>
+export const noExtras: Extras = { gpu: false, sudo: false, nested: false }
+
 /** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
 export const SessionOptions = z.strictObject({
   name: Name.optional().describe('A name for people; the first prompt gives one otherwise'),
@@ -76,6 +87,7 @@ export const SessionOptions = z.strictObject({
   repo_filter: RepoFilter.optional().describe(
     'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
   ),
+  extras: Extras.optional(),
   image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
   provider: ProviderName.optional().describe('Where model calls go'),
   model: ModelName.optional(),

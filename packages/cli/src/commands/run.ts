@@ -17,6 +17,9 @@ type Options = {
   rung?: Rung
   repoFilter?: 'none' | 'standard' | 'strict'
   image?: string
+  gpu?: true
+  sudo?: true
+  nested?: true
   provider?: string
   model?: string
   budget?: string
@@ -53,6 +56,9 @@ export function run(program: Command, context: Context): void {
         'strict',
       ]),
     )
+    .option('--gpu', 'give a container every GPU of the machine')
+    .option('--sudo', 'give a container a root inside, which is nobody outside')
+    .option('--nested', 'let a container start containers of its own')
     .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('-p, --provider <name>', 'where model calls go')
     .option('-m, --model <id>', 'the model')
@@ -100,6 +106,10 @@ export function run(program: Command, context: Context): void {
             workspace_access: access,
             rung: options.rung,
             image: options.image,
+            extras:
+              options.gpu || options.sudo || options.nested
+                ? { gpu: options.gpu ?? false, sudo: options.sudo ?? false, nested: options.nested ?? false }
+                : undefined,
             repo_filter: options.repoFilter,
             provider: options.provider,
             model: options.model,

@@ -28,11 +28,17 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const rung = rungFor(parts.config, actor, options.rung)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
+  if (options.extras !== undefined && rung !== 'container' && Object.values(options.extras).includes(true))
+    throw new Failure('bad_request', `A cell of rung "${rung}" can have neither GPU, sudo nor containers of its own`, {
+      hint: 'Choose the rung "container"',
+    })
   const spend = options.spend ?? parts.config.spend
   const repo_filter = options.repo_filter ?? filterFor(parts.config, options)
   const provider = providerFor(parts, options.provider ?? null)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
-  const place = options.workspace === undefined && options.toolchains === undefined ? parts.keepers.claimPlace(rung) : null
+  const { workspace: folder, toolchains, extras, image } = options
+  const isPlain = [folder, toolchains, extras, image].every((one) => one === undefined)
+  const place = isPlain ? parts.keepers.claimPlace(rung) : null
   const id = place?.session ?? newSessionId(parts.random)
   const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)

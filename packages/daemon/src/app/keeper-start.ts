@@ -6,6 +6,7 @@ import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { filterFor } from './create-session.ts'
+import { noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forGate, providerFor } from './providers.ts'
@@ -36,6 +37,7 @@ export async function keeperStart(
       root: rootFor(parts, session.rung, session.options.image),
       provider: session.provider,
       model: session.model,
+      extras: options.extras ?? noExtras,
       files: filesOf(runtime),
       agent_version: runtime.agentVersion,
       conversation: session.conversation,

@@ -6,6 +6,7 @@ import { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
+import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -83,6 +84,7 @@ export function keeperHost({
       windows: makeWindows(folders, session, runAs),
       rung,
       root: rootOf(rung),
+      extras: noExtras,
       files: filesOf(runtime),
       limits,
       cgroups: runAs === null ? [] : delegateCgroups(session, runAs),

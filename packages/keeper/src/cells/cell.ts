@@ -1,4 +1,5 @@
 import type { LimitInForce, Rung } from '@anchorhold/protocol/rungs'
+import type { Extras } from '@anchorhold/protocol/sessions'
 import type { Readable, Writable } from 'node:stream'
 
 /** One way to isolate a tree of processes.
@@ -75,23 +76,12 @@ export type CellSpec = {
   readonly scratch: string
   readonly limits: CellLimits
   /** What a session asked for beyond the usual; a rung that has not got it refuses. */
-  readonly extras: CellExtras
+  readonly extras: Extras
   /** Control group folders that this process may make groups in; empty where there are none. */
   readonly cgroups: readonly string[]
   /** Become this user first. Required when the caller is root: a cell started by root is no boundary. */
   readonly runAs: { readonly uid: number; readonly gid: number } | null
 }
-
-/** Each makes the wall lower: none is on unless a session asks for it by name. */
-export type CellExtras = {
-  /** The graphics processors of the machine. */
-  readonly gpu: boolean
-  /** Root inside, who is nobody outside. */
-  readonly sudo: boolean
-  /** An engine of the cell's own, for containers in it. */
-  readonly nested: boolean
-}
-export const noExtras: CellExtras = { gpu: false, sudo: false, nested: false }
 
 /** A file or folder of the workspace, and the file or folder of the host's that the cell sees in its place, read-only. */
 export type Cover = { readonly path: string; readonly by: string }

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { type Cell, type CellSpec, noExtras } from './cell.ts'
+import type { Cell, CellSpec } from './cell.ts'
+import { noExtras } from '@anchorhold/protocol/sessions'
 
 /** Specs of cells that hold nothing of anybody's: to see whether a rung starts, what its contract is worth, what it stops. */
 export interface TrialSpecs extends AsyncDisposable {

@@ -2,7 +2,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Cell, noExtras } from '../../cells/cell.ts'
+import type { Cell } from '../../cells/cell.ts'
+import { noExtras } from '@anchorhold/protocol/sessions'
 import { noneDriver } from '../../cells/none/none.ts'
 import { forgetAfter, forgetOwnWords, readTranscript } from './transcript.ts'
 

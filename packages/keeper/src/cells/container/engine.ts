@@ -1,5 +1,6 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
-import type { CellExtras, CellLimits, Lack } from '../cell.ts'
+import type { Extras } from '@anchorhold/protocol/sessions'
+import type { CellLimits, Lack } from '../cell.ts'
 import { installCommand, type ReadText } from '../install.ts'
 import type { OwnTasks } from '../limits/limits.ts'
 import type { Rlimits } from '../limits/rlimits.ts'
@@ -53,7 +54,7 @@ export type Plan = {
   /** Who the session's user is outside. */
   readonly owner: { readonly uid: number; readonly gid: number }
   readonly arch: SeccompArch
-  readonly extras: CellExtras
+  readonly extras: Extras
   readonly command: readonly [string, ...string[]]
 }
 
