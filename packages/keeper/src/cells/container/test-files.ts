@@ -1,8 +1,20 @@
-import { chmodSync, constants, copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { CellDriver, CellFiles } from '../cell.ts'
+import { run, trialSpecs } from '../trial.ts'
 
 /** Node and the program inside where a cell's user can reach them: the clone may lie where it cannot go. */
 export function testFiles(): CellFiles & Disposable {
@@ -23,4 +35,36 @@ export async function describeWhereThere(driver: CellDriver, tests: () => void):
   const words = lacks.map(({ what, remedy }) => `${what} (${remedy})`).join('; ')
   console.warn(`The rung "${driver.rung}" is not tested here: ${words}`)
   test.skip(`${driver.rung} is not there: ${words}`, () => {})
+}
+
+/** A root that has a shell and nothing else, and looks like one made with musl. */
+function muslRoot(): string | null {
+  const busybox = ['/usr/bin/busybox', '/bin/busybox'].find((path) => existsSync(path))
+  if (busybox === undefined) return null
+  const root = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+  chmodSync(root, 0o755)
+  for (const folder of ['bin', 'lib', 'etc']) mkdirSync(join(root, folder))
+  copyFileSync(busybox, join(root, 'bin/busybox'))
+  for (const name of ['sh', 'cat', 'echo', 'ls']) symlinkSync('busybox', join(root, 'bin', name))
+  writeFileSync(join(root, 'lib/ld-musl-fake.so.1'), '')
+  writeFileSync(join(root, 'etc/passwd'), 'alpine:x:500:500::/:/bin/sh\n')
+  return root
+}
+
+/** A user's own image, as a folder: it is shown as it is, and never written to. */
+export function foreignRootTests(driver: CellDriver): void {
+  const root = muslRoot()
+  const name = `${driver.rung}: a root folder made with musl runs its own programs, and ours`
+  test.skipIf(root === null)(root === null ? `${name} (not here: busybox is not installed)` : name, async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make({ root }), AbortSignal.timeout(20_000))
+    const path = { PATH: '/bin' }
+    expect((await run(cell, ['sh', '-c', 'echo $0; cat /etc/passwd; echo > /owned'], { env: path })).output).toMatch(
+      /^sh\nroot:.*\nagent:.*\nalpine:/,
+    )
+    expect((await run(cell, ['ls', '/usr/bin'], { env: path })).code).not.toBe(0)
+    expect((await run(cell, ['/opt/anchorhold/inside/node', '-p', '6 * 7'], { env: path })).output).toBe('42\n')
+    expect(readdirSync(root!).sort()).toEqual(['bin', 'etc', 'lib'])
+    rmSync(root!, { recursive: true })
+  })
 }
