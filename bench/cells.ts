@@ -1,6 +1,11 @@
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
 import { trialSpecs } from '@anchorhold/keeper/cells/trial'
-import { spawn } from 'node:child_process'
+import type { CellSpec } from '@anchorhold/keeper/cells/cell'
+import { containerCells, gvisorCells } from '@anchorhold/keeper/cells/container/container'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { chownSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { interleave, type Ratio } from './measure.ts'
 
 const bare = [
@@ -15,6 +20,112 @@ const bare = [
   '/usr',
 ]
 const links = ['bin', 'sbin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`])
+
+/** A whole cell of an engine's, until its first process has run, against what the engine takes for the same by itself. */
+export async function enginesBench(): Promise<Ratio[]> {
+  const ratios: Ratio[] = []
+  const files = { node: process.execPath, inside: join(import.meta.dirname, '../dist/inside.mjs') }
+  for (const [name, driver, floorOf] of [
+    ['container ready ÷ podman run with the same flags', containerCells(files), podmanFloor],
+    ['gVisor ready ÷ runsc run', gvisorCells(files), runscFloor],
+  ] as const) {
+    const lacks = await driver.missing()
+    if (lacks.length > 0) {
+      console.error(`not measured: ${name}: ${lacks.map(({ what }) => what).join('; ')}`)
+      continue
+    }
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const floor = await floorOf(await specs.make())
+    const ready = async () => {
+      const before = performance.now()
+      const cell = await driver.start(spec, AbortSignal.timeout(20_000))
+      const process = cell.spawn(['true'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      await process.exited
+      const took = performance.now() - before
+      await cell[Symbol.asyncDispose]()
+      return took
+    }
+    const { ready: value, floor: base } = await interleave(10, { floor, ready }, { warmUp: 2 })
+    const note = `${value.toFixed(0)} ms against ${base.toFixed(0)} ms`
+    ratios.push({ name, value: value / base, must: 1.3, record: 1.1, better: 'below', note })
+  }
+  return ratios
+}
+
+/** The root that both floors get: the host's programs and nothing else. */
+function bareRoot({ scratch, runAs }: CellSpec): string {
+  const root = join(scratch, 'bare')
+  for (const folder of ['usr', 'etc', 'proc', 'sys', 'dev', 'run', 'tmp', 'workspace', 'state', 'store', 'home'])
+    mkdirSync(join(root, folder), { recursive: true })
+  for (const name of ['bin', 'sbin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(root, name))
+  symlinkSync('../proc/self/mounts', join(root, 'etc/mtab'))
+  for (const file of ['etc/hosts', 'etc/hostname', 'etc/resolv.conf', 'etc/passwd', 'run/.containerenv', 'run/podman-init'])
+    writeFileSync(join(root, file), '')
+  if (runAs !== null) spawnSync('chown', ['-R', `${runAs.uid}:${runAs.gid}`, root])
+  return root
+}
+
+const finished = (child: ChildProcess, what: string) =>
+  new Promise<void>((resolve, reject) => {
+    let said = ''
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text))
+    child.once('error', reject)
+    child.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`${what} ended with ${code}: ${said}`))))
+  })
+const path = '/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** As a person would run it, in namespaces that Podman makes itself. */
+async function podmanFloor(spec: CellSpec): Promise<() => Promise<void>> {
+  const root = bareRoot(spec)
+  const at = (name: string) => join(root, name)
+  writeFileSync(at('containers.conf'), '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n')
+  writeFileSync(at('storage.conf'), '[storage]\ndriver = "overlay"\n[storage.options.overlay]\nignore_chown_errors = "true"\n')
+  const short = mkdtempSync(join(tmpdir(), 'ah-'))
+  if (spec.runAs !== null) chownSync(short, spec.runAs.uid, spec.runAs.gid)
+  const env = {
+    ...{ PATH: path, HOME: at('home'), XDG_RUNTIME_DIR: short },
+    ...{ CONTAINERS_CONF: at('containers.conf'), CONTAINERS_STORAGE_CONF: at('storage.conf') },
+  }
+  const flags = [
+    ...['--rm', '--init', '--network', 'none', '--no-hosts', '--read-only', '--cap-drop', 'all', '--log-driver', 'none'],
+    ...['--security-opt', 'no-new-privileges', '--ulimit', 'nofile=512:512', '--ulimit', 'nproc=512:512', '--unsetenv-all'],
+    ...['--mount', 'type=bind,source=/usr,destination=/usr,ro=true', '--hostname', 'cell', '--user', '0:0'],
+    ...['--mount', `type=bind,source=${spec.workspace},destination=/workspace`],
+  ]
+  const args = ['--root', at('store'), '--runroot', short, 'run', ...flags, '--rootfs', root, 'true']
+  return () => finished(spawn('podman', args, { env, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], ...spec.runAs }), 'podman')
+}
+
+async function runscFloor(spec: CellSpec): Promise<() => Promise<void>> {
+  const root = bareRoot(spec)
+  const bind = (source: string, destination: string, how: string) => ({
+    destination,
+    type: 'bind',
+    source,
+    options: ['rbind', how],
+  })
+  const config = {
+    ociVersion: '1.0.2',
+    root: { path: root, readonly: true },
+    process: { user: { uid: 0, gid: 0 }, args: ['true'], env: ['PATH=/usr/bin:/bin'], cwd: '/' },
+    mounts: [
+      { destination: '/proc', type: 'proc', source: 'proc' },
+      { destination: '/tmp', type: 'tmpfs', source: 'tmpfs' },
+      bind('/usr', '/usr', 'ro'),
+      bind(spec.workspace, '/workspace', 'rw'),
+    ],
+    linux: { namespaces: ['pid', 'ipc', 'uts', 'mount', 'network'].map((type) => ({ type })) },
+  }
+  writeFileSync(join(root, 'config.json'), JSON.stringify(config))
+  const flags = [`--root=${join(root, 'state')}`, '--rootless', '--platform=ptrace', '--network=none', '--ignore-cgroups']
+  let count = 0
+  return () => {
+    const args = [...flags, 'run', '--bundle', root, `floor-${++count}`]
+    const env = { PATH: path, HOME: root, XDG_RUNTIME_DIR: root }
+    return finished(spawn('runsc', args, { env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], ...spec.runAs }), 'runsc')
+  }
+}
 
 /** A process in a cell against a process in a bubblewrap that was given nothing else to do. */
 export async function cellsBench(): Promise<Ratio[]> {

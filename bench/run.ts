@@ -1,6 +1,6 @@
 // Prints each comparison as a ratio: the product over a floor, medians of interleaved rounds in one run.
 //   npm run bench [NAME…]
-import { cellsBench } from './cells.ts'
+import { cellsBench, enginesBench } from './cells.ts'
 import { type Ratio, verdict } from './measure.ts'
 import { modelWindowBench } from './model-window.ts'
 import { sessionsBench } from './sessions.ts'
@@ -9,6 +9,7 @@ import { storeBench } from './store.ts'
 const benches: Readonly<Record<string, () => Promise<Ratio[]>>> = {
   window: modelWindowBench,
   cells: cellsBench,
+  engines: enginesBench,
   store: storeBench,
   sessions: sessionsBench,
 }
