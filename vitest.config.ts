@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { testImages } from './test/test-images.ts'
 
 export default defineConfig({
   test: {
@@ -26,7 +27,6 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/*.machine.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
           fileParallelism: false,
@@ -39,7 +39,9 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: ['packages/*/src/**/*.machine.test.ts', 'test/e2e/*.machine.test.ts', 'test/attacks/attacks.test.ts'],
+                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.test.ts'],
+                env: { ANCHORHOLD_IMAGES: testImages },
+                globalSetup: ['test/machine-images.ts'],
                 testTimeout: 600_000,
                 hookTimeout: 900_000,
                 fileParallelism: false,

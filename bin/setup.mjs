@@ -1,5 +1,5 @@
 // Brings a clone to where it can run: dependencies, the built programs, bubblewrap. Runs on any Node from 18 on.
-//   node bin/setup.mjs [--for-tests]
+//   node bin/setup.mjs [--for-tests [--for-machines]]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -109,8 +109,13 @@ export async function provideBubblewrap({ quiet = false } = {}) {
  *  question; elsewhere those tests say what they miss. */
 const forTests = { podman: 'podman', conmon: 'conmon', runc: 'runc', catatonit: 'catatonit', newuidmap: 'uidmap', runsc: 'runsc' }
 
-async function provideForTests() {
-  const missing = Object.entries(forTests).flatMap(([program, name]) => (findProgram(program) === null ? [name] : []))
+/** The same for `npm run test:machines`, which is a lot more. */
+const emulator =
+  process.arch === 'arm64' ? { 'qemu-system-aarch64': 'qemu-system-arm' } : { 'qemu-system-x86_64': 'qemu-system-x86' }
+const forMachines = { mmdebstrap: 'mmdebstrap', 'mkfs.erofs': 'erofs-utils', cpio: 'cpio', ...emulator }
+
+async function provideForTests(wanted) {
+  const missing = Object.entries(wanted).flatMap(([program, name]) => (findProgram(program) === null ? [name] : []))
   if (missing.length === 0 || !/debian/.test(osFamily()) || findProgram('apt-get') === null || process.getuid() !== 0) return
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const apt = ['-qq', '-o', 'Dpkg::Use-Pty=0']
@@ -203,7 +208,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     await setUp()
     if (process.argv.includes('--for-tests')) {
       await provideBubblewrap()
-      await provideForTests()
+      await provideForTests({ ...forTests, ...(process.argv.includes('--for-machines') ? forMachines : {}) })
     }
   } catch (error) {
     console.error(error.message)

@@ -1,5 +1,6 @@
 import type { CellDriver } from '@anchorhold/keeper/cells/cell'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
+import { findImage } from '@anchorhold/keeper/images/images'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,4 +10,7 @@ const inside = ['.', '../../dist']
   .map((folder) => join(import.meta.dirname, folder, 'inside.mjs'))
   .find((path) => existsSync(path))
 
-export const driverOf = (rung: Rung): CellDriver => drivers[rung]({ node: process.execPath, inside: inside ?? '' })
+/** For machines, which need an image: by the environment, so that a keeper of its own finds it too. */
+const root = findImage(process.env.ANCHORHOLD_IMAGES ?? '', 'base')?.root
+
+export const driverOf = (rung: Rung): CellDriver => drivers[rung]({ node: process.execPath, inside: inside ?? '', root })

@@ -1,5 +1,5 @@
 import { Rung } from '@anchorhold/protocol/rungs'
-import { readFileSync } from 'node:fs'
+import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ownerOf, processesOf, stillAlive } from './host.ts'
@@ -14,6 +14,9 @@ const mounts = () => readFileSync('/proc/self/mountinfo', 'utf8')
 let it: Installation
 beforeAll(async () => {
   it = await installation()
+  if (process.env.ANCHORHOLD_IMAGES === undefined) return
+  symlinkSync(process.env.ANCHORHOLD_IMAGES, join(it.state, 'images'))
+  expect(await it.cli(['image', 'build'])).toMatchObject({ code: 0 })
 })
 afterAll(() => it[Symbol.asyncDispose]())
 

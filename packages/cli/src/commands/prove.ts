@@ -19,7 +19,7 @@ export function prove(program: Command, context: Context): void {
     .addOption(new Option('--rung <rung>', 'only this one; may be given several times').argParser(rungs(walls)))
     .option('--json', 'as JSON')
     .action(async (options: { rung?: readonly Rung[]; json?: true }) => {
-      const report = await askProver(program.version() ?? '', options.rung ?? Rung.options, (doing) =>
+      const report = await askProver(program.version() ?? '', context.where().state, options.rung ?? Rung.options, (doing) =>
         context.terminal.spin(doing),
       )
       context.terminal.still()
@@ -39,11 +39,17 @@ const rungs =
     })
   }
 
-async function askProver(version: string, wanted: readonly Rung[], tell: (doing: string) => void): Promise<ProofReport> {
+async function askProver(
+  version: string,
+  state: string,
+  wanted: readonly Rung[],
+  tell: (doing: string) => void,
+): Promise<ProofReport> {
   const script = join(dirname(fileURLToPath(import.meta.url)), 'prove.mjs')
   const args = [script, '--version', version, ...wanted.flatMap((rung) => ['--rung', rung])]
   const prover = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ANCHORHOLD_IMAGES: join(state, 'images') },
   })
   const ended = new Promise<number | null>((resolve, reject) => prover.once('error', reject).once('close', resolve))
   let report: ProofReport | null = null

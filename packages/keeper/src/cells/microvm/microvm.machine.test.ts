@@ -1,36 +1,23 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
-import { buildImage } from '../../images/build.ts'
+import { describe, expect, test } from 'vitest'
+import { findImage } from '../../images/images.ts'
 import { bwrapDriver } from '../bwrap/bwrap.ts'
 import type { CellFiles } from '../cell.ts'
 import { cellContract } from '../contract.ts'
 import { readProc } from '../limits/processes.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { machineFiles } from './files.ts'
-import { lacksForMachines, machineArch, microvmDriver, saveSnapshot } from './microvm.ts'
-import { prepareMachine } from './prepare.ts'
+import { microvmDriver, saveSnapshot } from './microvm.ts'
 
 const clone = join(import.meta.dirname, '../../../../..')
-/** Kept from run to run: what is in it follows from the recipe. Within reach of every user that a test becomes. */
-const images = join(tmpdir(), `anchorhold-test-images-${process.getuid?.()}`)
-const files: CellFiles & { root?: string } = { node: process.execPath, inside: join(clone, 'dist/inside.mjs') }
-const options = { ...files, wall: bwrapDriver() }
+const files: CellFiles = { node: process.execPath, inside: join(clone, 'dist/inside.mjs') }
+const root = findImage(process.env.ANCHORHOLD_IMAGES ?? '', 'base')!.root
+const options = { ...files, root, wall: bwrapDriver() }
 const driver = microvmDriver(options)
-const soon = () => AbortSignal.timeout(startMs)
 const startMs = 120_000
-
-beforeAll(async () => {
-  const lacks = lacksForMachines()
-  if (lacks.length > 0) throw new Error(lacks.map(({ what, remedy }) => `${what}: ${remedy}`).join('; '))
-  const { root } = await buildImage({ images, recipes: join(clone, 'packaging/images'), variant: 'base', say: console.log })
-  await prepareMachine({ root, arch: machineArch()!, say: console.log })
-  options.root = root
-  await using specs = trialSpecs()
-  await saveSnapshot(options, await specs.make())
-})
+const soon = () => AbortSignal.timeout(startMs)
 
 cellContract(driver, {}, { startMs })
 
@@ -116,7 +103,7 @@ describe('microvmDriver()', () => {
 
   test('a broken saved memory is refused with the remedy, and nothing runs', async () => {
     await using specs = trialSpecs()
-    const { snapshots } = machineFiles(options.root!)
+    const { snapshots } = machineFiles(root)
     const limits = { ...(await specs.make()).limits, memoryBytes: 320 * 2 ** 20 }
     const before = new Set(readdirSync(snapshots))
     await saveSnapshot(options, await specs.make({ limits }))

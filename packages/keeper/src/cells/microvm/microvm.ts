@@ -16,6 +16,7 @@ import { sealLines, setupLines, underLimits } from './guest.ts'
 import { type Machine, type MachineParts, startMachine } from './machine.ts'
 import { runtimeDisk } from './prepare.ts'
 import type { MachineArch } from './reseed.ts'
+import { onTerminal } from './terminal.ts'
 
 export type MicrovmOptions = CellFiles & {
   /** What QEMU itself runs in: whoever breaks out of the machine is in such a cell. */
@@ -242,11 +243,7 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
     ended: ended.promise,
     place: (hostPath) => placeInside(spec, hostPath),
     spawn,
-    onTerminal(argv) {
-      throw new Failure('cell_unavailable', `Cannot run "${argv[0]}" on a terminal: a machine has none`, {
-        hint: 'Use the rung bwrap, container or gvisor for this',
-      })
-    },
+    onTerminal: (argv, options) => onTerminal(spawn, argv, options),
     [Symbol.asyncDispose]: end,
   }
 }
