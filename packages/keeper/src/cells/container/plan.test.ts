@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { noExtras } from '../cell.ts'
+import { noExtras } from '@anchorhold/protocol/sessions'
 import { gvisorConfig } from './gvisor.ts'
 import type { Plan } from './engine.ts'
 import { chooseRuntime, podman, podmanOptions } from './podman.ts'
