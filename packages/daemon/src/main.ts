@@ -78,8 +78,8 @@ async function main(): Promise<void> {
   /** Nothing new is started any more. */
   let leaving = false
   const store = sqliteStore(folders.database)
-  // Looked at before anything new is made.
-  const unowned = sessionsOnDisk(folders).filter((id) => store.sessions.get(id) === null)
+  // Looked at before anything new is made; whose it is shows later, when nobody waits.
+  const onDisk = sessionsOnDisk(folders)
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
   const sources = makeSources({ store, hub, log })
   const runtime = stageRuntime(dist, folders.runtime)
@@ -211,7 +211,7 @@ async function main(): Promise<void> {
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
-  await reapAll({ folders, runtime, sessions: unowned, log })
+  await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, log })
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

@@ -22,8 +22,10 @@ export const launchedFile = 'launched.json'
 export type ReapOptions = {
   readonly folders: Folders
   readonly runtime: Runtime
-  /** Sessions that have a folder and are no sessions: places that nobody took, sessions that were being made. */
+  /** Those that had a folder when nothing new had been made yet. */
   readonly sessions: readonly SessionId[]
+  /** Whether there is such a session. There is none for a place that nobody took, or where making it was cut short. */
+  readonly isOwned: (session: SessionId) => boolean
   readonly log: (message: string) => void
 }
 
@@ -34,7 +36,7 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
 
 /** Removes what nobody owns any more: after a crash, what cells, keepers and launchers left behind. Invariant: nothing is
  *  touched but what lies in the state folder or in control groups of ours, and is named as we name things. */
-export async function reapAll({ folders, runtime, sessions, log }: ReapOptions): Promise<void> {
+export async function reapAll({ folders, runtime, sessions, isOwned, log }: ReapOptions): Promise<void> {
   const attempt = async (what: string, work: () => Promise<void> | void) => {
     try {
       await work()
@@ -42,7 +44,7 @@ export async function reapAll({ folders, runtime, sessions, log }: ReapOptions):
       log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-  for (const id of sessions)
+  for (const id of sessions.filter((each) => !isOwned(each)))
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
