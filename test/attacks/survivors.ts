@@ -25,8 +25,10 @@ export const survivors: Attack = {
 
     const other = await on.cell()
     const { lines } = await other.sh(`(setsid sleep ${second} >/dev/null 2>&1 &) ; echo left`)
-    await other[Symbol.asyncDispose]()
-    yield judge('when its command has ended', { lines, left: rungsProcesses() }, { lines: ['left'], left: [] })
+    // On bwrap a command is a cell's whole tree; elsewhere what it leaves behind may stay for as long as the cell does.
+    if (on.rung !== 'bwrap') await other[Symbol.asyncDispose]()
+    const over = await until(() => rungsProcesses().length === 0)
+    yield judge('when its command has ended', { lines, over }, { lines: ['left'], over: true })
 
     const third_ = await on.cell()
     const codes = new Set<number>()
