@@ -144,6 +144,18 @@ export function cellContract(
       }
     })
 
+    promise('has scratch space that anyone inside may write to', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) {
+        const { output } = await run(cell, [
+          'sh',
+          '-c',
+          `cd ${folder} && mkdir made-by-a-test && rmdir made-by-a-test && echo written`,
+        ])
+        expect([folder, output]).toEqual([folder, 'written\n'])
+      }
+    })
+
     promise('cannot make a file among the devices', async ({ make }) => {
       await using cell = await driver.start(await make(), soon())
       const { output } = await run(cell, [
@@ -224,6 +236,7 @@ type Promise_ =
   | 'sees extra mounts at their target'
   | 'sees what covers a file and not the file'
   | 'cannot write outside its folders'
+  | 'has scratch space that anyone inside may write to'
   | 'cannot make a file among the devices'
   | 'has no network but its own loopback'
   | 'hands no descriptor but the standard streams on'

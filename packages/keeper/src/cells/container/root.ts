@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   closeSync,
   constants,
   copyFileSync,
@@ -57,6 +58,8 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
   }
   mkdirSync(folder, { mode: 0o755 })
   for (const path of ['/proc', '/sys', '/dev', '/tmp', '/var/tmp', '/run', '/opt']) mkdirSync(place(path), { recursive: true })
+  // Podman gives what it mounts there the mode of what it finds.
+  for (const path of ['/tmp', '/var/tmp']) chmodSync(place(path), 0o1777)
   if (spec.root === null) showHost(host, folder)
   for (const [path, content] of Object.entries(generatedFiles)) write(path, content)
   write('/etc/passwd', users(spec.root, 'passwd', passwd))
