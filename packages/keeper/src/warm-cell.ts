@@ -2,7 +2,10 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Cell, CellDriver, CellSpec } from './cells/cell.ts'
 
 /** A driver whose cell is started before it is asked for. Whoever then asks for another one gets that, and pays for it. */
-export interface WarmCell extends CellDriver, AsyncDisposable {}
+export interface WarmCell extends CellDriver, AsyncDisposable {
+  /** Resolves when the cell stands, or could not be started. */
+  readonly stands: Promise<unknown>
+}
 
 export function warmCell(driver: CellDriver, spec: CellSpec): WarmCell {
   const cancel = new AbortController()
@@ -19,6 +22,7 @@ export function warmCell(driver: CellDriver, spec: CellSpec): WarmCell {
     await (await warm)?.[Symbol.asyncDispose]()
   }
   return {
+    stands: warm,
     rung: driver.rung,
     missing: () => driver.missing(),
     async start(wanted, signal) {
