@@ -99,10 +99,15 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     emptyScratch(spec.scratch)
   }
 
+  /** Once for all who ask: whoever is told that the cell has ended may take its folders away, and a second end would look for them. */
+  let ending: Promise<void> | null = null
   async function end(): Promise<void> {
-    over.abort()
-    await endEngine()
-    await limits[Symbol.asyncDispose]()
+    ending ??= (async () => {
+      over.abort()
+      await endEngine()
+      await limits[Symbol.asyncDispose]()
+    })()
+    await ending
   }
 
   async function endBecause(reason: string): Promise<void> {
