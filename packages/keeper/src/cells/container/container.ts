@@ -233,8 +233,13 @@ function prepare(
   return { plan, root, init, channelFolder }
 }
 
-/** It carries bytes: a small heap is enough, and a start counts. */
-const nodeOptions = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=1', '--max-old-space-size=128']
+/** It carries bytes: a small heap and no helping threads are enough, and a start counts. */
+const nodeOptions = [
+  '--disable-warning=ExperimentalWarning',
+  '--max-semi-space-size=1',
+  '--max-old-space-size=128',
+  '--v8-pool-size=0',
+]
 
 /** What the caller has made as root, with its own umask, belongs to the session's user. */
 function giveTo(spec: CellSpec, path: string): void {
