@@ -52,7 +52,15 @@ function saved(...layers: readonly Readonly<Record<string, string | null>>[]): s
   const folder = fresh()
   const names = layers.map((files, index) => {
     mkdirSync(join(folder, String(index)))
-    execFileSync('tar', ['-C', tree(files), '-cf', join(folder, String(index), 'layer.tar'), '.'])
+    // Only what is named and no folder above it: tar would put a folder in the place of a link by itself.
+    execFileSync('tar', [
+      '-C',
+      tree(files),
+      '--no-recursion',
+      '-cf',
+      join(folder, String(index), 'layer.tar'),
+      ...Object.keys(files),
+    ])
     return `${index}/layer.tar`
   })
   writeFileSync(join(folder, 'manifest.json'), JSON.stringify([{ Config: 'x.json', RepoTags: null, Layers: names }]))
