@@ -4,7 +4,7 @@ import type { Cell, CellSpec } from '@anchorhold/keeper/cells/cell'
 import { containerCells, gvisorCells } from '@anchorhold/keeper/cells/container/container'
 import { warmCell } from '@anchorhold/keeper/warm-cell'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -38,7 +38,8 @@ export async function enginesBench(): Promise<Ratio[]> {
     }
     await using specs = trialSpecs()
     const spec = await specs.make()
-    const floor = await floorOf(await specs.make())
+    await using floors = new AsyncDisposableStack()
+    const floor = floorOf(await specs.make(), floors)
     const ready = async () => {
       const before = performance.now()
       const cell = await driver.start(spec, AbortSignal.timeout(20_000))
@@ -91,13 +92,18 @@ const finished = (child: ChildProcess, what: string) =>
 const path = '/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** As a person would run it, in namespaces that Podman makes itself. */
-async function podmanFloor(spec: CellSpec): Promise<() => Promise<void>> {
+function podmanFloor(spec: CellSpec, floors: AsyncDisposableStack): () => Promise<void> {
   const root = bareRoot(spec)
   const at = (name: string) => join(root, name)
   writeFileSync(at('containers.conf'), '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n')
   writeFileSync(at('storage.conf'), '[storage]\ndriver = "overlay"\n[storage.options.overlay]\nignore_chown_errors = "true"\n')
   const short = mkdtempSync(join(tmpdir(), 'ah-'))
   if (spec.runAs !== null) chownSync(short, spec.runAs.uid, spec.runAs.gid)
+  floors.defer(() => {
+    // Podman leaves a process that holds its namespaces.
+    process.kill(Number(readFileSync(join(short, 'libpod/tmp/pause.pid'), 'utf8')), 'SIGKILL')
+    rmSync(short, { recursive: true })
+  })
   const env = {
     ...{ PATH: path, HOME: at('home'), XDG_RUNTIME_DIR: short },
     ...{ CONTAINERS_CONF: at('containers.conf'), CONTAINERS_STORAGE_CONF: at('storage.conf') },
@@ -112,7 +118,7 @@ async function podmanFloor(spec: CellSpec): Promise<() => Promise<void>> {
   return () => finished(spawn('podman', args, { env, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], ...spec.runAs }), 'podman')
 }
 
-async function runscFloor(spec: CellSpec): Promise<() => Promise<void>> {
+function runscFloor(spec: CellSpec): () => Promise<void> {
   const root = bareRoot(spec)
   const bind = (source: string, destination: string, how: string) => ({
     destination,
