@@ -149,7 +149,8 @@ describe('anchorhold sandbox', () => {
   })
 
   test('a copy can be worked on and thrown away', async () => {
-    await ran('sandbox', '-w', workspace, '--copy', '--', 'sh', '-c', 'echo changed > f.txt')
+    const copied = await ran('sandbox', '-w', workspace, '--copy', '--', 'sh', '-c', 'echo changed > f.txt; cat f.txt')
+    expect(copied).toMatchObject({ code: 0, out: 'changed\n' })
     expect(readFileSync(join(workspace, 'f.txt'), 'utf8')).toBe('here\n')
     await ran('sandbox', '-w', workspace, '--', 'sh', '-c', 'echo more > g.txt')
     expect(readFileSync(join(workspace, 'g.txt'), 'utf8')).toBe('more\n')

@@ -68,6 +68,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   await using undone = new AsyncDisposableStack()
   await reapLaunched(folders, runtime)
   const base = mkdtempSync(`${folders.launched}/`)
+  makeFolder(base, config.root ? 0o711 : 0o700)
   undone.defer(() => removeTree(base))
   const lock = takeLock(join(base, 'lock'))
   undone.defer(async () => lock?.release())
@@ -83,7 +84,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const { runAs } = prepared
   undone.defer(async () => (runAs === null ? undefined : revokeGrants(prepared.grants, runAs)))
   writeFileSync(join(base, launchedFile), JSON.stringify({ runAs, grants: prepared.grants } satisfies Launched), { mode: 0o600 })
-  makeFolder(base, config.root ? 0o711 : 0o700)
   const isAgent = 'agentArgs' in options.command
   const home = isAgent ? await agentHome(folders.state, prepared.path, runAs) : join(base, 'home')
   const [windows, scratch] = [join(base, 'windows'), join(base, 'cell')]

@@ -66,7 +66,8 @@ export function warmUp(parts: Parts, id: SessionId): void {
     const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
     parts.log(`session ${id}: ${why}`)
     const state = parts.store.sessions.get(id)?.state
-    if (state === undefined || isEnded(parts, id)) return
+    // The keeper itself may have said why it could not go on.
+    if (state === undefined || state === 'failed' || isEnded(parts, id)) return
     // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
     if (error instanceof Failure && error.code === 'storage_unavailable') return
     record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })

@@ -143,7 +143,11 @@ export function keeperProcesses({
       // One that a daemon before this one started, and did not live to hear of.
       if (await attached(session)) return
       const launched = await host.launch(start, runAs, signal)
-      if (launched.ready && (await attached(session))) return
+      if (launched.ready) {
+        if (await attached(session)) return
+        // It left at once, and has said why.
+        await afterDeath(session, launched.pid)
+      }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
       if (!launched.ready && launched.code === 75) continue
