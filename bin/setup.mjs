@@ -107,7 +107,15 @@ export async function provideBubblewrap({ quiet = false } = {}) {
 
 /** What the tests of the other rungs need, by the program that says whether it is there. Only where it can be installed without a
  *  question; elsewhere those tests say what they miss. */
-const forTests = { podman: 'podman', conmon: 'conmon', runc: 'runc', catatonit: 'catatonit', newuidmap: 'uidmap', runsc: 'runsc' }
+const forTests = {
+  podman: 'podman',
+  conmon: 'conmon',
+  runc: 'runc',
+  catatonit: 'catatonit',
+  newuidmap: 'uidmap',
+  runsc: 'runsc',
+  busybox: 'busybox-static',
+}
 
 /** The same for `npm run test:machines`, which is a lot more. */
 const emulator =

@@ -8,7 +8,7 @@ import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
-import type { Cell } from '@anchorhold/keeper/cells/cell'
+import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
@@ -22,6 +22,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
 import { privateGate } from './private-gate.ts'
@@ -182,7 +183,12 @@ export async function launch(options: LaunchOptions): Promise<number> {
           ...[String(options.bridge.port), ...argv],
         ]
   // Awaited here: what was made is undone as soon as this returns.
-  return await untilSignal(cell.onTerminal(through, { env, cwd: cell.place(prepared.path) }), cell)
+  const where = { env, cwd: cell.place(prepared.path) }
+  const isPerson = process.stdin.isTTY && process.stdout.isTTY
+  return await untilSignal(
+    isPerson ? cell.onTerminal(through, where) : piped(cell.spawn(['/usr/bin/env', ...through], where)),
+    cell,
+  )
 }
 
 function agentOf({ command }: LaunchOptions) {
@@ -222,6 +228,19 @@ function tell(options: LaunchOptions, rung: Rung, cell: Cell, workspace: string,
   options.say(`rung ${rung}, network ${options.network}, workspace ${workspace} at ${cell.place(workspace)}`)
   for (const { name, value, enforcement, how } of cell.limits) options.say(`${name} ${value}: ${enforcement} (${how})`)
   if (hidden.length > 0) options.say(`hidden: ${hidden.map((path) => path.slice(workspace.length + 1)).join(', ')}`)
+}
+
+/** By env, which tells 127 for a program that is not there, as a shell does. Joins the standard streams of this process to those of the command, where there is no terminal. */
+async function piped(command: CellProcess): Promise<number> {
+  process.stdin.pipe(command.stdin)
+  const [, , code] = await Promise.all([
+    pipeline(command.stdout, process.stdout, { end: false }),
+    pipeline(command.stderr, process.stderr, { end: false }),
+    command.exited,
+  ])
+  // Whoever is at its other end may never close it.
+  process.stdin.destroy()
+  return code
 }
 
 /** Ctrl-C is the command's to act on; whoever ends this process ends the cell. */

@@ -1,5 +1,8 @@
-import { afterAll } from 'vitest'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { afterAll, expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
+import { run, trialSpecs } from '../trial.ts'
 import { gvisorCells } from './container.ts'
 import { describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
 
@@ -12,4 +15,12 @@ await describeWhereThere(driver, () => {
     'cannot make a file among the devices': "they are in gVisor's own memory, and runsc makes them writable",
   })
   foreignRootTests(driver)
+  test.skipIf(!existsSync('/usr/bin/busybox'))('what lists files works on every runsc', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    await writeFile(`${spec.workspace}/five`, '12345', { mode: 0o644 })
+    await using cell = await driver.start(spec, AbortSignal.timeout(20_000))
+    const { output } = await run(cell, ['sh', '-c', 'ls; stat -c %s five'], { cwd: cell.place(spec.workspace) })
+    expect(output).toBe('five\n5\n')
+  })
 })

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { installCommand } from '../install.ts'
 import { ENOSYS } from '../seccomp.ts'
@@ -90,12 +91,28 @@ export function gvisorConfig(plan: Plan) {
         source,
         options: ['rbind', 'nosuid', 'nodev', writable ? 'rw' : 'ro'],
       })),
+      ...listers(plan).map(({ source, target }) => ({
+        destination: target,
+        type: 'bind',
+        source,
+        options: ['bind', 'nosuid', 'nodev', 'ro'],
+      })),
     ],
     linux: {
       namespaces: ['pid', 'ipc', 'uts', 'mount', 'network'].map((type) => ({ type })),
       seccomp: gvisorFilter(plan),
     },
   }
+}
+
+/** The runsc of Debian 12 refuses a flag that the `ls` and `stat` of GNU always set. Busybox has both without it, and is whichever of
+ *  its programs it is called as. */
+function listers({ root, binds }: Plan): readonly { readonly source: string; readonly target: string }[] {
+  const usr = binds.find(({ target }) => target === '/usr')?.source ?? join(root, 'usr')
+  const busybox = join(usr, 'bin/busybox')
+  const isThere = (name: string) => existsSync(join(usr, 'bin', name))
+  if (!isThere('busybox')) return []
+  return ['ls', 'stat'].filter(isThere).map((name) => ({ source: busybox, target: `/usr/bin/${name}` }))
 }
 
 function processOf(plan: Plan, args: readonly string[]) {
