@@ -1,5 +1,6 @@
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
 import { trialSpecs } from '@anchorhold/keeper/cells/trial'
+import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import type { Cell, CellSpec } from '@anchorhold/keeper/cells/cell'
 import { containerCells, gvisorCells } from '@anchorhold/keeper/cells/container/container'
 import { warmCell } from '@anchorhold/keeper/warm-cell'
@@ -26,7 +27,7 @@ const links = ['bin', 'sbin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `u
 /** A whole cell of an engine's, until its first process has run, against what the engine takes for the same by itself. */
 export async function enginesBench(): Promise<Ratio[]> {
   const ratios: Ratio[] = []
-  const files = { node: process.execPath, inside: join(import.meta.dirname, '../dist/inside.mjs') }
+  const files = trialFiles(join(import.meta.dirname, '../dist/inside.mjs'))
   for (const [name, driver, floorOf] of [
     ['container ready ÷ podman run with the same flags', containerCells(files), podmanFloor],
     ['gVisor ready ÷ runsc run', gvisorCells(files), runscFloor],

@@ -3,6 +3,7 @@
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { trialUser } from '@anchorhold/keeper/cells/trial'
+import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import { examine } from '@anchorhold/keeper/doctor'
 import { findImage } from '@anchorhold/keeper/images/images'
 import { DoctorReport } from '@anchorhold/protocol/doctor'
@@ -28,8 +29,7 @@ const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs }
 const before = fresh ? [] : recall()
 // The programs of a release lie in one folder.
 const files = {
-  node: process.execPath,
-  inside: join(import.meta.dirname, 'inside.mjs'),
+  ...trialFiles(join(import.meta.dirname, 'inside.mjs')),
   root: findImage(values.images ?? '', 'base')?.root,
 }
 const every = Rung.options.filter((rung) => only === null || rung === only).map((rung) => drivers[rung](files))

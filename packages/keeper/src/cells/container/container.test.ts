@@ -1,10 +1,8 @@
-import { afterAll } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { containerCells } from './container.ts'
 import { describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
-afterAll(() => files[Symbol.dispose]())
 const driver = containerCells(files)
 
 await describeWhereThere(driver, () => {

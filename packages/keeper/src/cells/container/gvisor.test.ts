@@ -1,13 +1,12 @@
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { gvisorCells } from './container.ts'
 import { describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
-afterAll(() => files[Symbol.dispose]())
 const driver = gvisorCells(files)
 
 await describeWhereThere(driver, () => {

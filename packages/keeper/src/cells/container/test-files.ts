@@ -1,6 +1,5 @@
 import {
   chmodSync,
-  constants,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -13,20 +12,11 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { CellDriver, CellFiles } from '../cell.ts'
+import type { CellDriver } from '../cell.ts'
 import { run, trialSpecs } from '../trial.ts'
+import { trialFiles } from '../trial-files.ts'
 
-/** Node and the program inside where a cell's user can reach them: the clone may lie where it cannot go. */
-export function testFiles(): CellFiles & Disposable {
-  const folder = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
-  chmodSync(folder, 0o755)
-  const files = { node: join(folder, 'node'), inside: join(folder, 'inside.mjs') }
-  copyFileSync(process.execPath, files.node, constants.COPYFILE_FICLONE)
-  copyFileSync(join(import.meta.dirname, '../../../../../dist/inside.mjs'), files.inside)
-  chmodSync(files.node, 0o755)
-  chmodSync(files.inside, 0o644)
-  return { ...files, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) }
-}
+export const testFiles = () => trialFiles(join(import.meta.dirname, '../../../../../dist/inside.mjs'))
 
 /** Never skipped in silence: where the engine is not installed, what is missing is told. One that is and does not start fails. */
 export async function describeWhereThere(driver: CellDriver, tests: () => void): Promise<void> {
