@@ -23,6 +23,10 @@ export interface Ground {
   readonly rung: string
   /** Whose kernel answers the system calls of a cell: the host's, or one that the cell has for itself. */
   readonly kernel: 'host' | 'own'
+  /** Whose files the root of a cell is put together from: the host's, or those of an image that was built from packages. */
+  readonly root: 'host' | 'image'
+  /** How long to wait for a cell to be ended before it counts as one that goes on. */
+  readonly patienceMs: number
   /** Starts a keeper that an attack may kill: a process that makes a cell of this rung, runs a command in it, and lives with it.
    *  `more` are descriptors that it is started with, from 3 on. */
   launch(argv: readonly string[], more?: readonly ('ignore' | number)[]): ChildProcessByStdio<null, Readable, null>

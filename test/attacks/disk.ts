@@ -25,7 +25,7 @@ export const disk: Attack = {
       const under = await on.cell({ limits: smallLimits })
       const [{ lines, code }, reason] = await Promise.all([
         under.sh(`echo started; ${script(under)}; sleep 60; echo KEPT`),
-        Promise.race([under.cell.ended, stillThere(under)]),
+        Promise.race([under.cell.ended, stillThere(under, on.patienceMs)]),
       ])
       yield judge(
         name,
@@ -47,12 +47,12 @@ export const disk: Attack = {
   },
 }
 
-/** The script is given 60 s after it has written everything. */
-const stillThere = (under: AttackedCell) =>
+/** The script stays for a while after it has written everything. */
+const stillThere = (under: AttackedCell, patienceMs: number) =>
   new Promise<string>((resolve) => {
     const timer = setTimeout(() => {
       void under[Symbol.asyncDispose]()
       resolve('the cell went on')
-    }, 40_000)
+    }, patienceMs)
     void under.cell.ended.then(() => clearTimeout(timer))
   })

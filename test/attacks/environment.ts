@@ -22,7 +22,9 @@ export const environment: Attack = {
         { looked: true, found: ['refused'] },
       )
 
-      const { lines: first } = await under.sh(`tr '\\0' '\\n' </proc/1/environ 2>/dev/null | grep -c "${variable}"; echo read`)
+      const { lines: first } = await under.sh(
+        `cat /proc/1/environ 2>/dev/null | tr '\\0' '\\n' | grep -c "${variable}"; echo read`,
+      )
       yield judge('the first process has no variable of the keeper’s', first, ['0', 'read'])
 
       // Searched for backwards, so that the search does not find itself.

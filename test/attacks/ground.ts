@@ -26,6 +26,8 @@ export function makeGround(driver: CellDriver, { launcher, startTimeoutMs = 60_0
   return {
     driver,
     rung: driver.rung,
+    root: driver.rung === 'microvm' ? 'image' : 'host',
+    patienceMs: driver.rung === 'microvm' ? 400_000 : 40_000,
     kernel: kernelsOfTheirOwn.includes(driver.rung) ? 'own' : 'host',
     holds:
       process.getuid?.() === 0 && existsSync('/sys/fs/cgroup') ? ['control groups', 'no control group'] : ['no control group'],

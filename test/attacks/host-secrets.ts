@@ -1,8 +1,9 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Attack, judge, judgeByKernel } from './attack.ts'
+import { type Attack, judge, judgeByKernel, notApplicable } from './attack.ts'
 
 export const hostSecrets: Attack = {
   name: 'read host secrets',
@@ -50,6 +51,18 @@ export const hostSecrets: Attack = {
         '/var/log',
       ],
     ]
+    if (on.root === 'image') {
+      // An image has such files of its own. What counts is that none of them is the host's.
+      const { lines: sums } = await under.sh(
+        `for path in ${hidden.map((path) => `'${path}'`).join(' ')}; do [ -s "$path" ] && sha256sum "$path" 2>/dev/null | cut -c1-64; done; echo refused`,
+      )
+      const hosts = hidden.flatMap(sumOf)
+      const common = sums.filter((sum) => sum === 'refused' || hosts.includes(sum))
+      yield judge('keys and settings at their usual places are not the host’s', common, ['refused'])
+      yield notApplicable('nothing of the host’s root is there', 'the root is an image that was built from packages')
+      return
+    }
+
     const { lines: reached } = await under.sh(
       // A folder that is there and empty tells nothing: a mount point, or the part of an image that every image has.
       `for path in ${hidden.map((path) => `'${path}'`).join(' ')}; do
@@ -113,4 +126,12 @@ export const hostSecrets: Attack = {
     const made = ['agent', 'nobody', 'nogroup', 'root']
     yield judgeByKernel(on, 'the users of the host are not in /etc/passwd', users.slice(0, -1), made)
   },
+}
+
+function sumOf(path: string): string[] {
+  try {
+    return [createHash('sha256').update(readFileSync(path)).digest('hex')]
+  } catch {
+    return [] // not there, no file, or not ours to read
+  }
 }

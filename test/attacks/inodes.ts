@@ -15,7 +15,7 @@ export const inodes: Attack = {
       const timer = setTimeout(() => {
         void under[Symbol.asyncDispose]()
         resolve('the cell went on')
-      }, 40_000)
+      }, on.patienceMs)
       void under.cell.ended.then((reason) => {
         clearTimeout(timer)
         resolve(reason)

@@ -10,23 +10,26 @@ export const leaveByPath: Attack = {
   guard: 'a root that the cell was moved to (pivot_root), and mounts that no link crosses',
   async *run(on) {
     const under = await on.cell()
-    const { lines } = await under.sh(`
-      for p in /proc/[0-9]* /proc/self /proc/thread-self; do
-        for way in root cwd; do
-          [ -e $p/$way/${under.workspace} ] || [ "$(readlink $p/$way)" != / ] || echo "ELSEWHERE $p/$way"
-          cat $p/$way/etc/shadow $p/$way/../etc/shadow $p/$way/../../../../etc/shadow 2>/dev/null && echo "READ $p/$way"
-        done
-      done
-      ls -A /proc/1/root/root /proc/1/root/home 2>/dev/null | grep -v -e : -e '^agent$' -e '^$'
-      echo refused`)
-    yield judge('/proc/PID/root and cwd lead to the same root', lines, ['refused'])
-
     const folder = await mkdtemp(join(tmpdir(), 'anchorhold-attack-'))
     try {
       const secret = `canary-${randomUUID()}`
       await chmod(folder, 0o777)
       await writeFile(join(folder, 'secret'), secret, { mode: 0o666 })
       await chmod(join(folder, 'secret'), 0o666)
+
+      // An image has a file of passwords of its own; the other one is the host's alone.
+      const wanted = on.root === 'image' ? `${folder}/secret` : `/etc/shadow ${folder}/secret`
+      const { lines: roots } = await under.sh(`
+        for p in /proc/[0-9]* /proc/self /proc/thread-self; do
+          for way in root cwd; do
+            [ -e $p/$way/${under.workspace} ] || [ "$(readlink $p/$way)" != / ] || echo "ELSEWHERE $p/$way"
+            for file in ${wanted}; do cat $p/$way$file $p/$way/..$file $p/$way/../../../..$file 2>/dev/null; done | grep -q . && echo "READ $p/$way"
+          done
+        done
+        ls -A /proc/1/root/root /proc/1/root/home 2>/dev/null | grep -v -e : -e '^agent$' -e '^$'
+        echo refused`)
+      yield judge('/proc/PID/root and cwd lead to the same root', roots, ['refused'])
+
       const { lines } = await under.sh(`
         ln -s '${folder}' to-folder; ln -s '${folder}/secret' to-file; ln -s ../../../../../../../..${folder} up
         for way in to-folder/secret to-file up/secret ../../../../../..${folder}/secret /proc/self/root${folder}/secret /proc/self/cwd/../../..${folder}/secret; do

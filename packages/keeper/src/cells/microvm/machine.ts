@@ -43,6 +43,8 @@ export type MachineOptions = {
 const answerCharsMax = 4_000
 const consoleCharsMax = 4_000
 const lookEveryMs = 5
+/** How long a wall that a limit has ended may take to say so. */
+const wallSaysMs = 500
 
 export async function startMachine(options: MachineOptions, signal: AbortSignal): Promise<Machine> {
   const { spec, qemu, shape, parts } = options
@@ -56,7 +58,12 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
     const process = wall.spawn(command, { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
     process.stdin.end()
     const said = lastWords(process)
-    const ended = Promise.race([process.exited.then((code) => `QEMU ended with ${code}${said()}`), wall.ended])
+    // When a limit ends the wall, QEMU is gone a moment before the wall has said why.
+    const gone = process.exited.then(async (code) => {
+      await delay(wallSaysMs, null, { ref: false })
+      return `QEMU ended with ${code}${said()}`
+    })
+    const ended = Promise.race([gone, wall.ended])
     // A machine that hangs never says so: every wait is over when QEMU is, or the signal.
     const inTime = <T>(what: Promise<T>): Promise<T> => {
       const late = Promise.withResolvers<never>()

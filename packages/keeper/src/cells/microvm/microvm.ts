@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import { findTool } from '../../images/tools.ts'
@@ -93,6 +94,8 @@ const warmUps = 5
 
 /** With software emulation on a busy machine. */
 const bootTimeoutMs = 180_000
+/** How long the machine may take to say why it has ended, when its line has closed already. */
+const machineSaysMs = 1_000
 const restoreTimeoutMs = 60_000
 const memoryBytesMin = 256 * 2 ** 20
 
@@ -228,7 +231,11 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
     ended.resolve(reason)
   }
   void machine.ended.then((why) => endBecause(why.startsWith('The cell was ended') ? why : `The cell was ended: ${why}`))
-  void channel.closed.then((why) => endBecause(`The cell was ended: ${why}`))
+  // A machine that ends closes its line as well, and knows better why.
+  void channel.closed.then(async (why) => {
+    await Promise.race([machine.ended, delay(machineSaysMs, null, { ref: false })])
+    await endBecause(`The cell was ended: ${why}`)
+  })
 
   const spawn = (argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess => {
     if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
