@@ -257,9 +257,9 @@ describe('what cannot be is said clearly', () => {
           err: expect.stringMatching(/bubblewrap is not installed\n.*apt-get install -y bubblewrap/) as string,
         })
         expect(await hidden('ls').ended).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
+        // Other rungs may be there; none of them is taken in its place.
         expect(await hidden('doctor').ended).toMatchObject({
-          code: 7,
-          out: expect.stringContaining('bubblewrap is not installed') as string,
+          out: expect.stringMatching(/✗ bwrap[^]*bubblewrap is not installed/) as string,
         })
         expect(keepersOf(state)).toEqual([])
       } finally {
