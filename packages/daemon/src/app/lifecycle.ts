@@ -6,6 +6,7 @@ import type { ChangeSession } from '@anchorhold/protocol/api'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
 import { removeTree } from '../workspace/trees.ts'
+import { removeCgroups } from '../processes/cgroups.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { keepWarm, warmUp } from './deliver.ts'
 import { type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -114,6 +115,8 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   await removeTree(parts.folders.session(id))
   await rm(parts.folders.windows(id), { recursive: true, force: true })
   parts.store.sessions.purge(id)
+  // A daemon that died before it had started a keeper may have left groups that no keeper took along.
+  await removeCgroups(id)
 }
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
