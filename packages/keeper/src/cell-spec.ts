@@ -1,9 +1,8 @@
 import type { KeeperPlace } from '@anchorhold/protocol/link'
-import type { CellSpec } from './cells/cell.ts'
+import type { CellLimits, CellSpec } from './cells/cell.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
 export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<CellSpec, 'mounts' | 'covers'>): CellSpec {
-  const { limits } = place
   return {
     name: place.session,
     workspace: place.workspace,
@@ -14,17 +13,20 @@ export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<C
     covers,
     root: place.root,
     scratch: `${place.folder}/cell`,
-    limits: {
-      memoryBytes: limits.memory_bytes,
-      processesMax: limits.processes,
-      cpus: limits.cpus,
-      diskBytes: limits.disk_bytes,
-      fileBytes: limits.file_bytes,
-      openFilesMax: limits.open_files,
-      tmpBytes: limits.tmp_bytes,
-    },
+    limits: cellLimits(place.limits),
     extras: place.extras,
     cgroups: place.cgroups,
     runAs: null,
   }
 }
+
+/** Limits as they are written on the link. */
+export const cellLimits = (limits: KeeperPlace['place']['limits']): CellLimits => ({
+  memoryBytes: limits.memory_bytes,
+  processesMax: limits.processes,
+  cpus: limits.cpus,
+  diskBytes: limits.disk_bytes,
+  fileBytes: limits.file_bytes,
+  openFilesMax: limits.open_files,
+  tmpBytes: limits.tmp_bytes,
+})

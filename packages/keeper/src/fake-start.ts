@@ -6,7 +6,7 @@ export const fakeStart: KeeperStart = {
   session: 'ses_0000000000000000' as SessionId,
   started_by: 0,
   folder: '/state/sessions/one',
-  workspace: '/work',
+  workspace: '/home/owner/project',
   snapshot: false,
   repo_filter: 'none',
   windows: '/windows',

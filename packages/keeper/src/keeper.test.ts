@@ -640,7 +640,7 @@ test('keeper() names the prompts that came too late for a turn, unless a person 
 
 test('keeper() tells what its cell does not see, and what came since', async () => {
   const fresh = [['.env'], []]
-  const veil = { cover: () => [{ path: '/work/id_rsa', by: '/covers/file' }], uncovered: () => fresh.shift() ?? [] }
+  const veil = { cover: () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }], uncovered: () => fresh.shift() ?? [] }
   const { prompt, work, cells, events } = await make({ veil })
   for (let turn = 0; turn < 2; turn++) {
     const id = newPromptId(randomBytes)

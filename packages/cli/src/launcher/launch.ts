@@ -10,6 +10,7 @@ import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/wor
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
 import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
+import { cellLimits } from '@anchorhold/keeper/cell-spec'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
@@ -120,7 +121,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
     if (chosen.provider.kind === 'rehearsal') options.say('No provider is set up: the rehearsal answers, and no model is asked.')
   }
   if (options.bridge !== null) undone.use(await relayTo(options.bridge, join(windows, 'bridge.sock')))
-  const { limits } = config
   const cell = await drivers[rung](files).start(
     {
       name: 'launcher',
@@ -136,15 +136,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
       covers,
       root: rootFor({ config, folders }, rung, options.image ?? undefined),
       scratch,
-      limits: {
-        memoryBytes: limits.memory_bytes,
-        processesMax: limits.processes,
-        cpus: limits.cpus,
-        diskBytes: limits.disk_bytes,
-        fileBytes: limits.file_bytes,
-        openFilesMax: limits.open_files,
-        tmpBytes: limits.tmp_bytes,
-      },
+      limits: cellLimits(config.limits),
       extras: noExtras,
       cgroups,
       runAs,

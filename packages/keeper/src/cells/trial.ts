@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import type { Cell, CellSpec } from './cell.ts'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { Cell, CellDriver, CellSpec, Lack } from './cell.ts'
 import { noExtras } from '@anchorhold/protocol/sessions'
 
 /** Specs of cells that hold nothing of anybody's: to see whether a rung starts, what its contract is worth, what it stops. */
@@ -37,6 +38,21 @@ export function trialSpecs(): TrialSpecs {
         await rm(folder, { recursive: true, force: true })
       }
     },
+  }
+}
+
+/** What keeps a driver from starting a cell, by starting one. */
+export async function lacksOnTrial(start: CellDriver['start'], withinMs: number): Promise<readonly Lack[]> {
+  const signal = AbortSignal.timeout(withinMs)
+  try {
+    await using specs = trialSpecs()
+    await using _ = await start(await specs.make(), signal)
+    return []
+  } catch (error) {
+    if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]
+    if (signal.aborted)
+      return [{ what: `a cell did not start within ${withinMs} ms`, remedy: 'Try again when the machine is less busy' }]
+    throw error
   }
 }
 

@@ -16,7 +16,7 @@ import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
-import { trialSpecs } from '../trial.ts'
+import { lacksOnTrial } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
 import { explain, lacksBwrap } from './lacks.ts'
 
@@ -46,17 +46,7 @@ export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
     start,
     async missing() {
       if (find() === null) return [lacksBwrap(readText)]
-      const signal = AbortSignal.timeout(probeTimeoutMs)
-      try {
-        await using specs = trialSpecs()
-        await using _ = await start(await specs.make(), signal)
-        return []
-      } catch (error) {
-        if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]
-        if (signal.aborted)
-          return [{ what: `a cell did not start within ${probeTimeoutMs} ms`, remedy: 'Try again when the machine is less busy' }]
-        throw error
-      }
+      return lacksOnTrial(start, probeTimeoutMs)
     },
   }
 }

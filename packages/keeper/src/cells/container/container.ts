@@ -18,7 +18,7 @@ import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalPid, treeOf, until } from '../limits/processes.ts'
 import { isRowOf } from '../limits/rlimits.ts'
 import { seccompArch } from '../seccomp.ts'
-import { trialSpecs } from '../trial.ts'
+import { lacksOnTrial } from '../trial.ts'
 import { type Engine, type Plan, scratchPlaces, type Users } from './engine.ts'
 import { gvisor } from './gvisor.ts'
 import { chooseRuntime, podman } from './podman.ts'
@@ -55,17 +55,7 @@ function containerDriver(engine: Engine, files: CellFiles): CellDriver {
     async missing() {
       const missing = lacks()
       if (missing.length > 0) return missing
-      const signal = AbortSignal.timeout(probeTimeoutMs)
-      try {
-        await using specs = trialSpecs()
-        await using _ = await start(await specs.make(), signal)
-        return []
-      } catch (error) {
-        if (error instanceof Failure) return [{ what: error.message, remedy: error.hint ?? '' }]
-        if (signal.aborted)
-          return [{ what: `a cell did not start within ${probeTimeoutMs} ms`, remedy: 'Try again when the machine is less busy' }]
-        throw error
-      }
+      return lacksOnTrial(start, probeTimeoutMs)
     },
   }
 }
