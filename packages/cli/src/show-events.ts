@@ -1,5 +1,6 @@
-import type { Event, LiveFrame, RequestAction } from '@anchorhold/protocol/events'
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { requestWords } from './request-words.ts'
 import type { Seen } from './stream.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -122,7 +123,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
       return event.body.failed ? style('red', text) : style('dim', text)
     }
     case 'request.opened':
-      return requestWords(terminal, event)
+      return openedRequest(terminal, event)
     case 'request.answered':
       return style('dim', `  ${event.body.answer.decision} by ${foreign(event.body.actor)}`)
     case 'keeper.lost':
@@ -139,31 +140,14 @@ export function summary(terminal: Terminal, event: Event): string | null {
   }
 }
 
-function requestWords({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
+function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
   const { id, action } = event.body
   const how = style(
     'dim',
     `  answer with: anchorhold allow ${id}${action.kind === 'question' ? ' --answer "…"' : ''}   or: anchorhold deny ${id} --reason "…"`,
   )
-  if (action.kind === 'plan') {
-    const plan = action.plan.split('\n').map((one) => `  ${foreign(one)}`)
-    return [style('yellow', '? The agent asks for approval of its plan:'), ...plan, how].join('\n')
-  }
-  if (action.kind === 'spend') return [style('yellow', `? ${foreign(spendWords(action))}`), how].join('\n')
-  const questions = action.questions.flatMap(({ question, options }) => [
-    style('yellow', `? ${foreign(question)}`),
-    ...options.map(
-      (option, index) =>
-        `  ${index + 1}. ${foreign(option.label)}${option.description === undefined ? '' : style('dim', ` — ${foreign(option.description)}`)}`,
-    ),
-  ])
-  return [...questions, how].join('\n')
-}
-
-/** What a call would cost, and what there is. */
-export function spendWords({ model, needed_nanos, left_nanos, budget_nanos }: Extract<RequestAction, { kind: 'spend' }>): string {
-  const usd = (nanos: number) => formatUsd(microsUp(nanos))
-  return `A call of ${model} may cost up to ${usd(needed_nanos)}, and of the budget of ${usd(budget_nanos)} there are ${usd(left_nanos)} left. Raise it by what the call needs?`
+  const [first = '', ...rest] = requestWords(action)
+  return [style('yellow', `? ${foreign(first)}`), ...rest.map((line) => foreign(line)), how].join('\n')
 }
 
 /** The part of a tool's input that a person wants to see. */

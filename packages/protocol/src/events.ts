@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { actionBounds, Digest, HostAction, NetAction, Pin, SpendAction, ToolAction } from './actions.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
+import { Autonomy, Effect, Rule } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
 import { OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
 
@@ -35,20 +37,22 @@ export const RequestAction = z.discriminatedUnion('kind', [
     ),
   }),
   z.object({ kind: z.literal('plan'), plan: z.string() }),
-  /** A model call that may cost more than the budget has left. */
-  z.object({
-    kind: z.literal('spend'),
-    model: z.string(),
-    needed_nanos: Nanos,
-    left_nanos: Nanos,
-    budget_nanos: Nanos,
-  }),
+  ToolAction,
+  NetAction,
+  HostAction,
+  SpendAction,
 ])
 export type RequestAction = z.infer<typeof RequestAction>
 
+/** How far an allowance reaches: this one action, whatever the request's rule covers in this session, or everywhere. */
+export const GrantScope = z.enum(['once', 'session', 'rule'])
+export type GrantScope = z.infer<typeof GrantScope>
+
 /** How a request was settled. `answers` gives a question's answer by its text. */
 export const RequestAnswer = z.object({
-  decision: z.enum(['allow', 'deny', 'withdrawn']),
+  decision: z.enum(['allow', 'deny', 'withdrawn', 'expired']),
+  /** Of an allowance; `once` when it is not said. */
+  scope: GrantScope.optional(),
   reason: z.string().max(10_000).optional(),
   answers: z.record(z.string(), z.string()).optional(),
 })
@@ -77,9 +81,11 @@ export const eventBodies = {
     at: z.int().min(0).optional(),
     on_crash: OnCrash.optional(),
     spend: Spend.optional(),
+    autonomy: Autonomy.optional(),
     actor: z.string(),
   }),
   'session.changed': z.object({
+    autonomy: Autonomy.optional(),
     name: z.string().optional(),
     model: z.string().optional(),
     budget_nanos: Nanos.nullable().optional(),
@@ -141,8 +147,38 @@ export const eventBodies = {
     parent,
     message,
   }),
-  'request.opened': z.object({ id: RequestId, call: z.string().nullable(), action: RequestAction }),
+  /** Stored before anybody is asked. */
+  'request.opened': z.object({
+    id: RequestId,
+    call: z.string().nullable(),
+    action: RequestAction,
+    /** What a grant will be bound to; questions and plans have none. */
+    digest: Digest.optional(),
+    pins: z.array(Pin).max(actionBounds.pins).optional(),
+    /** Why it is asked: which rule says so, or that none speaks of it. */
+    why: z.string().max(2000).optional(),
+    /** The rule that would settle it from now on; none where a stricter one would still ask. */
+    rule: Rule.optional(),
+    expires_at: z.int().optional(),
+  }),
+  /** Exactly one of these is stored for a request. */
   'request.answered': z.object({ id: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
+  /** "Not now": it stays open, and nobody waits for it. */
+  'request.deferred': z.object({ id: RequestId, actor: z.string(), door: z.string() }),
+  /** Whoever asked has heard the answer, or the agent was told of it when it went on. */
+  'request.told': z.object({ id: RequestId }),
+  /** What was allowed has happened. A grant bears the name of the request that it came from. */
+  'grant.used': z.object({ request: RequestId, digest: Digest, call: z.string().nullable() }),
+  /** An action was judged. A tool call is told by its `call`; everything else by the action itself. */
+  decision: z.object({
+    kind: z.enum(['tool', 'net', 'host', 'spend']),
+    effect: Effect,
+    /** The rule, grant or setting that decided, in words. */
+    by: z.string().max(2000),
+    digest: Digest,
+    call: z.string().nullable(),
+    action: z.union([NetAction, HostAction, SpendAction]).optional(),
+  }),
   usage: z.object({
     /** Which reservation of the gate this settles. */
     call: z.string().max(60).optional(),

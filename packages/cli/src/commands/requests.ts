@@ -1,23 +1,8 @@
-import type { RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
-import { spendWords } from '../show-events.ts'
+import { requestWords } from '../request-words.ts'
 import { ago } from '../terminal.ts'
-
-function wordsOf(action: RequestAction): readonly string[] {
-  switch (action.kind) {
-    case 'plan':
-      return action.plan.split('\n')
-    case 'spend':
-      return [spendWords(action)]
-    case 'question':
-      return action.questions.flatMap(({ question, options }) => [
-        question,
-        ...options.map(({ label }, index) => `  ${index + 1}. ${label}`),
-      ])
-  }
-}
 
 export function requests(program: Command, context: Context): void {
   program
@@ -37,7 +22,7 @@ export function requests(program: Command, context: Context): void {
         terminal.line(
           `${request.id}  ${settled}  ${ago(request.opened_at)}  ${request.session}  ${terminal.foreign(request.session_name)}`,
         )
-        for (const line of wordsOf(request.action)) terminal.line(`    ${terminal.foreign(line)}`)
+        for (const line of requestWords(request.action)) terminal.line(`    ${terminal.foreign(line)}`)
       }
     })
   program
