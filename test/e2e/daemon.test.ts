@@ -227,46 +227,6 @@ describe('what cannot be is said clearly', () => {
     expect(image).toMatchObject({ code: 2, err: expect.stringContaining('not a PNG') as string })
     expect(rung).toMatchObject({ code: 2, err: expect.stringContaining('steel') as string })
   })
-
-  test.skipIf(!isRoot)(
-    'without bubblewrap sessions are refused with the command that installs it, and nothing runs (needs root to hide it)',
-    async () => {
-      const state = join(base, 'w')
-      // In a mount namespace of its own, where something that cannot be run lies over the program.
-      const hidden = (...args: readonly string[]) =>
-        start('unshare', [
-          '-m',
-          'sh',
-          '-c',
-          'mount --bind /dev/null /usr/bin/bwrap && exec "$@"',
-          'sh',
-          process.execPath,
-          command,
-          '--state',
-          state,
-          ...args,
-        ])
-      try {
-        const up = await hidden('up', '--detach', '--port', '0').ended
-        expect(up.code).toBe(0)
-        expect(up.out).toContain('sessions are refused')
-        expect(up.out).toContain('apt-get install -y bubblewrap')
-        const ran = await hidden('run', 'create hello.txt saying hi').ended
-        expect(ran).toMatchObject({
-          code: 7,
-          err: expect.stringMatching(/bubblewrap is not installed\n.*apt-get install -y bubblewrap/) as string,
-        })
-        expect(await hidden('ls').ended).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
-        // Other rungs may be there; none of them is taken in its place.
-        expect(await hidden('doctor').ended).toMatchObject({
-          out: expect.stringMatching(/✗ bwrap[^]*bubblewrap is not installed/) as string,
-        })
-        expect(keepersOf(state)).toEqual([])
-      } finally {
-        await hidden('down', '--all').ended
-      }
-    },
-  )
 })
 
 describe('the rest of the command line', () => {

@@ -1,4 +1,4 @@
-import { Failure } from '@anchorhold/protocol/failures'
+import { isFailure } from '@anchorhold/protocol/failures'
 import { Command, CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -72,7 +72,7 @@ try {
 } catch (error) {
   terminal.still()
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2
-  else if (error instanceof Failure) {
+  else if (isFailure(error)) {
     terminal.error(`${terminal.style('red', 'anchorhold:')} ${terminal.foreign(error.message)}`)
     if (error.hint !== undefined) terminal.error(`  ${terminal.foreign(error.hint)}`)
     process.exitCode = exitOfFailure(error.code)

@@ -41,6 +41,17 @@ test('style() and spin() do nothing in a pipe', () => {
   expect([style('red', 'x'), out(), err()]).toEqual(['x', '', ''])
 })
 
+test('step() is a line beside the output in a pipe, and a running word on a terminal', () => {
+  const piped = screen()
+  piped.step('one')
+  piped.step('two')
+  expect([piped.out(), piped.err()]).toEqual(['', 'one\ntwo\n'])
+  const shown = screen(true)
+  shown.step('one')
+  expect(shown.err()).toBe('')
+  shown.still()
+})
+
 test('spin() runs on a terminal until something else is written', () => {
   vi.useFakeTimers()
   const { spin, line, out, err, style } = screen(true)

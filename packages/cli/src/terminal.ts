@@ -15,6 +15,8 @@ export interface Terminal {
   foreign(text: string): string
   /** A running word on the last line of a terminal; nothing in a pipe. */
   spin(label: string): void
+  /** A step of something long: as a running word, and in a pipe as a line beside the output. */
+  step(label: string): void
   /** Takes the running word away. Every other call here does so first. */
   still(): void
   /** Text from a cell as it streams: made printable, line by line as it comes. */
@@ -34,6 +36,18 @@ export function terminal(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream)
     stderr.write('\r\u001b[K')
   }
   const style = (how: Style, text: string) => (interactive ? styleText(how, text, { validateStream: false }) : text)
+  const canSpin = interactive && stderr.isTTY === true
+  const spin = (label: string) => {
+    still()
+    if (!canSpin || column > 0) return
+    const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
+    let turn = 0
+    timer = setInterval(
+      () => stderr.write(`\r${style('cyan', frames[turn++ % frames.length]!)} ${style('dim', label)}\u001b[K`),
+      80,
+    )
+    timer.unref()
+  }
   return {
     interactive,
     get width() {
@@ -57,16 +71,10 @@ export function terminal(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream)
       const end = clean.lastIndexOf('\n')
       column = end === -1 ? column + clean.length : clean.length - end - 1
     },
-    spin(label) {
-      still()
-      if (!interactive || stderr.isTTY !== true || column > 0) return
-      const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
-      let turn = 0
-      timer = setInterval(
-        () => stderr.write(`\r${style('cyan', frames[turn++ % frames.length]!)} ${style('dim', label)}\u001b[K`),
-        80,
-      )
-      timer.unref()
+    spin,
+    step(label) {
+      if (canSpin) spin(label)
+      else stderr.write(`${label}\n`)
     },
     still,
     error(text) {

@@ -33,3 +33,8 @@ export class Failure extends Error {
     this.hint = options.hint
   }
 }
+
+/** Also one of another bundle's: each has a class of its own. */
+export const isFailure = (error: unknown): error is Failure =>
+  error instanceof Failure ||
+  (error instanceof Error && error.name === 'Failure' && 'code' in error && String(error.code) in failureCodes)

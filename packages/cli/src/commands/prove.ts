@@ -20,7 +20,7 @@ export function prove(program: Command, context: Context): void {
     .option('--json', 'as JSON')
     .action(async (options: { rung?: readonly Rung[]; json?: true }) => {
       const report = await askProver(program.version() ?? '', context.where().state, options.rung ?? Rung.options, (doing) =>
-        context.terminal.spin(doing),
+        context.terminal.step(doing),
       )
       context.terminal.still()
       if (options.json) context.terminal.line(JSON.stringify(report))

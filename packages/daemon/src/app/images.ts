@@ -26,7 +26,7 @@ export function rootFor(
   try {
     return realpathSync(join(folders.images, name, 'root'))
   } catch {
-    throw new Failure('not_found', `There is no image "${name}"`, {
+    throw new Failure('cell_unavailable', `Cannot start a cell of rung "${rung}": there is no image "${name}"`, {
       hint: ['base', 'dev'].includes(name)
         ? `Build it: anchorhold image build --variant ${name}`
         : `anchorhold image ls shows what there is; add yours: anchorhold image add ${name} --from FILE.tar`,

@@ -1,0 +1,83 @@
+import type { Rung } from '@anchorhold/protocol/rungs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { giveTo, keepersOf } from './host.ts'
+import { command, isRoot, makeBase, type Ran, someone, start } from './installation.ts'
+
+const base = makeBase()
+afterAll(() => rmSync(base, { recursive: true, force: true }))
+
+/** The programs that a rung stands on, and what mends their absence. */
+const backends = [
+  { rung: 'bwrap', programs: ['bwrap'], lack: 'bubblewrap is not installed', remedy: 'install -y bubblewrap' },
+  { rung: 'container', programs: ['podman'], lack: 'Podman is not installed', remedy: 'install -y podman' },
+  { rung: 'gvisor', programs: ['runsc'], lack: 'runsc is not installed', remedy: 'install -y runsc' },
+  {
+    rung: 'microvm',
+    programs: ['qemu-system-x86_64', 'qemu-system-aarch64'],
+    lack: 'is not installed',
+    remedy: 'install -y --no-install-recommends qemu-system',
+  },
+] as const satisfies readonly {
+  readonly rung: Rung
+  readonly programs: readonly string[]
+  readonly lack: string
+  readonly remedy: string
+}[]
+
+/** In a mount namespace of its own, where something that cannot be run lies over the programs. What is installed nowhere is hidden
+ *  already. */
+const hiding = 'for each in $1; do [ ! -e "$each" ] || mount --bind /dev/null "$each" || exit 99; done; shift; exec "$@"'
+
+describe.each(backends)('with the backend of $rung gone', ({ rung, programs, lack, remedy }) => {
+  test.skipIf(!isRoot)('a session is refused with the remedy, and nothing runs (needs root to hide it)', async () => {
+    const state = join(base, rung)
+    // A machine is asked for its emulator only where there is an image.
+    if (rung === 'microvm') {
+      mkdirSync(join(state, 'images/base-000000000000/root'), { recursive: true })
+      symlinkSync('base-000000000000', join(state, 'images/base'))
+    }
+    const paths = programs.flatMap((name) => [`/usr/bin/${name}`, `/usr/sbin/${name}`]).join(' ')
+    const hidden = (...args: readonly string[]): Promise<Ran> =>
+      start('unshare', ['-m', 'sh', '-c', hiding, 'sh', paths, process.execPath, command, '--state', state, ...args]).ended
+    const refusal = { code: 7, err: expect.stringMatching(new RegExp(`${lack}[^]*${remedy}`)) as string }
+    const workspace = join(base, `workspace-${rung}`)
+    mkdirSync(workspace)
+    giveTo(workspace, someone)
+    try {
+      const up = await hidden('up', '--detach', '--port', '0')
+      expect(up.code).toBe(0)
+      if (rung === 'bwrap') expect(up.out).toMatch(new RegExp(`sessions are refused[^]*${remedy}`))
+      // The other rungs are as they were, and none of them is taken in its place.
+      expect(await hidden('run', '--rung', rung, 'create hello.txt saying hi')).toMatchObject(refusal)
+      expect(await hidden('ls')).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
+      expect(await hidden('sandbox', '--rung', rung, '--workspace', workspace, '--', 'touch', 'made')).toMatchObject(refusal)
+      expect(readdirSync(workspace)).toEqual([])
+      expect(await hidden('doctor')).toMatchObject({
+        out: expect.stringMatching(new RegExp(`✗ ${rung}[^]*${lack}`)) as string,
+      })
+      expect(keepersOf(state)).toEqual([])
+      expect(readdirSync(join(state, 'sessions'))).toEqual([])
+    } finally {
+      await hidden('down', '--all')
+    }
+  })
+})
+
+test.each([
+  [['--rung', 'microvm'], 'anchorhold image build --variant base'],
+  [['--rung', 'container', '--image', 'absent'], 'anchorhold image add absent --from FILE.tar'],
+])('an image that is not there is refused with the remedy, and nothing runs: %j', async (flags, remedy) => {
+  const state = join(base, flags.join(''))
+  const cli = (...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args]).ended
+  const refusal = { code: 7, err: expect.stringMatching(new RegExp(`there is no image[^]*${remedy}`)) as string }
+  try {
+    expect(await cli('up', '--detach', '--port', '0')).toMatchObject({ code: 0 })
+    expect(await cli('run', ...flags, 'create hello.txt saying hi')).toMatchObject(refusal)
+    expect(await cli('ls')).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
+    expect(keepersOf(state)).toEqual([])
+  } finally {
+    await cli('down', '--all')
+  }
+})
