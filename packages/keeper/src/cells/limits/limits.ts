@@ -44,8 +44,12 @@ export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = n
     ...spec.limits,
     processesMax: spec.limits.processesMax + own.tasks,
   })
-  const disk = diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
-  disk.catch(() => {}) // who awaits it first may not come to that
+  let measured: Promise<DiskWatch> | null = null
+  const disk = () => {
+    measured ??= diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
+    measured.catch(() => {}) // who awaits it first may not come to that
+    return measured
+  }
   return assemble(spec, roots, own, groups, disk)
 }
 
@@ -54,7 +58,7 @@ function assemble(
   roots: () => readonly number[],
   own: OwnTasks,
   groups: Groups | null,
-  disk: Promise<DiskWatch>,
+  disk: () => Promise<DiskWatch>,
 ): Limits {
   const { limits } = spec
   const prlimitPath = findPrlimit()
@@ -62,7 +66,7 @@ function assemble(
   const memoryByGroup = groups?.holds.get('memory')
   const watchers = [
     ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
-    async () => (await disk).watcher(),
+    async () => (await disk()).watcher(),
   ]
 
   return {
@@ -72,7 +76,11 @@ function assemble(
       const chosen = Object.entries(rlimits).filter(([name]) => which?.includes(name as keyof Rlimits) ?? true)
       return [...prlimitArgv(prlimitPath, Object.fromEntries(chosen)), ...argv]
     },
-    admit: (pid) => groups?.admit(pid),
+    admit(pid) {
+      groups?.admit(pid)
+      // Now, while the cell is being made: it takes processes of its own, and nothing in there can write yet.
+      void disk()
+    },
     async withoutGroups() {
       await groups?.remove()
       return assemble(spec, roots, own, null, disk)
@@ -118,7 +126,7 @@ function assemble(
           enforcement: 'not enforced',
           how: 'needs a control group that this user may write',
         },
-        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: (await disk).how },
+        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: (await disk()).how },
         byRlimit('file_size', 'fsize', inBytes, limits.fileBytes),
         byRlimit('open_files', 'nofile', String, limits.openFilesMax),
         seen.tmpBytes === null

@@ -21,18 +21,19 @@ export type Watcher = () => Promise<string | null>
 /** Asks every watcher over and over until one has a reason or `signal` aborts; null in that case. */
 export async function watch(watchers: readonly Watcher[], signal: AbortSignal): Promise<string | null> {
   while (watchers.length > 0 && !signal.aborted) {
-    for (const watcher of watchers) {
+    // A cell that has just begun holds nothing yet, and its start is worth more than a look at that.
+    await delay(lookEveryMs, null, { signal, ref: false }).catch(() => null)
+    for (const watcher of signal.aborted ? [] : watchers) {
       const reason = await watcher().catch((error: Error) => `its limits can no longer be watched (${error.message})`)
       if (reason !== null) return reason
     }
-    await delay(lookEveryMs, null, { signal, ref: false }).catch(() => null)
   }
   return null
 }
 
 /** Sums up what the processes hold. Does not stop: a jump above the limit between two looks. */
 export function memoryWatcher(limitBytes: number, roots: () => readonly number[]): Watcher {
-  const measured = gate(limitBytes)
+  const measured = gate(limitBytes, availableMemory())
   return async () => {
     if (!measured.isDue(availableMemory())) return null
     const processes = treeOf(roots())
@@ -56,7 +57,7 @@ export async function diskWatcher(
   const limitFiles = Math.ceil(limitBytes / bytesAFile)
   const freeAtStart = free(folders)
   const baseline = await sizeOf(folders)
-  const [space, files] = [gate(limitBytes), gate(limitFiles)]
+  const [space, files] = [gate(limitBytes, freeAtStart.bytes), gate(limitFiles, freeAtStart.files)]
   const exceeded = (grown: Size, how: string, what: string) => {
     if (grown.bytes > limitBytes) return `${what} ${how} by ${inBytes(grown.bytes)}, and the limit is ${inBytes(limitBytes)}`
     return grown.files > limitFiles ? `${what} ${how} by ${grown.files} files, and the limit is ${limitFiles}` : null
@@ -84,9 +85,10 @@ export async function diskWatcher(
 type Size = { readonly bytes: number; readonly files: number }
 const bytesAFile = 4096
 
-/** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. */
-function gate(limit: number) {
-  let last = { figure: Infinity, atMs: -Infinity }
+/** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. At first it counts as having
+ *  just been open at this figure. */
+function gate(limit: number, figure: number) {
+  let last = { figure, atMs: performance.now() }
   return {
     isDue(figure: number): boolean {
       const now = performance.now()
