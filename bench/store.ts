@@ -91,7 +91,7 @@ async function growing(folder: string): Promise<Ratio[]> {
   const list =
     ({ store }: typeof small) =>
     async () => {
-      for (let i = 0; i < 50; i++) store.sessions.list({ archived: false, state: null, before: null, limit: 10 })
+      for (let i = 0; i < 50; i++) store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })
     }
   const pages = await interleave(20, { small: page(small), large: page(large) }, { warmUp: 3 })
   const lists = await interleave(20, { small: list(small), large: list(large) }, { warmUp: 3 })

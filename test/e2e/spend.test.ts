@@ -35,7 +35,7 @@ describe.each([cli, http])('by $name', (door) => {
     expect(reason(await it.event(id, 0, ended))).toBe('done')
     const log = await it.log(id)
     expect(textOf(log)).toContain('paid for')
-    expect(await answers(id)).toEqual([['allow', 'cli']])
+    expect(await answers(id)).toEqual([['allow', 'owner']])
     const changed = log.flatMap((event) => (event.type === 'session.changed' ? [event.body.budget_nanos] : []))
     const needed = asked.body.action.kind === 'spend' ? asked.body.action.needed_nanos : 0
     expect(changed).toEqual([needed])
@@ -58,7 +58,7 @@ describe.each([cli, http])('by $name', (door) => {
     const { id, asked } = await poor('say raised')
     await door.budget(id, '5')
     expect(reason(await it.event(id, 0, ended))).toBe('done')
-    expect(await answers(id)).toEqual([['allow', 'cli']])
+    expect(await answers(id)).toEqual([['allow', 'owner']])
     expect(await it.api.getRequest({ params: { id: asked.body.id } })).toMatchObject({ answer: { decision: 'allow' } })
   })
 
@@ -98,7 +98,7 @@ test('a gate that is killed takes its request back, and the agent that asks agai
   expect(reason(await it.event(id, 0, ended))).toBe('done')
   expect(await answers(id)).toEqual([
     ['withdrawn', 'gate'],
-    ['allow', 'cli'],
+    ['allow', 'owner'],
   ])
 })
 

@@ -14,6 +14,7 @@ import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
 import type { Launched } from '@anchorhold/daemon/processes/launch'
 import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
 import type { SessionRow, Store } from '@anchorhold/daemon/store/store'
+import { watches } from '@anchorhold/daemon/watches'
 import type { KeptLease } from '@anchorhold/gate/leases'
 import { fakeCells } from '@anchorhold/keeper/cells/fake-cell'
 import { fakeStart } from '@anchorhold/keeper/fake-start'
@@ -21,13 +22,13 @@ import { noVeil } from '@anchorhold/keeper/repo-filter/veil'
 import { tend } from '@anchorhold/keeper/tend'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
-import { newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
+import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { simulatedAgents } from './agent.ts'
 import { gateSocket, simulatedGate, type SimulatedGate } from './gate.ts'
 import type { Machine, Process } from './machine.ts'
 
-export const owner: Actor = { kind: 'owner', name: 'owner', door: 'simulation' }
+export const owner: Actor = { kind: 'owner', user: firstOwner, name: 'owner', door: 'simulation' }
 
 /** The product on a simulated machine: the real keeper, link, books, store and verbs of the daemon; agents, cells and windows
  *  are simulated. */
@@ -174,7 +175,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
   async function daemonMain(process: Process): Promise<void> {
     const { clock, wire } = process
     const log = (message: string) => void logged.push(`${Math.round(machine.elapsed)} ${message}`)
-    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
+    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
     const sources = makeSources({ store, hub, clock, wire, log })
     const reconcile = reconciler(() => mine)
     const mine: Parts = {
@@ -182,6 +183,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
       folders,
       store,
       hub,
+      watches: watches(),
       sources,
       gate: gateProcess({
         folders: { gateSocket, gateLog: '' },

@@ -125,7 +125,7 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
     if (process !== null) machine.kill(process)
   }
   async function answerAll(parts: NonNullable<House['parts']>): Promise<void> {
-    for (const { id } of store.requests.list({ openOnly: true, session: one.session }))
+    for (const { id } of store.requests.list({ openOnly: true, session: one.session, seenBy: null }))
       await answerRequest(parts, owner, id, { decision: random() < 0.5 ? 'allow' : 'deny' }).catch((error: unknown) => {
         if (!(error instanceof Failure)) throw error
       })
@@ -176,7 +176,7 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
       if (state === 'stopped') act('start')
       if (state === 'paused') act('resume')
       await rest()
-      for (let i = 0; i < 20 && store.requests.list({ openOnly: true, session: one.session }).length > 0; i++) {
+      for (let i = 0; i < 20 && store.requests.list({ openOnly: true, session: one.session, seenBy: null }).length > 0; i++) {
         act('answer')
         await rest()
         if (one.keepers().length === 0) break

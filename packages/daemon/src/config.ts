@@ -56,7 +56,7 @@ export const ConfigFile = z.strictObject({
     .partialRecord(Rung, PoolFile)
     .default({})
     .describe('For each rung, how many keepers stand ready with their cells started: min, max, idle_seconds, scale_up_threshold'),
-  pins: z.record(z.string(), Rung).default({}).describe('Whose sessions, by the name of their token, are always of which rung'),
+  pins: z.record(z.string(), Rung).default({}).describe('Whose sessions, by the name of the user or of the token, are always of which rung'),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')

@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { createToken, whoIs } from './app/access.ts'
+import { makeToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
@@ -34,6 +34,7 @@ import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
+import { watches } from './watches.ts'
 
 const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
@@ -80,7 +81,7 @@ async function main(): Promise<void> {
   const store = sqliteStore(folders.database)
   // Looked at before anything new is made; whose it is shows later, when nobody waits.
   const onDisk = sessionsOnDisk(folders)
-  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1).at(-1)?.pos)
+  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
   const sources = makeSources({ store, hub, log })
   const runtime = stageRuntime(dist, folders.runtime)
   const namedEnv = (more: ReadonlySet<string>) => {
@@ -123,6 +124,7 @@ async function main(): Promise<void> {
     folders,
     store,
     hub,
+    watches: watches(),
     sources,
     gate,
     keepers,
@@ -160,7 +162,9 @@ async function main(): Promise<void> {
   // Programs of the same user enter with this token; it is new at every start.
   const { secret } = store.atomically(() => {
     for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
-    return createToken(parts, { kind: 'owner', name: 'daemon', door: 'start' }, cliTokenName, null)
+    // Who can read the state folder is an owner: the one who has been here longest.
+    const user = store.people.list().find(({ role }) => role === 'owner')!
+    return makeToken(parts, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
   })
   writeFileSync(tokenFile(config.state), secret, { mode: 0o600 })
   writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {

@@ -5,6 +5,7 @@ import { failureCodes } from './failures.ts'
 import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
 import { Micros } from './money.ts'
+import { User, UserName } from './people.ts'
 import { Rung } from './rungs.ts'
 import { ModelName, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
@@ -90,6 +91,7 @@ export type AnswerRequest = z.infer<typeof AnswerRequest>
 
 export const Token = z.object({
   id: TokenId,
+  user: z.string().describe('Whose it is'),
   name: z.string(),
   kind: z.enum(['token', 'login']),
   created_at: z.int(),
@@ -97,6 +99,9 @@ export const Token = z.object({
   expires_at: z.int().nullable(),
 })
 export type Token = z.infer<typeof Token>
+
+export const WhoAmI = z.object({ user: User, token: z.string().nullable(), door: z.string() })
+export type WhoAmI = z.infer<typeof WhoAmI>
 
 export const CredentialSource = z.discriminatedUnion('from', [
   z.strictObject({ from: z.literal('none') }),
@@ -391,7 +396,11 @@ export const api = {
     method: 'POST',
     path: '/tokens',
     summary: 'A token for a program; its secret is shown once',
-    body: z.strictObject({ name: z.string().trim().min(1).max(100), days: z.int().min(1).max(3650).optional() }),
+    body: z.strictObject({
+      name: z.string().trim().min(1).max(100),
+      days: z.int().min(1).max(3650).optional(),
+      user: UserName.optional().describe('Whose it is to be; your own otherwise'),
+    }),
     status: 201,
     response: z.object({ token: Token, secret: z.string() }),
   },
@@ -419,6 +428,7 @@ export const api = {
     response: Done,
     open: true,
   },
+  whoAmI: { method: 'GET', path: '/whoami', summary: 'Who you are here', status: 200, response: WhoAmI },
   logout: { method: 'POST', path: '/logout', summary: 'End this login', status: 200, response: Done },
   status: { method: 'GET', path: '/status', summary: 'The daemon, its rung and provider', status: 200, response: Status },
   health: {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { actionBounds, Digest, HostAction, NetAction, Pin, SpendAction, ToolAction } from './actions.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
+import { ShareAccess } from './people.ts'
 import { Autonomy, Effect, Rule } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
 import { OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
@@ -22,6 +23,11 @@ const parent = z.string().max(200).nullable().optional()
 
 /** The agent's own id of the message that this was part of: where a fork may begin. A sub-agent's messages have none. */
 const message = z.uuid().optional()
+
+/** Through which door it was asked for. */
+const door = z.string().optional()
+/** Who did it, where somebody did. */
+const by = { actor: z.string().optional(), door }
 
 /** What may be asked of a person. */
 export const RequestAction = z.discriminatedUnion('kind', [
@@ -83,6 +89,7 @@ export const eventBodies = {
     spend: Spend.optional(),
     autonomy: Autonomy.optional(),
     actor: z.string(),
+    door,
   }),
   'session.changed': z.object({
     autonomy: Autonomy.optional(),
@@ -90,13 +97,17 @@ export const eventBodies = {
     model: z.string().optional(),
     budget_nanos: Nanos.nullable().optional(),
     actor: z.string(),
+    door,
   }),
+  /** Somebody may work on it or look at it from now on; or no longer. */
+  'session.shared': z.object({ user: z.string(), access: ShareAccess.nullable(), actor: z.string(), door: z.string() }),
   'session.state': z.object({
     from: SessionState.nullable(),
     to: SessionState,
     why: z.string().nullable(),
     /** Interrupted, and about to be taken up again without anybody's doing. */
     goes_on: z.boolean().optional(),
+    ...by,
   }),
   /** Accepted and stored; the agent has not got it yet. */
   'prompt.queued': z.object({
@@ -105,13 +116,14 @@ export const eventBodies = {
     images: z.int().min(0),
     mode: PromptMode,
     actor: z.string(),
+    door,
   }),
   /** Handed to the agent. */
   prompt: z.object({ id: PromptId, text: z.string(), images: z.int().min(0) }),
   /** Handed to another agent: the one that had it died before it had written it down. */
   'prompt.again': z.object({ id: PromptId }),
   /** Taken back before the agent got it. */
-  'prompt.dropped': z.object({ id: PromptId, why: z.string() }),
+  'prompt.dropped': z.object({ id: PromptId, why: z.string(), ...by }),
   text: z.object({
     block: BlockId,
     text: z.string(),

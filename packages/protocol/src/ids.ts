@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** What an id names, and the prefix that says so wherever the id is seen. */
-const prefixes = { session: 'ses', prompt: 'prm', request: 'req', token: 'tok' } as const
+const prefixes = { session: 'ses', prompt: 'prm', request: 'req', token: 'tok', user: 'usr' } as const
 type Kind = keyof typeof prefixes
 
 const body = '[0-9a-z]{16}'
@@ -20,6 +20,13 @@ export const TokenId = z
   .regex(new RegExp(`^tok_${body}$`))
   .brand('TokenId')
 export type TokenId = z.infer<typeof TokenId>
+export const UserId = z
+  .string()
+  .regex(new RegExp(`^usr_${body}$`))
+  .brand('UserId')
+export type UserId = z.infer<typeof UserId>
+/** Whom a house has from the beginning. */
+export const firstOwner = 'usr_0000000000000000' as UserId
 /** Carries a whole UUID, because the agent's own transcript must be able to hold it (see `uuidOfPrompt`). */
 export const PromptId = z
   .string()
@@ -40,6 +47,7 @@ function name(kind: Exclude<Kind, 'prompt'>, random: RandomBytes): string {
 export const newSessionId = (random: RandomBytes) => name('session', random) as SessionId
 export const newRequestId = (random: RandomBytes) => name('request', random) as RequestId
 export const newTokenId = (random: RandomBytes) => name('token', random) as TokenId
+export const newUserId = (random: RandomBytes) => name('user', random) as UserId
 
 export function newPromptId(random: RandomBytes): PromptId {
   const bytes = random(16)

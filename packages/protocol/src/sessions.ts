@@ -135,6 +135,7 @@ export type NewPrompt = z.infer<typeof NewPrompt>
 /** A session as every door shows it: what its events add up to. */
 export const Session = z.object({
   id: SessionId,
+  owner: z.string().describe('Whose it is: who created it'),
   name: z.string(),
   state: SessionState,
   /** Why it is in that state, when there is something to say. */

@@ -1,13 +1,16 @@
-import type { Actor } from '@anchorhold/core/actors'
-import type { Token } from '@anchorhold/protocol/api'
+import { type Actor, may, type Permission } from '@anchorhold/core/actors'
+import type { Token, WhoAmI } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newTokenId, type TokenId } from '@anchorhold/protocol/ids'
+import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorhold/protocol/ids'
+import type { User } from '@anchorhold/protocol/people'
 import { createHash } from 'node:crypto'
 import type { TokenRow } from '../store/store.ts'
 import { type Parts, require } from './parts.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 const linkMs = 15 * 60 * 1000
+/** An invitation may lie in a mailbox over a weekend. */
+export const inviteMs = 3 * dayMs
 export const loginMs = 7 * dayMs
 /** A use is written down at most this often. */
 const touchMs = 60_000
@@ -16,12 +19,22 @@ const touchMs = 60_000
 const hashOf = (secret: string) => createHash('sha256').update(secret).digest('hex')
 
 type Made = { readonly token: Token; readonly secret: string }
+/** Who a secret belongs to, and by which token. */
+export type Known = { readonly actor: Actor; readonly token: TokenId }
 
-function make(parts: Parts, name: string, role: TokenRow['role'], lifeMs: number | null): Made {
+type NewToken = {
+  readonly user: User
+  readonly name: string
+  readonly role: TokenRow['role']
+  readonly lifeMs: number | null
+}
+
+export function makeToken(parts: Parts, { user, name, role, lifeMs }: NewToken): Made {
   const secret = `anchor_${Buffer.from(parts.random(32)).toString('base64url')}`
   const now = parts.now()
   const row: TokenRow = {
     id: newTokenId(parts.random),
+    user: user.id,
     name,
     role,
     kind: role === 'bearer' ? 'token' : 'login',
@@ -31,11 +44,12 @@ function make(parts: Parts, name: string, role: TokenRow['role'], lifeMs: number
     expires_at: lifeMs === null ? null : now + lifeMs,
   }
   parts.store.tokens.insert(row)
-  return { token: view(row), secret }
+  return { token: view(row, user.name), secret }
 }
 
-const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow): Token => ({
+const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow, user: string): Token => ({
   id,
+  user,
   name,
   kind,
   created_at,
@@ -43,23 +57,59 @@ const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow): To
   expires_at,
 })
 
-/** Who a secret belongs to, or null. It must have been made for the way it came in: a cookie is no bearer token. */
-export function whoIs(
-  parts: Parts,
-  secret: string,
-  role: 'bearer' | 'cookie',
-  door: string,
-): { readonly actor: Actor; readonly token: TokenId } | null {
+/** Who a secret belongs to, or null. It must have been made for the way it came in: a cookie is no bearer token. What its user is
+ *  in the house is looked up each time, so that a change holds from the next call on. */
+export function whoIs(parts: Parts, secret: string, role: 'bearer' | 'cookie', door: string): Known | null {
   const row = parts.store.tokens.byHash(hashOf(secret))
   const now = parts.now()
-  if (row === null || row.role !== role || (row.expires_at !== null && row.expires_at <= now)) return null
+  const actor = row === null || row.role !== role ? null : actorOf(parts, row, door, now)
+  if (row === null || actor === null) return null
   if (row.used_at === null || now - row.used_at > touchMs) parts.store.tokens.touch(row.id, now)
-  return { actor: { kind: 'owner', name: row.name, door }, token: row.id }
+  return { actor, token: row.id }
 }
 
+function actorOf(parts: Parts, row: TokenRow, door: string, now: number): Actor | null {
+  if (row.expires_at !== null && row.expires_at <= now) return null
+  const user = parts.store.people.get(row.user)
+  return user === null ? null : { kind: user.role, user: user.id, name: user.name, door, token: row.name }
+}
+
+/** Whether whoever opened a stream is still who they were then, and may still see what it shows. */
+export function stillMay(parts: Parts, { actor, token }: Known, permission: Permission, session?: SessionId): boolean {
+  const row = parts.store.tokens.get(token)
+  const now = row === null ? null : actorOf(parts, row, actor.door, parts.now())
+  const ties = session === undefined ? undefined : parts.store.people.ties(session)
+  return now !== null && now.kind === actor.kind && ties !== null && may(now, permission, ties)
+}
+
+export function whoAmI(parts: Parts, actor: Actor): WhoAmI {
+  require(parts, actor, 'house.read')
+  const user = actor.user === null ? null : parts.store.people.get(actor.user)
+  if (user === null) throw new Failure('not_found', 'You are no user of this house')
+  return { user, token: actor.token ?? null, door: actor.door }
+}
+
+/** Oneself, or with the right to it somebody else. */
+export function userFor(parts: Parts, actor: Actor, name: string | null, own: Permission): User {
+  const user = name === null ? (actor.user === null ? null : parts.store.people.get(actor.user)) : parts.store.people.byName(name)
+  require(parts, actor, user !== null && user.id === actor.user ? own : 'people.write')
+  if (user === null) throw noUser(name ?? actor.name)
+  return user
+}
+export const noUser = (name: string) =>
+  new Failure('not_found', `There is no user "${name}"`, { hint: 'anchorhold user ls shows them' })
+
 export function createLoginLink(parts: Parts, actor: Actor, url: string): { readonly url: string; readonly expires_at: number } {
-  require(actor, 'administer')
-  const { token, secret } = make(parts, 'login link', 'link', linkMs)
+  return loginLink(parts, userFor(parts, actor, null, 'tokens.own'), url, linkMs)
+}
+
+export function loginLink(
+  parts: Parts,
+  user: User,
+  url: string,
+  lifeMs: number,
+): { readonly url: string; readonly expires_at: number } {
+  const { token, secret } = makeToken(parts, { user, name: 'login link', role: 'link', lifeMs })
   // In the fragment: it reaches no server's log, ours included.
   return { url: `${url}/#login=${secret}`, expires_at: token.expires_at ?? 0 }
 }
@@ -69,26 +119,44 @@ export function logIn(parts: Parts, secret: string, agent: string): Made {
   return parts.store.atomically(() => {
     parts.store.tokens.removeExpired(parts.now())
     const row = parts.store.tokens.byHash(hashOf(secret))
-    if (row === null || row.role !== 'link' || !parts.store.tokens.remove(row.id)) {
+    const user = row === null || row.role !== 'link' ? null : parts.store.people.get(row.user)
+    if (row === null || user === null || !parts.store.tokens.remove(row.id)) {
       throw new Failure('unauthenticated', 'This login link is not valid: it was used, or it is too old', {
         hint: 'Make a new one: anchorhold login-link',
       })
     }
-    return make(parts, agent.slice(0, 100) || 'browser', 'cookie', loginMs)
+    return makeToken(parts, { user, name: agent.slice(0, 100) || 'browser', role: 'cookie', lifeMs: loginMs })
   })
 }
 
-export function createToken(parts: Parts, actor: Actor, name: string, days: number | null): Made {
-  require(actor, 'administer')
-  return make(parts, name, 'bearer', days === null ? null : days * dayMs)
+export type TokenOptions = { readonly name: string; readonly days?: number | undefined; readonly user?: string | undefined }
+
+export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
+  const whose = userFor(parts, actor, user ?? null, 'tokens.own')
+  return makeToken(parts, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
 }
 
+/** One's own; an owner sees everybody's. */
 export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
-  require(actor, 'read')
-  return parts.store.tokens.list().map(view)
+  require(parts, actor, 'tokens.own')
+  const all = may(actor, 'people.write')
+  const names = new Map<UserId, string>(parts.store.people.list().map((user) => [user.id, user.name]))
+  return parts.store.tokens
+    .list()
+    .filter(({ user }) => all || user === actor.user)
+    .map((row) => view(row, names.get(row.user) ?? ''))
 }
 
 export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
-  require(actor, 'administer')
+  const row = parts.store.tokens.get(id)
+  require(parts, actor, row !== null && row.user === actor.user ? 'tokens.own' : 'people.write')
   if (!parts.store.tokens.remove(id)) throw new Failure('not_found', `There is no token "${id}"`)
+  parts.watches.recheck()
+}
+
+/** Gives up the token that one came in with. */
+export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
+  require(parts, actor, 'house.read')
+  parts.store.tokens.remove(token)
+  parts.watches.recheck()
 }

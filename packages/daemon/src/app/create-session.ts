@@ -14,12 +14,12 @@ import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/wor
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
-import { type Parts, record, require, shown } from './parts.ts'
+import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
 export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.create')
   const { prompt, idempotency_key: key, ...options } = input
   const digest = createHash('sha256').update(JSON.stringify(input)).digest('hex')
   const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
@@ -64,6 +64,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       }
       parts.store.sessions.insert({
         id,
+        ownerId: ownerOf(actor),
         options: { ...options, spend, repo_filter },
         runAs,
         conversation: randomUUID(),
@@ -83,7 +84,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           forked_from: null,
           on_crash: options.on_crash ?? parts.config.onCrash,
           spend,
-          actor: actor.name,
+          ...by(actor),
         },
       })
       if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
@@ -104,9 +105,9 @@ export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { r
 
 class Lost extends Error {}
 
-/** Whom the owner has pinned to a rung gets that one. */
-function rungFor({ rung, pins }: Config, { name }: Actor, asked: Rung | undefined): Rung {
-  const pinned = pins[name]
+/** Whom the owner has pinned to a rung gets that one; a token may be pinned where its user is not. */
+function rungFor({ rung, pins }: Config, { name, token = '' }: Actor, asked: Rung | undefined): Rung {
+  const pinned = [name, token].map((one) => (Object.hasOwn(pins, one) ? pins[one] : undefined)).find((one) => one !== undefined)
   if (pinned === undefined) return asked ?? rung
   if (asked !== undefined && asked !== pinned)
     throw new Failure('forbidden', `"${name}" works on the rung "${pinned}" and on no other`, {

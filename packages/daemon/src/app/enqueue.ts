@@ -1,7 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { newPromptId, type SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt, TurnCause } from '@anchorhold/protocol/sessions'
-import { type Parts, record } from './parts.ts'
+import { by, type Parts, record } from './parts.ts'
 
 /** Stores a prompt that is to be delivered. */
 export function enqueue(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt, cause: TurnCause): PromptReceipt {
@@ -9,7 +9,7 @@ export function enqueue(parts: Parts, actor: Actor, id: SessionId, input: NewPro
   const queuedAt = parts.now()
   const { text, images = [], mode = 'steer' } = input
   parts.store.prompts.insert({ id: prompt, session: id, text, images, mode, cause, queuedAt }, input.idempotency_key ?? null)
-  record(parts, id, { type: 'prompt.queued', body: { id: prompt, text, images: images.length, mode, actor: actor.name } })
+  record(parts, id, { type: 'prompt.queued', body: { id: prompt, text, images: images.length, mode, ...by(actor) } })
   return { id: prompt, session: id, queued_at: queuedAt }
 }
 

@@ -10,7 +10,7 @@ import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
-import { type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const pageSize = 500
 /** The last of an agent's messages may not have been written down when its home is copied; one of so many has. */
@@ -19,7 +19,8 @@ const candidatesMax = 50
 /** A new session that goes on from where this one stands, or stood at one of its events. It has a copy of the agent's memory,
  *  and of the workspace as it is now unless it shares that. */
 export async function forkSession(parts: Parts, actor: Actor, from: SessionId, input: ForkSession): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', from)
+  require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
@@ -42,7 +43,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     await copyTree(parts.folders.home(from), home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
-      parts.store.sessions.insert({ id, options, runAs, grants: shares ? origin.grants : [], ...memory })
+      parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
         type: 'session.created',
         body: {
@@ -57,7 +58,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           at,
           on_crash: origin.on_crash,
           spend: origin.spend,
-          actor: actor.name,
+          ...by(actor),
         },
       })
       record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })

@@ -5,17 +5,18 @@ import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { ChangeSession } from '@anchorhold/protocol/api'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
+import type { SessionRow } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { removeCgroups } from '../processes/cgroups.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { keepWarm, warmUp } from './deliver.ts'
-import { type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { by, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
 
 /** Somebody is writing a prompt: cell and agent are started ahead of it, and leave when it does not come. */
 export function warm(parts: Parts, actor: Actor, id: SessionId): Session {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   sessionFor(parts, id, 'warm')
   keepWarm(parts, id)
   return current(parts, id)
@@ -27,11 +28,11 @@ export async function interrupt(
   id: SessionId,
   { dropQueued }: { readonly dropQueued: boolean },
 ): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   sessionFor(parts, id, 'interrupt')
   if (dropQueued) {
     for (const prompt of parts.store.prompts.queued(id)) {
-      record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why: `Dropped by ${actor.name}` } })
+      record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why: `Dropped by ${actor.name}`, ...by(actor) } })
     }
   }
   if (parts.keepers.has(id)) await parts.keepers.do(id, { do: 'interrupt' })
@@ -40,21 +41,23 @@ export async function interrupt(
 }
 
 export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   const { state } = sessionFor(parts, id, 'pause')
   if (parts.keepers.has(id)) {
     await parts.gate.do({ do: 'pause', session: id })
     await parts.keepers.do(id, { do: 'pause' })
   }
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}` } })
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}`, ...by(actor) } })
   return current(parts, id)
 }
 
 export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(actor, 'work')
-  const { state, standing } = sessionFor(parts, id, 'resume')
+  require(parts, actor, 'session.work', id)
+  const session = sessionFor(parts, id, 'resume')
+  requireTakeUp(parts, actor, session)
+  const { state, standing } = session
   const to = standing.requests > 0 ? 'waiting' : standing.turn ? 'working' : 'ready'
-  record(parts, id, { type: 'session.state', body: { from: state, to, why: null } })
+  record(parts, id, { type: 'session.state', body: { from: state, to, why: null, ...by(actor) } })
   if (parts.keepers.has(id)) {
     await parts.keepers.do(id, { do: 'resume' })
     await parts.gate.do({ do: 'resume', session: id })
@@ -63,31 +66,40 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   return current(parts, id)
 }
 
+/** What a person has stopped, a program does not start again by itself. */
+function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: SessionRow): void {
+  if ((state === 'stopped' || state === 'paused') && (stateBy === null || stateBy !== actor.user))
+    require(parts, actor, 'session.take_up', id)
+}
+
 /** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */
 export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   const { state } = sessionFor(parts, id, 'stop')
   const why = `Stopped by ${actor.name}`
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why } })
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
   await parts.keepers.end(id, why)
   return current(parts, id)
 }
 
 export function start(parts: Parts, actor: Actor, id: SessionId): Session {
-  require(actor, 'work')
-  const { state } = sessionFor(parts, id, 'start')
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null } })
+  require(parts, actor, 'session.work', id)
+  const session = sessionFor(parts, id, 'start')
+  requireTakeUp(parts, actor, session)
+  const { state } = session
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null, ...by(actor) } })
   if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
   return current(parts, id)
 }
 
 /** Ends the session for good: no cell, no access to host folders, no more prompts. The log and the workspace stay. */
 export async function archive(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   const session = sessionFor(parts, id, 'archive')
   const why = `Archived by ${actor.name}`
-  record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why } })
-  for (const prompt of parts.store.prompts.queued(id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why } })
+  record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why, ...by(actor) } })
+  for (const prompt of parts.store.prompts.queued(id))
+    record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why, ...by(actor) } })
   await parts.keepers.end(id, why)
   if (session.grants.length > 0 && session.runAs !== null) {
     // Forks may share folder and user: the last one that is not archived takes the entries along.
@@ -102,7 +114,7 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
 
 /** Removes an archived session for good. A host folder that it worked in is left alone. */
 export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
-  require(actor, 'administer')
+  require(parts, actor, 'session.purge', id)
   const session = sessionFor(parts, id, 'purge')
   if (confirm !== id)
     throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
@@ -120,10 +132,12 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
 }
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
-  require(actor, 'work')
-  sessionFor(parts, id, 'change')
+  require(parts, actor, 'session.work', id)
+  const { budgetNanos } = sessionFor(parts, id, 'change')
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
+  if (budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos))
+    require(parts, actor, 'session.widen', id)
   if (input.model !== undefined && parts.keepers.has(id)) await parts.keepers.do(id, { do: 'model', model: input.model })
   record(parts, id, {
     type: 'session.changed',
@@ -131,7 +145,7 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
       ...(input.name === undefined ? {} : { name: input.name }),
       ...(input.model === undefined ? {} : { model: input.model }),
       ...(budget === undefined ? {} : { budget_nanos: budget }),
-      actor: actor.name,
+      ...by(actor),
     },
   })
   if (budget !== undefined && parts.keepers.has(id))

@@ -3,7 +3,7 @@ import { mayDo, states, type Verb } from '@anchorhold/core/session-states'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { RandomBytes, SessionId } from '@anchorhold/protocol/ids'
+import { firstOwner, type RandomBytes, type SessionId, type UserId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
@@ -13,6 +13,7 @@ import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
 import type { Sources } from '../processes/sources.ts'
 import type { SessionRow, Store } from '../store/store.ts'
+import type { Watches } from '../watches.ts'
 
 /** What the verbs are made of. */
 export type Parts = {
@@ -20,6 +21,7 @@ export type Parts = {
   readonly folders: Folders
   readonly store: Store
   readonly hub: Hub
+  readonly watches: Watches
   readonly sources: Sources
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses
@@ -30,14 +32,36 @@ export type Parts = {
   readonly log: (message: string) => void
 }
 
-/** Every verb begins with this: who asks, and whether they may. */
-export function require(actor: Actor, permission: Permission): void {
-  if (!may(actor, permission)) throw new Failure('forbidden', `"${actor.name}" may not do this`)
+/** Every verb begins with this: who asks, and whether they may. A session that they may not see is not there for them. */
+export function require(parts: Pick<Parts, 'store'>, actor: Actor, permission: Permission, session?: SessionId): void {
+  const ties = session === undefined ? undefined : parts.store.people.ties(session)
+  if (session !== undefined && (ties == null || !may(actor, 'session.read', ties))) throw noSession(session)
+  if (may(actor, permission, ties ?? undefined)) return
+  throw new Failure('forbidden', `"${actor.name}" may not do this: ${roleWords[actor.kind]}`, {
+    hint: 'anchorhold whoami says who you are here; an owner can change it',
+  })
 }
+
+const roleWords: Record<Actor['kind'], string> = {
+  owner: "it is nobody's to do",
+  member: 'a member may work on their own sessions and on those shared with them',
+  viewer: 'a viewer may look at what is shown to them',
+  agent: 'an agent may work on its own sessions, and widen nothing',
+  system: "it is nobody's to do",
+  nobody: 'nobody has said who asks',
+}
+
+const noSession = (id: SessionId) => new Failure('not_found', `There is no session "${id}"`)
+
+/** Whose a session is that this actor makes. */
+export const ownerOf = ({ user }: Actor): UserId => user ?? firstOwner
+
+/** Who did it and through which door, as events have it. */
+export const by = ({ name, door }: Actor) => ({ actor: name, door })
 
 export function sessionFor(parts: Parts, id: SessionId, verb: Verb | null): SessionRow {
   const session = parts.store.sessions.get(id)
-  if (session === null) throw new Failure('not_found', `There is no session "${id}"`)
+  if (session === null) throw noSession(id)
   if (verb !== null && !mayDo(session.state, verb)) {
     throw new Failure(
       'wrong_state',
@@ -74,6 +98,8 @@ export function record(parts: Parts, session: SessionId, ...events: readonly New
 export function shown(row: SessionRow): Session {
   const {
     options: _o,
+    ownerId: _i,
+    stateBy: _y,
     standing: _s,
     runAs: _r,
     conversation: _c,

@@ -4,11 +4,11 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
-import { type Parts, record, require, sessionFor } from './parts.ts'
+import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
 export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt): PromptReceipt {
-  require(actor, 'work')
+  require(parts, actor, 'session.work', id)
   const receipt = parts.store.atomically(() => {
     const known = input.idempotency_key === undefined ? null : parts.store.prompts.byKey(id, input.idempotency_key)
     if (known !== null) {
@@ -18,10 +18,10 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
     }
     const session = sessionFor(parts, id, 'prompt')
     const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
-    if (name !== null) record(parts, id, { type: 'session.changed', body: { name, actor: actor.name } })
+    if (name !== null) record(parts, id, { type: 'session.changed', body: { name, ...by(actor) } })
     // Who sends a prompt has decided that the session goes on; from here on a restart of the daemon delivers it.
     if (session.state === 'interrupted' || session.state === 'failed') {
-      record(parts, id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null } })
+      record(parts, id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null, ...by(actor) } })
     }
     return enqueue(parts, actor, id, input, 'prompt')
   })

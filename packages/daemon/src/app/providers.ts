@@ -45,7 +45,7 @@ export const forGate = ({ name, kind, baseUrl, auth, credential }: ProviderRow):
 })
 
 export function listProviders(parts: Parts, actor: Actor): readonly ProviderView[] {
-  require(actor, 'read')
+  require(parts, actor, 'house.read')
   return [rehearsal, ...parts.store.providers.list()].map((row) => view(parts, row))
 }
 
@@ -72,7 +72,7 @@ export async function putProvider(
   name: string,
   input: PutProvider,
 ): Promise<{ readonly provider: ProviderView; readonly verdict: ProviderVerdict | null }> {
-  require(actor, 'administer')
+  require(parts, actor, 'providers.write')
   if (name === 'rehearsal') throw new Failure('bad_request', 'The name "rehearsal" is taken')
   const preset = kinds[input.kind]
   const baseUrl = input.base_url ?? preset.baseUrl
@@ -136,18 +136,18 @@ export async function troubleWith(parts: Parts, row: ProviderRow): Promise<strin
 }
 
 export function useProvider(parts: Parts, actor: Actor, name: string): ProviderView {
-  require(actor, 'administer')
+  require(parts, actor, 'providers.write')
   const row = providerFor(parts, name)
   parts.store.providers.use(name === 'rehearsal' ? null : name)
   return view(parts, row)
 }
 
 export async function testProvider(parts: Parts, actor: Actor, name: string): Promise<ProviderVerdict> {
-  require(actor, 'administer')
+  require(parts, actor, 'providers.write')
   return tryProvider(parts, providerFor(parts, name))
 }
 
 export function deleteProvider(parts: Parts, actor: Actor, name: string): void {
-  require(actor, 'administer')
+  require(parts, actor, 'providers.write')
   if (!parts.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
 }

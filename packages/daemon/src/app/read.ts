@@ -1,4 +1,4 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { SearchHit, Usage } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -7,7 +7,7 @@ import type { Seen } from '../hub.ts'
 import { type Parts, require, sessionFor, shown } from './parts.ts'
 
 export function getSession(parts: Parts, actor: Actor, id: SessionId): Session {
-  require(actor, 'read')
+  require(parts, actor, 'session.read', id)
   return shown(sessionFor(parts, id, null))
 }
 
@@ -23,8 +23,8 @@ export function listSessions(
   actor: Actor,
   filter: SessionFilter,
 ): { readonly sessions: Session[]; readonly more: boolean } {
-  require(actor, 'read')
-  const rows = parts.store.sessions.list({ ...filter, limit: filter.limit + 1 })
+  require(parts, actor, 'house.read')
+  const rows = parts.store.sessions.list({ ...filter, seenBy: seenBy(actor), limit: filter.limit + 1 })
   return { sessions: rows.slice(0, filter.limit).map(shown), more: rows.length > filter.limit }
 }
 
@@ -32,8 +32,7 @@ export type EventRange = { readonly after: number | null; readonly before: numbe
 type EventPage = { readonly events: Event[]; readonly more: boolean }
 
 export function sessionEvents(parts: Parts, actor: Actor, id: SessionId, { after, before, limit }: EventRange): EventPage {
-  require(actor, 'read')
-  sessionFor(parts, id, null)
+  require(parts, actor, 'session.read', id)
   const log = parts.store.events
   return before === null
     ? forwards(log.after(id, after ?? 0, limit + 1), limit)
@@ -41,25 +40,39 @@ export function sessionEvents(parts: Parts, actor: Actor, id: SessionId, { after
 }
 
 export function allEvents(parts: Parts, actor: Actor, { after, before, limit }: EventRange): EventPage {
-  require(actor, 'read')
+  require(parts, actor, 'house.read')
   const log = parts.store.events
   return before === null
-    ? forwards(log.afterPos(after ?? 0, limit + 1), limit)
-    : backwards(log.beforePos(before, limit + 1), limit)
+    ? forwards(log.afterPos(after ?? 0, limit + 1, seenBy(actor)), limit)
+    : backwards(log.beforePos(before, limit + 1, seenBy(actor)), limit)
 }
 
 const forwards = (events: readonly Event[], limit: number) => ({ events: events.slice(0, limit), more: events.length > limit })
 const backwards = (events: readonly Event[], limit: number) => ({ events: events.slice(-limit), more: events.length > limit })
 
 export function watchSession(parts: Parts, actor: Actor, id: SessionId, after: number, signal: AbortSignal): AsyncIterable<Seen> {
-  require(actor, 'read')
-  sessionFor(parts, id, null)
+  require(parts, actor, 'session.read', id)
   return parts.hub.watch({ session: id, after, read: (seq, limit) => parts.store.events.after(id, seq, limit), signal })
 }
 
 export function watchAll(parts: Parts, actor: Actor, after: number, signal: AbortSignal): AsyncIterable<Seen> {
-  require(actor, 'read')
-  return parts.hub.watch({ session: null, after, read: parts.store.events.afterPos, signal })
+  require(parts, actor, 'house.read')
+  const only = seenBy(actor)
+  const all = parts.hub.watch({
+    session: null,
+    after,
+    read: (pos, limit) => parts.store.events.afterPos(pos, limit, only),
+    signal,
+  })
+  return only === null ? all : seenOf(parts, actor, all)
+}
+
+/** What is being said right now is no part of the log: it is held against what its session is to the watcher. */
+async function* seenOf(parts: Parts, actor: Actor, all: AsyncIterable<Seen>): AsyncIterable<Seen> {
+  for await (const seen of all) {
+    const session = 'event' in seen ? seen.event.session : seen.session
+    if (may(actor, 'session.read', parts.store.people.ties(session) ?? undefined)) yield seen
+  }
 }
 
 export function search(
@@ -67,12 +80,13 @@ export function search(
   actor: Actor,
   query: { readonly q: string; readonly session: SessionId | null; readonly limit: number },
 ): readonly SearchHit[] {
-  require(actor, 'read')
-  return parts.store.search(query)
+  if (query.session === null) require(parts, actor, 'house.read')
+  else require(parts, actor, 'session.read', query.session)
+  return parts.store.search({ ...query, seenBy: seenBy(actor) })
 }
 
 export function usage(parts: Parts, actor: Actor, session: SessionId | null): Usage {
-  require(actor, 'read')
-  if (session !== null) sessionFor(parts, session, null)
-  return parts.store.usage(session)
+  if (session === null) require(parts, actor, 'house.read')
+  else require(parts, actor, 'session.read', session)
+  return parts.store.usage({ session, seenBy: seenBy(actor) })
 }

@@ -1,30 +1,33 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/link'
-import { type Parts, record, require, sessionFor } from './parts.ts'
+import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 export function listRequests(
   parts: Parts,
   actor: Actor,
   filter: { readonly openOnly: boolean; readonly session: SessionId | null },
 ): readonly Request[] {
-  require(actor, 'read')
-  return parts.store.requests.list(filter)
+  if (filter.session === null) require(parts, actor, 'house.read')
+  else require(parts, actor, 'session.read', filter.session)
+  return parts.store.requests.list({ ...filter, seenBy: seenBy(actor) })
 }
 
 export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
-  require(actor, 'read')
+  require(parts, actor, 'house.read')
   const request = parts.store.requests.get(id)
-  if (request === null) throw new Failure('not_found', `There is no request "${id}"`)
+  const ties = request === null ? null : parts.store.people.ties(request.session)
+  if (request === null || ties === null || !may(actor, 'session.read', ties))
+    throw new Failure('not_found', `There is no request "${id}"`)
   return request
 }
 
 /** Whoever asked, keeper or gate, decides which answer came first, so that exactly one wins. */
 export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, answer: AnswerRequest): Promise<Request> {
-  require(actor, 'work')
   const request = getRequest(parts, actor, id)
+  require(parts, actor, 'session.answer', request.session)
   if (request.answer !== null) throw answered(request)
   if (!parts.keepers.has(request.session)) {
     throw new Failure('wrong_state', `Cannot answer request "${id}": the agent that asked is gone`, {
@@ -48,7 +51,7 @@ async function answerSpend(parts: Parts, actor: Actor, { id, session }: Request,
   for (let tries = 1; ; tries++) {
     const { budget_nanos } = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
     if (sessionFor(parts, session, null).budgetNanos !== budget_nanos)
-      record(parts, session, { type: 'session.changed', body: { budget_nanos, actor: actor.name } })
+      record(parts, session, { type: 'session.changed', body: { budget_nanos, ...by(actor) } })
     try {
       return void (await tell(budget_nanos))
     } catch (error) {

@@ -60,7 +60,7 @@ test('createSession() makes one session of one key, also when two calls come at 
   const [one, two] = await Promise.all([create({ idempotency_key: 'k' }), create({ idempotency_key: 'k' })])
   expect(two.id).toBe(one.id)
   expect((await create({ idempotency_key: 'k' })).id).toBe(one.id)
-  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10 })).toHaveLength(1)
+  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })).toHaveLength(1)
   await expect(create({ idempotency_key: 'k', name: 'Another' })).rejects.toMatchObject({ code: 'conflict' })
 })
 
@@ -74,7 +74,7 @@ test('createSession() leaves no folder behind when the workspace is refused', as
   await expect(create({ workspace: '/nonexistent' })).rejects.toMatchObject({ code: 'workspace_refused' })
   await expect(create({ workspace: parts.config.state })).rejects.toMatchObject({ code: 'workspace_refused' })
   await expect(create({ provider: 'nobody' })).rejects.toMatchObject({ code: 'provider_unavailable' })
-  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10 })).toEqual([])
+  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })).toEqual([])
 })
 
 test('createSession() whose keeper cannot start has failed, and says why', async () => {
@@ -386,8 +386,8 @@ test('answerRequest() raises the budget by what a held call needs, in the log fi
   expect(await answerRequest(parts, owner, id, { decision: 'allow' })).toMatchObject({ answer: { decision: 'allow' } })
   expect(logged).toEqual([1400, 1600])
   expect(parts.all(session).flatMap((event) => (event.type === 'session.changed' ? [event.body] : []))).toEqual([
-    { budget_nanos: 1400, actor: 'owner' },
-    { budget_nanos: 1600, actor: 'owner' },
+    { budget_nanos: 1400, actor: 'owner', door: 'test' },
+    { budget_nanos: 1600, actor: 'owner', door: 'test' },
   ])
   expect(stateOf(session)).toBe('working')
 })

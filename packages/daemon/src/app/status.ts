@@ -1,4 +1,4 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, seenBy } from '@anchorhold/core/actors'
 import type { Status } from '@anchorhold/protocol/api'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -11,10 +11,10 @@ export async function status(
   actor: Actor,
   about: { readonly version: string; readonly url: string; readonly startedAt: number },
 ): Promise<Status> {
-  require(actor, 'read')
+  require(parts, actor, 'house.read')
   const rung = await rungInForce(parts)
   const provider = providerFor(parts, null)
-  const counts = parts.store.sessions.counts()
+  const counts = parts.store.sessions.counts(seenBy(actor))
   return {
     version: about.version,
     pid: process.pid,
@@ -45,12 +45,12 @@ async function rungInForce(parts: Parts): Promise<Pick<DoctorReport['rungs'][num
 }
 
 export function health(parts: Parts, actor: Actor): { readonly ok: boolean; readonly gate: boolean; readonly store: boolean } {
-  require(actor, 'read')
-  parts.store.sessions.counts()
+  require(parts, actor, 'house.read')
+  parts.store.sessions.counts(seenBy(actor))
   return { ok: parts.gate.up, gate: parts.gate.up, store: true }
 }
 
 export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
-  require(actor, 'read')
+  require(parts, actor, 'house.read')
   return parts.doctor({ fresh: false })
 }

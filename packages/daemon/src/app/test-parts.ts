@@ -1,7 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { Event } from '@anchorhold/protocol/events'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import { firstOwner, type SessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,9 +12,10 @@ import { hub } from '../hub.ts'
 import { type FakeGate, fakeGate, type FakeKeepers, fakeKeepers } from '../processes/fake-processes.ts'
 import { sources } from '../processes/sources.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import { watches } from '../watches.ts'
 import type { Parts } from './parts.ts'
 
-export const owner: Actor = { kind: 'owner', name: 'owner', door: 'test' }
+export const owner: Actor = { kind: 'owner', user: firstOwner, name: 'owner', door: 'test' }
 
 export type TestParts = Parts & {
   readonly gate: FakeGate
@@ -44,6 +45,7 @@ export function testParts(): TestParts {
     folders,
     store,
     hub: events,
+    watches: watches(),
     sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),

@@ -1,4 +1,4 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { Worker } from '@anchorhold/protocol/api'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { KeeperHealth } from '@anchorhold/protocol/link'
@@ -10,9 +10,12 @@ const answerMs = 2000
 
 /** Every keeper, those that wait for a session included. */
 export async function listWorkers(parts: Parts, actor: Actor): Promise<readonly Worker[]> {
-  require(actor, 'read')
-  const tending = await Promise.all(parts.keepers.sessions.map((id) => tendingOne(parts, id)))
-  const waiting = parts.keepers.places.map(({ session, rung }): Worker => {
+  require(parts, actor, 'house.read')
+  const seen = parts.keepers.sessions.filter((id) => may(actor, 'session.read', parts.store.people.ties(id) ?? undefined))
+  const tending = await Promise.all(seen.map((id) => tendingOne(parts, id)))
+  // Places are nobody's yet.
+  const places = seenBy(actor) === null ? parts.keepers.places : []
+  const waiting = places.map(({ session, rung }): Worker => {
     return { session, name: null, status: 'idle', rung, sessions: 0, requests: 0, errors: 0, mean_ms: null }
   })
   return [...tending.filter((one) => one !== null), ...waiting]

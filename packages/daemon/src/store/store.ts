@@ -1,11 +1,14 @@
+import type { SessionTies } from '@anchorhold/core/actors'
 import type { Standing } from '@anchorhold/core/session-states'
 import type { Request, SearchHit, Token, Usage } from '@anchorhold/protocol/api'
 import type { Event, NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
-import type { PromptId, RequestId, SessionId, TokenId } from '@anchorhold/protocol/ids'
+import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
+import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
 
-/** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. */
+/** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. Where a list is `seenBy`
+ *  somebody, it holds what that user's own sessions and those shared with them have to show; null is for everything. */
 export interface Store {
   atomically<T>(work: () => T): T
   readonly events: EventLog
@@ -13,15 +16,17 @@ export interface Store {
   readonly prompts: PromptTable
   readonly requests: RequestTable
   readonly tokens: TokenTable
+  readonly people: PeopleTable
   readonly providers: ProviderTable
   readonly search: (query: {
     readonly q: string
     readonly session: SessionId | null
+    readonly seenBy: UserId | null
     readonly limit: number
   }) => readonly SearchHit[]
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
-  readonly usage: (session: SessionId | null) => Usage
+  readonly usage: (only: { readonly session: SessionId | null; readonly seenBy: UserId | null }) => Usage
   /** The model calls of a session: how many, how many of them failed, and how long one took. */
   readonly calls: (session: SessionId) => { readonly requests: number; readonly errors: number; readonly meanMs: number | null }
   close(): void
@@ -40,8 +45,8 @@ export interface EventLog {
   /** The newest before `seq`, ascending. */
   before(session: SessionId, seq: number, limit: number): readonly Event[]
   /** Over all sessions, by `pos`. */
-  afterPos(pos: number, limit: number): readonly Event[]
-  beforePos(pos: number, limit: number): readonly Event[]
+  afterPos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
+  beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   /** Takes note of a record that is no event of a log. */
   pass(source: string, n: number): void
   /** The last record of a source that was taken in. */
@@ -51,6 +56,9 @@ export interface EventLog {
 /** A session as stored: what every door shows, and what only the daemon needs to know. */
 export type SessionRow = Session & {
   readonly options: SessionOptions
+  readonly ownerId: UserId
+  /** Who brought it into its state, if somebody did. */
+  readonly stateBy: UserId | null
   readonly standing: Standing
   /** The user that keeper and cell run as; null when the daemon is not root. */
   readonly runAs: { readonly uid: number; readonly gid: number } | null
@@ -65,7 +73,7 @@ export type SessionRow = Session & {
   readonly budgetNanos: number | null
 }
 export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'> &
-  Partial<Pick<SessionRow, 'forgetAfter'>>
+  Partial<Pick<SessionRow, 'forgetAfter' | 'ownerId'>>
 
 export interface SessionTable {
   /** The rest of the row follows from the `session.created` event that must be appended in the same transaction. */
@@ -76,12 +84,13 @@ export interface SessionTable {
     readonly state: SessionState | null
     readonly before: number | null
     readonly limit: number
+    readonly seenBy: UserId | null
   }): readonly SessionRow[]
   /** Sessions whose log says that a keeper tends them. */
   tended(): readonly SessionRow[]
   /** Sessions that a crash cut short and that nobody has gone on with. */
   crashed(): readonly SessionId[]
-  counts(): Partial<Record<SessionState, number>>
+  counts(seenBy: UserId | null): Partial<Record<SessionState, number>>
   /** Other sessions that work in the same folder. */
   sharing(session: Pick<SessionRow, 'id' | 'workspace'>): readonly SessionRow[]
   setGrants(id: SessionId, grants: readonly string[]): void
@@ -112,22 +121,48 @@ export interface PromptTable {
 
 export interface RequestTable {
   get(id: RequestId): Request | null
-  list(filter: { readonly openOnly: boolean; readonly session: SessionId | null }): readonly Request[]
+  list(filter: {
+    readonly openOnly: boolean
+    readonly session: SessionId | null
+    readonly seenBy: UserId | null
+  }): readonly Request[]
 }
 export type { RequestAnswer }
 
-export type TokenRow = Token & { readonly hash: string; readonly role: 'link' | 'bearer' | 'cookie' }
+export type TokenRow = Omit<Token, 'user'> & {
+  readonly user: UserId
+  readonly hash: string
+  readonly role: 'link' | 'bearer' | 'cookie'
+}
 export interface TokenTable {
   insert(row: TokenRow): void
   byHash(hash: string): TokenRow | null
+  get(id: TokenId): TokenRow | null
   list(): readonly TokenRow[]
   touch(id: TokenId, at: number): void
   /** True when it was there. */
   remove(id: TokenId): boolean
   removeExpired(now: number): void
+  removeOf(user: UserId): void
   /** Session-creating keys: the session made under this key by this actor, if any. */
   sessionByKey(actor: string, key: string): { readonly session: SessionId; readonly digest: string } | null
   keepSessionKey(actor: string, key: string, session: SessionId, digest: string): void
+}
+
+/** Those who are not removed, and what is shared with them. */
+export interface PeopleTable {
+  insert(user: User): void
+  get(id: UserId): User | null
+  byName(name: string): User | null
+  list(): readonly User[]
+  setRole(id: UserId, role: Role, policy: string | null): void
+  /** Nothing is shared with them any more; their sessions stay. */
+  remove(id: UserId, at: number): void
+  /** Whose a session is and who else may do what with it; null when there is no such session. */
+  ties(session: SessionId): SessionTies | null
+  shares(session: SessionId): readonly Share[]
+  share(session: SessionId, user: UserId, access: ShareAccess): void
+  unshare(session: SessionId, user: UserId): boolean
 }
 
 export type ProviderRow = {

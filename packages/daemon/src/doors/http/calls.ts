@@ -1,11 +1,12 @@
-import type { TokenId } from '@anchorhold/protocol/ids'
+import type { Actor, Permission } from '@anchorhold/core/actors'
+import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
 import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
-import type { Parts } from '../../app/parts.ts'
+import { type Parts, require } from '../../app/parts.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as read from '../../app/read.ts'
@@ -15,7 +16,7 @@ import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
 import { reply } from './reply.ts'
-import { eventStream, readerGone } from './sse.ts'
+import { eventStream } from './sse.ts'
 
 const done = { ok: true } as const
 const perPage = 100
@@ -28,7 +29,6 @@ export type CallsOptions = {
 
 /** Each call of the contract, as one verb. */
 export function calls({ parts, about, shutdown }: CallsOptions): Calls {
-  const streams = openStreams()
   const range = ({
     after,
     before,
@@ -46,6 +46,10 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
   /** A browser that reconnects says which event it saw last. */
   const startOf = ({ 'last-event-id': seen }: IncomingHttpHeaders, after: number | undefined) =>
     typeof seen === 'string' && /^\d{1,15}$/.test(seen) ? Number(seen) : (after ?? 0)
+  type Watcher = { readonly actor: Actor; readonly token: TokenId | null; readonly signal: AbortSignal }
+  /** A stream ends when its token, its user or the session is no longer what it was opened with. */
+  const watch = ({ actor, token, signal }: Watcher, permission: Permission, session?: SessionId) =>
+    parts.watches.open(() => token !== null && access.stillMay(parts, { actor, token }, permission, session), signal)
   const secure = () => about.url().startsWith('https:')
 
   return {
@@ -76,7 +80,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     fork: ({ actor, params, body }) => forkSession(parts, actor, params.id, body ?? {}),
     sessionEvents({ actor, token, params, query, headers, signal }) {
       if (!wantsStream(headers)) return read.sessionEvents(parts, actor, params.id, range(query))
-      const end = streams.open(token, signal)
+      const end = watch({ actor, token, signal }, 'session.read', params.id)
       return eventStream(
         read.watchSession(parts, actor, params.id, startOf(headers, query.after), end.signal),
         ({ seq }) => seq,
@@ -85,7 +89,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     },
     events({ actor, token, query, headers, signal }) {
       if (!wantsStream(headers)) return read.allEvents(parts, actor, range(query))
-      const end = streams.open(token, signal)
+      const end = watch({ actor, token, signal }, 'house.read')
       return eventStream(read.watchAll(parts, actor, startOf(headers, query.after), end.signal), ({ pos }) => pos, end)
     },
     listRequests: ({ actor, query }) => ({
@@ -107,10 +111,9 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return done
     },
     listTokens: ({ actor }) => ({ tokens: [...access.listTokens(parts, actor)] }),
-    createToken: ({ actor, body }) => access.createToken(parts, actor, body.name, body.days ?? null),
+    createToken: ({ actor, body }) => access.createToken(parts, actor, body),
     revokeToken({ actor, params }) {
       access.revokeToken(parts, actor, params.id)
-      streams.end(params.id)
       return done
     },
     createLoginLink: ({ actor }) => access.createLoginLink(parts, actor, about.url()),
@@ -120,39 +123,17 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return reply({ value: done, headers: { 'set-cookie': cookie } })
     },
     logout({ actor, token }) {
-      if (token !== null) {
-        access.revokeToken(parts, actor, token)
-        streams.end(token)
-      }
+      if (token !== null) access.logOut(parts, actor, token)
       return reply({ value: done, headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })
     },
     status: ({ actor }) => status(parts, actor, { ...about, url: about.url() }),
     health: ({ actor }) => health(parts, actor),
     doctor: ({ actor }) => doctor(parts, actor),
     panic: ({ actor }) => panic(parts, actor),
-    shutdown: ({ body }) => shutdown({ all: body?.all ?? false }),
-  }
-}
-
-/** Which streams were opened with which token, so that revoking it ends them too. */
-function openStreams() {
-  const open = new Map<TokenId, Set<AbortController>>()
-  return {
-    open(token: TokenId | null, client: AbortSignal): AbortController {
-      const end = new AbortController()
-      client.addEventListener('abort', () => end.abort(readerGone), { once: true })
-      if (token !== null) {
-        const set = open.get(token) ?? new Set()
-        open.set(token, set.add(end))
-        end.signal.addEventListener('abort', () => {
-          set.delete(end)
-          if (set.size === 0) open.delete(token)
-        })
-      }
-      return end
+    shutdown({ actor, body }) {
+      require(parts, actor, 'house.run')
+      return shutdown({ all: body?.all ?? false })
     },
-    end(token: TokenId): void {
-      for (const end of [...(open.get(token) ?? [])]) end.abort()
-    },
+    whoAmI: ({ actor }) => access.whoAmI(parts, actor),
   }
 }

@@ -30,7 +30,7 @@ beforeEach(async () => {
     calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'http://localhost:7777' }, shutdown }),
     log: (message) => void logged.push(message),
   })
-  token = createToken(parts, owner, 'test', null).secret
+  token = createToken(parts, owner, { name: 'test' }).secret
   server = createServer(door)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   base = server.address() as AddressInfo
@@ -191,7 +191,7 @@ test('a login link is good for one cookie, which is no bearer token and ends wit
 })
 
 test('a token is good until it expires or is revoked', async () => {
-  const { token: made, secret } = createToken(parts, owner, 'short', 1)
+  const { token: made, secret } = createToken(parts, owner, { name: 'short', days: 1 })
   const headers = { authorization: `Bearer ${secret}` }
   expect((await call('/sessions', { headers })).status).toBe(200)
   parts.at += 25 * 60 * 60 * 1000
@@ -250,7 +250,7 @@ test('a stream begins after the last event that was seen, with its number as id'
 })
 
 test('a stream ends when the token that opened it is revoked', async () => {
-  const { token: made, secret } = createToken(parts, owner, 'watcher', null)
+  const { token: made, secret } = createToken(parts, owner, { name: 'watcher' })
   const headers = { accept: 'text/event-stream', authorization: `Bearer ${secret}` }
   const stream = await call('/events', { headers })
   const reader = stream.body!.getReader()

@@ -41,7 +41,7 @@ export type HttpDoorOptions = {
 const bodyBytesMax = 140 * 1024 * 1024
 /** What someone who is not logged in may send. */
 const openBodyBytesMax = 4096
-const nobody: Actor = { kind: 'owner', name: 'nobody', door: 'http' }
+const nobody: Actor = { kind: 'nobody', user: null, name: 'nobody', door: 'http' }
 
 type Asked = {
   readonly request: IncomingMessage

@@ -6,9 +6,6 @@ const heartbeatMs = 15_000
 /** A reader that takes nothing for so long is cut off; it comes back with the number it has. */
 const stalledMs = 60_000
 
-/** Why a stream ends when its reader has closed the connection. */
-export const readerGone = 'The reader is gone'
-
 const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } as const
 
 /** What a watcher sees as server-sent events: stored ones carry their number as id, live frames carry none. The watcher is asked

@@ -3,6 +3,7 @@ import { type Event, type NewEvent, parseNewEvent } from '@anchorhold/protocol/e
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { Entry, EventLog } from '../store.ts'
+import { seenIds } from './people.ts'
 import { projection } from './projection.ts'
 
 /** An event on its way into the log. */
@@ -45,6 +46,13 @@ export function sqliteEventLog(db: Database): EventLog {
   )
   const afterPos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos > ? order by pos limit ?`)
   const beforePos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos < ? order by pos desc limit ?`)
+  type Seen = { readonly pos: number; readonly limit: number; readonly seenBy: string }
+  const seenAfter = db.prepare<[Seen], EventRow>(
+    `select ${columns} from event where pos > @pos and session_id in ${seenIds} order by pos limit @limit`,
+  )
+  const seenBefore = db.prepare<[Seen], EventRow>(
+    `select ${columns} from event where pos < @pos and session_id in ${seenIds} order by pos desc limit @limit`,
+  )
 
   /** The session's row is read once and brought up to date once, however many events come together. */
   const appendAll = (session: SessionId, source: string, entries: readonly Entry[]): Event[] => {
@@ -105,8 +113,10 @@ export function sqliteEventLog(db: Database): EventLog {
     append,
     after: (session, seq, limit) => following.all(session, seq, limit).map(toEvent),
     before: (session, seq, limit) => before.all(session, seq, limit).map(toEvent).reverse(),
-    afterPos: (pos, limit) => afterPos.all(pos, limit).map(toEvent),
-    beforePos: (pos, limit) => beforePos.all(pos, limit).map(toEvent).reverse(),
+    afterPos: (pos, limit, seenBy) =>
+      (seenBy === null ? afterPos.all(pos, limit) : seenAfter.all({ pos, limit, seenBy })).map(toEvent),
+    beforePos: (pos, limit, seenBy) =>
+      (seenBy === null ? beforePos.all(pos, limit) : seenBefore.all({ pos, limit, seenBy })).map(toEvent).reverse(),
     pass: (source, n) => void took.run(source, n),
     lastOf,
   }

@@ -4,7 +4,8 @@ import type { Database } from 'better-sqlite3'
 /** Brings the tables up to date with an event that was just stored. */
 export function projection(db: Database): (event: Event) => void {
   const enter = db.prepare(
-    `update session set state = ?, why = ?, archived_at = case when ? = 'archived' then coalesce(archived_at, ?) else null end where id = ?`,
+    `update session set state = ?, why = ?, archived_at = case when ? = 'archived' then coalesce(archived_at, ?) else null end,
+      state_by = (select id from user where name = ? and removed_at is null) where id = ?`,
   )
   const created = db.prepare(`
     update session set name = ?, rung = ?, provider = ?, model = ?, simulated = ?, workspace = ?, budget_nanos = ?, forked_from = ?,
@@ -48,7 +49,7 @@ export function projection(db: Database): (event: Event) => void {
         break
       }
       case 'session.state':
-        enter.run(event.body.to, event.body.why, event.body.to, at, session)
+        enter.run(event.body.to, event.body.why, event.body.to, at, event.body.actor ?? null, session)
         break
       case 'keeper.started':
         tended.run(JSON.stringify(event.body.limits), session)

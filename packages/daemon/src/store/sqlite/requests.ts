@@ -1,6 +1,7 @@
 import { Request } from '@anchorhold/protocol/api'
 import type { Database } from 'better-sqlite3'
 import type { RequestTable } from '../store.ts'
+import { seenIds } from './people.ts'
 
 type Row = {
   id: string
@@ -16,15 +17,17 @@ type Row = {
 export function sqliteRequests(db: Database): RequestTable {
   const select = `select request.*, session.name as session_name from request join session on session.id = request.session_id`
   const get = db.prepare<[string], Row>(`${select} where request.id = ?`)
-  const list = db.prepare<[number, string | null, string | null], Row>(
-    `${select} where (? = 0 or answer is null) and (? is null or session_id = ?) order by opened_at desc limit 500`,
+  type Filter = { readonly openOnly: number; readonly session: string | null; readonly seenBy: string | null }
+  const list = db.prepare<[Filter], Row>(
+    `${select} where (@openOnly = 0 or answer is null) and (@session is null or session_id = @session)
+       and (@seenBy is null or session_id in ${seenIds}) order by opened_at desc limit 500`,
   )
   return {
     get(id) {
       const row = get.get(id)
       return row === undefined ? null : toRequest(row)
     },
-    list: ({ openOnly, session }) => list.all(openOnly ? 1 : 0, session, session).map(toRequest),
+    list: ({ openOnly, session, seenBy }) => list.all({ openOnly: openOnly ? 1 : 0, session, seenBy }).map(toRequest),
   }
 }
 

@@ -2,6 +2,7 @@ import { type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
+import { seenIds } from './people.ts'
 
 type Row = { session_id: string; session_name: string; seq: number; at: number; type: string; snippet: string }
 
@@ -33,21 +34,23 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
     return more
   }
 
-  const find = db.prepare<[string, string | null, string | null, number], Row>(`
+  type Query = { readonly match: string; readonly session: string | null; readonly seenBy: string | null; readonly limit: number }
+  const find = db.prepare<[Query], Row>(`
     select event.session_id, session.name as session_name, event.seq, event.at, event.type,
       snippet(event_text, 0, '«', '»', ' … ', 24) as snippet
     from event_text join event on event.pos = event_text.rowid join session on session.id = event.session_id
-    where event_text match ? and (? is null or event.session_id = ?)
-    order by rank limit ?`)
+    where event_text match @match and (@session is null or event.session_id = @session)
+      and (@seenBy is null or event.session_id in ${seenIds})
+    order by rank limit @limit`)
   return {
     index: catchUp,
-    search({ q, session, limit }) {
+    search({ q, session, seenBy, limit }) {
       const match = asMatch(q)
       // Nothing to look for is no query.
       if (match === '') return []
       while (catchUp());
       return find
-        .all(match, session, session, limit)
+        .all({ match, session, seenBy, limit })
         .map(({ session_id, ...rest }) => ({ ...rest, session: session_id as SessionId }))
     },
   }

@@ -1,12 +1,16 @@
 import { atBirth, type Standing } from '@anchorhold/core/session-states'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import { firstOwner, type SessionId, type UserId } from '@anchorhold/protocol/ids'
 import { microsUp } from '@anchorhold/protocol/money'
 import type { Session, SessionOptions, SessionState } from '@anchorhold/protocol/sessions'
 import type { Database } from 'better-sqlite3'
 import type { SessionRow, SessionTable } from '../store.ts'
+import { seenIds } from './people.ts'
 
 type Row = {
   id: string
+  owner: string
+  owner_name: string
+  state_by: string | null
   name: string
   state: string
   why: string | null
@@ -38,21 +42,31 @@ type Row = {
 /** What 32-bit signed numbers hold. */
 const uidMax = 2 ** 31 - 1
 
-const select = `select session.*,
+const select = `select session.*, (select name from user where id = session.owner) as owner_name,
   (select count(*) from request where session_id = session.id and answer is null) as open_requests,
   (select count(*) from prompt where session_id = session.id and state = 'queued') as queued_prompts from session`
 
 export function sqliteSessions(db: Database): SessionTable {
   const insert = db.prepare(
-    `insert into session (id, standing, options, run_as, conversation, conversing, grants, forget_after) values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into session (id, owner, standing, options, run_as, conversation, conversing, grants, forget_after) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const get = db.prepare<[string], Row>(`${select} where id = ?`)
-  const list = db.prepare<[number, string | null, string | null, number, number], Row>(
-    `${select} where (archived_at is null) = ? and (? is null or state = ?) and active_at < ? order by active_at desc limit ?`,
+  type Filter = {
+    readonly open: number
+    readonly state: string | null
+    readonly before: number
+    readonly limit: number
+    readonly seenBy: string | null
+  }
+  const list = db.prepare<[Filter], Row>(
+    `${select} where (archived_at is null) = @open and (@state is null or state = @state) and active_at < @before
+       and (@seenBy is null or id in ${seenIds}) order by active_at desc limit @limit`,
   )
   const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
   const crashed = db.prepare<[], { id: string }>(`select id from session where json_extract(standing, '$.crashes') > 0`)
-  const counts = db.prepare<[], { state: string; count: number }>(`select state, count(*) as count from session group by state`)
+  const counts = db.prepare<[{ readonly seenBy: string | null }], { state: string; count: number }>(
+    `select state, count(*) as count from session where @seenBy is null or id in ${seenIds} group by state`,
+  )
   const sharing = db.prepare<[string, string], Row>(`${select} where workspace = ? and id <> ?`)
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
   // Owners of host folders are in the same column, and may have any uid.
@@ -63,14 +77,17 @@ export function sqliteSessions(db: Database): SessionTable {
   let taken = 0
   const purges = [
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
-    ...['event', 'prompt', 'request', 'usage', 'session_key'].map((table) => `delete from ${table} where session_id = ?`),
+    ...['event', 'prompt', 'request', 'usage', 'session_key', 'session_share'].map(
+      (table) => `delete from ${table} where session_id = ?`,
+    ),
     `delete from source where name = 'keeper/' || ?`,
     `delete from session where id = ?`,
   ].map((sql) => db.prepare(sql))
   return {
-    insert: ({ id, options, runAs, conversation, conversing, grants, forgetAfter = [] }) =>
+    insert: ({ id, ownerId = firstOwner, options, runAs, conversation, conversing, grants, forgetAfter = [] }) =>
       void insert.run(
         id,
+        ownerId,
         JSON.stringify(atBirth),
         JSON.stringify(options),
         runAs === null ? null : JSON.stringify(runAs),
@@ -83,11 +100,11 @@ export function sqliteSessions(db: Database): SessionTable {
       const row = get.get(id)
       return row === undefined ? null : toSession(row)
     },
-    list: ({ archived, state, before, limit }) =>
-      list.all(archived ? 0 : 1, state, state, before ?? Number.MAX_SAFE_INTEGER, limit).map(toSession),
+    list: ({ archived, state, before, limit, seenBy }) =>
+      list.all({ open: archived ? 0 : 1, state, before: before ?? Number.MAX_SAFE_INTEGER, limit, seenBy }).map(toSession),
     tended: () => tended.all().map(toSession),
     crashed: () => crashed.all().map(({ id }) => id as SessionId),
-    counts: () => Object.fromEntries(counts.all().map(({ state, count }) => [state, count])),
+    counts: (seenBy) => Object.fromEntries(counts.all({ seenBy }).map(({ state, count }) => [state, count])),
     sharing: ({ id, workspace }) => sharing.all(workspace, id).map(toSession),
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
     takeUid(first) {
@@ -105,6 +122,9 @@ function toSession(row: Row): SessionRow {
   const options = JSON.parse(row.options) as SessionOptions
   return {
     id: row.id as SessionId,
+    owner: row.owner_name,
+    ownerId: row.owner as UserId,
+    stateBy: row.state_by as UserId | null,
     name: row.name,
     state: row.state as SessionState,
     why: row.why,

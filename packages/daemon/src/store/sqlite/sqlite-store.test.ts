@@ -1,6 +1,14 @@
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
 import type { NewEvent } from '@anchorhold/protocol/events'
-import { newPromptId, newRequestId, newSessionId, newTokenId, type PromptId, type SessionId } from '@anchorhold/protocol/ids'
+import {
+  firstOwner,
+  newPromptId,
+  newRequestId,
+  newSessionId,
+  newTokenId,
+  type PromptId,
+  type SessionId,
+} from '@anchorhold/protocol/ids'
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -71,7 +79,7 @@ test('append() numbers the events of a session without a gap, and all by one pos
   const [one, two] = [newSession(), newSession()]
   for (let index = 0; index < 5; index++) for (const id of [one, two]) append(id, text(`${index}`))
   for (const id of [one, two]) expect(all(id).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6])
-  const positions = store.events.afterPos(0, 100).map(({ pos }) => pos)
+  const positions = store.events.afterPos(0, 100, null).map(({ pos }) => pos)
   expect(positions).toEqual(positions.toSorted((a, b) => a - b))
   expect(new Set(positions).size).toBe(12)
 })
@@ -89,7 +97,7 @@ test.each([1, 3, 4, 15, 16, 17, 40])('append() gives %i events that come togethe
   const first = stored[0]!
   expect(store.events.after(id, first.seq - 1, 100)).toEqual(stored)
   expect(stored.map(({ pos }) => pos)).toEqual(stored.map((_, index) => first.pos + index))
-  expect(store.events.afterPos(stored.at(-1)!.pos, 1)).toMatchObject([{ session: other }])
+  expect(store.events.afterPos(stored.at(-1)!.pos, 1, null)).toMatchObject([{ session: other }])
 })
 
 test('append() stores a record of a source once', () => {
@@ -223,13 +231,13 @@ test('a request is listed while it is open, and its first answer stays', () => {
   append(id, opened)
   // A second one of the same name is a bug of its keeper's, and must not stop the log.
   append(id, opened)
-  expect(store.requests.list({ openOnly: true, session: id }).map((one) => one.id)).toEqual([request])
+  expect(store.requests.list({ openOnly: true, session: id, seenBy: null }).map((one) => one.id)).toEqual([request])
   expect(store.sessions.get(id)?.open_requests).toBe(1)
   for (const decision of ['allow', 'deny'] as const)
     append(id, { type: 'request.answered', body: { id: request, answer: { decision }, actor: decision, door: 'http' } })
   expect(store.requests.get(request)).toMatchObject({ answer: { decision: 'allow' }, answered_by: 'allow' })
-  expect(store.requests.list({ openOnly: true, session: null })).toEqual([])
-  expect(store.requests.list({ openOnly: false, session: id })).toHaveLength(1)
+  expect(store.requests.list({ openOnly: true, session: null, seenBy: null })).toEqual([])
+  expect(store.requests.list({ openOnly: false, session: id, seenBy: null })).toHaveLength(1)
 })
 
 test('events are read in pages, forwards and backwards', () => {
@@ -239,19 +247,19 @@ test('events are read in pages, forwards and backwards', () => {
   expect(store.events.before(id, 8, 3).map(({ seq }) => seq)).toEqual([5, 6, 7])
   expect(store.events.before(id, 1, 3)).toEqual([])
   expect(store.events.after(id, 10, 3)).toEqual([])
-  expect(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1)[0]?.seq).toBe(10)
+  expect(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null)[0]?.seq).toBe(10)
 })
 
 test('list() gives the most recently active first, and page after page each once', () => {
   const ids = [10, 30, 20].map((at) => newSession({ at }))
-  const filter = { archived: false, state: null, before: null, limit: 2 }
+  const filter = { archived: false, state: null, before: null, limit: 2, seenBy: null }
   const page = store.sessions.list(filter)
   expect(page.map(({ id }) => id)).toEqual([ids[1], ids[2]])
   expect(store.sessions.list({ ...filter, before: page.at(-1)!.active_at }).map(({ id }) => id)).toEqual([ids[0]])
   append(ids[0]!, state('archived'))
   expect(store.sessions.list({ ...filter, archived: true }).map(({ id }) => id)).toEqual([ids[0]])
   expect(store.sessions.list({ ...filter, state: 'creating' })).toHaveLength(2)
-  expect(store.sessions.counts()).toEqual({ creating: 2, archived: 1 })
+  expect(store.sessions.counts(null)).toEqual({ creating: 2, archived: 1 })
 })
 
 test('tended() gives the sessions that a keeper tends', () => {
@@ -270,7 +278,7 @@ test('search() finds words in prompts, text, tools and names, with the place', (
     body: { call: 'c', tool: 'Bash', input: { command: 'ls chimneys' }, truncated: false },
   })
   append(newSession(), text('Another chimney'))
-  const find = (q: string, session: SessionId | null = id) => store.search({ q, session, limit: 10 })
+  const find = (q: string, session: SessionId | null = id) => store.search({ q, session, seenBy: null, limit: 10 })
   expect(find('chimney').map(({ seq }) => seq)).toEqual(expect.arrayContaining([2, 3]))
   expect(find('chimney', null)).toHaveLength(3)
   expect(find('chimney crook')[0]).toMatchObject({ session: id, seq: 2, snippet: expect.stringContaining('«') })
@@ -300,8 +308,13 @@ test('search() takes any words for words, and never for a query of its own', () 
     '\u{1f600}',
     '«»',
   ])
-    expect(() => store.search({ q, session: null, limit: 5 })).not.toThrow()
-  fc.assert(fc.property(fc.string({ minLength: 1, maxLength: 60 }), (q) => void store.search({ q, session: null, limit: 5 })))
+    expect(() => store.search({ q, session: null, seenBy: null, limit: 5 })).not.toThrow()
+  fc.assert(
+    fc.property(
+      fc.string({ minLength: 1, maxLength: 60 }),
+      (q) => void store.search({ q, session: null, seenBy: null, limit: 5 }),
+    ),
+  )
 })
 
 test('usage() adds up to the nano-dollar, and keeps play money apart', () => {
@@ -311,7 +324,7 @@ test('usage() adds up to the nano-dollar, and keeps play money apart', () => {
       const id = newSession()
       for (const [cost, simulated, day] of calls) append(id, usage(cost, simulated), day * 86_400_000)
       const sum = (which: boolean) => calls.filter(([, simulated]) => simulated === which).reduce((all, [cost]) => all + cost, 0)
-      const shown = store.usage(id)
+      const shown = store.usage({ session: id, seenBy: null })
       expect(shown.total.cost_micros).toBe(Math.ceil(sum(false) / 1000))
       expect(shown.simulated.cost_micros).toBe(Math.ceil(sum(true) / 1000))
       expect(shown.total.calls + shown.simulated.calls).toBe(calls.length)
@@ -340,8 +353,8 @@ test('purge() leaves nothing of a session, and nothing but that', () => {
   store.tokens.keepSessionKey('owner', 'key', id, 'digest')
   store.sessions.purge(id)
   expect(store.sessions.get(id)).toBeNull()
-  expect(store.search({ q: 'secretword', session: null, limit: 5 })).toEqual([])
-  expect(store.search({ q: 'otherword', session: null, limit: 5 })).toHaveLength(1)
+  expect(store.search({ q: 'secretword', session: null, seenBy: null, limit: 5 })).toEqual([])
+  expect(store.search({ q: 'otherword', session: null, seenBy: null, limit: 5 })).toHaveLength(1)
   store.close()
   store = kept
   const db = new Database(path)
@@ -358,6 +371,7 @@ test('tokens are found by hash, used, removed once, and forgotten when they expi
   const row = (hash: string, expires_at: number | null) => ({
     id: newTokenId(randomBytes),
     name: hash,
+    user: firstOwner,
     role: 'bearer' as const,
     kind: 'token' as const,
     hash,

@@ -8,6 +8,8 @@ import { positions } from './migrations/003-positions.ts'
 import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
 import { withdrawn } from './migrations/006-withdrawn.ts'
+import { people } from './migrations/009-people.ts'
+import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqliteRequests } from './requests.ts'
@@ -17,7 +19,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteCalls, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn, '', '', people] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
@@ -38,6 +40,7 @@ export function sqliteStore(path: string): Store {
     prompts: sqlitePrompts(db),
     requests: sqliteRequests(db),
     tokens: sqliteTokens(db),
+    people: sqlitePeople(db),
     providers: sqliteProviders(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),

@@ -1,4 +1,4 @@
-import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
+import type { SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { TokenRow, TokenTable } from '../store.ts'
 
@@ -6,6 +6,7 @@ type Row = {
   id: string
   name: string
   role: string
+  user_id: string
   hash: string
   created_at: number
   used_at: number | null
@@ -14,26 +15,33 @@ type Row = {
 
 export function sqliteTokens(db: Database): TokenTable {
   const insert = db.prepare(
-    `insert into token (id, name, role, hash, created_at, used_at, expires_at) values (?, ?, ?, ?, ?, ?, ?)`,
+    `insert into token (id, name, role, user_id, hash, created_at, used_at, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const byHash = db.prepare<[string], Row>(`select * from token where hash = ?`)
+  const get = db.prepare<[string], Row>(`select * from token where id = ?`)
   const list = db.prepare<[], Row>(`select * from token where role <> 'link' order by created_at`)
   const touch = db.prepare(`update token set used_at = ? where id = ?`)
   const remove = db.prepare(`delete from token where id = ?`)
+  const removeOf = db.prepare(`delete from token where user_id = ?`)
   const removeExpired = db.prepare(`delete from token where expires_at < ?`)
   const byKey = db.prepare<[string, string], { session_id: string; digest: string }>(
     `select session_id, digest from session_key where actor = ? and key = ?`,
   )
   const keepKey = db.prepare(`insert into session_key (actor, key, session_id, digest) values (?, ?, ?, ?)`)
   return {
-    insert: (row) => void insert.run(row.id, row.name, row.role, row.hash, row.created_at, row.used_at, row.expires_at),
+    insert: (row) => void insert.run(row.id, row.name, row.role, row.user, row.hash, row.created_at, row.used_at, row.expires_at),
     byHash(hash) {
       const row = byHash.get(hash)
+      return row === undefined ? null : toToken(row)
+    },
+    get(id) {
+      const row = get.get(id)
       return row === undefined ? null : toToken(row)
     },
     list: () => list.all().map(toToken),
     touch: (id, at) => void touch.run(at, id),
     remove: (id) => remove.run(id).changes > 0,
+    removeOf: (user) => void removeOf.run(user),
     removeExpired: (now) => void removeExpired.run(now),
     sessionByKey(actor, key) {
       const row = byKey.get(actor, key)
@@ -43,7 +51,7 @@ export function sqliteTokens(db: Database): TokenTable {
   }
 }
 
-function toToken(row: Row): TokenRow {
+function toToken({ user_id, ...row }: Row): TokenRow {
   const role = row.role as TokenRow['role']
-  return { ...row, id: row.id as TokenId, role, kind: role === 'bearer' ? 'token' : 'login' }
+  return { ...row, id: row.id as TokenId, user: user_id as UserId, role, kind: role === 'bearer' ? 'token' : 'login' }
 }

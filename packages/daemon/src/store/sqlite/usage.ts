@@ -2,13 +2,14 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { microsUp } from '@anchorhold/protocol/money'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
+import { seenIds } from './people.ts'
 
-type Only = { readonly session: string | null }
+type Only = { readonly session: string | null; readonly seenBy: string | null }
 type Sum = { simulated: number; calls: number; cost_nanos: number }
 
 export function sqliteUsage(db: Database): Store['usage'] {
   const sums = `sum(usage.calls) as calls, sum(usage.cost_nanos) as cost_nanos from usage`
-  const mine = `where @session is null or usage.session_id = @session`
+  const mine = `where (@session is null or usage.session_id = @session) and (@seenBy is null or usage.session_id in ${seenIds})`
   const totals = db.prepare<[Only], Sum>(`select simulated, ${sums} ${mine} group by simulated`)
   const days = db.prepare<[Only], Sum & { day: string }>(
     `select day, simulated, ${sums} ${mine} group by day, simulated order by day desc limit 366`,
@@ -22,8 +23,7 @@ export function sqliteUsage(db: Database): Store['usage'] {
     calls,
     cost_micros: microsUp(cost_nanos),
   })
-  return (session) => {
-    const only = { session }
+  return (only) => {
     const all = totals.all(only).map(shown)
     const total = (simulated: boolean) => {
       const sum = all.find((one) => one.simulated === simulated)

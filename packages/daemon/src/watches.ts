@@ -1,0 +1,26 @@
+/** Streams that stand open, and whether whoever opened each may still watch. */
+export interface Watches {
+  /** Ends when the client goes, and when `stillMay` has become false by the next look. */
+  open(stillMay: () => boolean, client: AbortSignal): AbortController
+  /** Somebody's access has changed: those who have lost theirs are cut off at once. */
+  recheck(): void
+}
+
+/** Why a stream ends when its reader has closed the connection. */
+export const readerGone = 'The reader is gone'
+
+export function watches(): Watches {
+  const standing = new Map<AbortController, () => boolean>()
+  return {
+    open(stillMay, client) {
+      const end = new AbortController()
+      client.addEventListener('abort', () => end.abort(readerGone), { once: true })
+      standing.set(end, stillMay)
+      end.signal.addEventListener('abort', () => standing.delete(end), { once: true })
+      return end
+    },
+    recheck() {
+      for (const [end, stillMay] of [...standing]) if (!stillMay()) end.abort()
+    },
+  }
+}
