@@ -29,7 +29,8 @@ export default defineConfig({
           include: ['test/e2e/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
+          // Each file has an installation of its own; most of their time is waiting for processes.
+          maxWorkers: 2,
         },
       },
       // Machines under software emulation are slow: run by `npm run test:machines`, not by `npm test`.
