@@ -4,6 +4,7 @@ import { cellsBench, enginesBench } from './cells.ts'
 import { machinesBench } from './machines.ts'
 import { type Ratio, verdict } from './measure.ts'
 import { modelWindowBench } from './model-window.ts'
+import { policyBench } from './policy.ts'
 import { sessionsBench } from './sessions.ts'
 import { storeBench } from './store.ts'
 
@@ -12,6 +13,7 @@ const benches: Readonly<Record<string, () => Promise<Ratio[]>>> = {
   cells: cellsBench,
   engines: enginesBench,
   store: storeBench,
+  policy: policyBench,
   sessions: sessionsBench,
   machines: machinesBench,
 }

@@ -10,7 +10,7 @@ export type Effect = z.infer<typeof Effect>
 export const Autonomy = z.enum(['full', 'supervised', 'restricted', 'read_only'])
 export type Autonomy = z.infer<typeof Autonomy>
 
-/** `*` stands for any run of characters. */
+/** `*` stands for any run of characters, and a backslash in front of a character for that character itself. */
 export const Glob = z.string().min(1).max(500)
 const why = z.string().max(1000).optional()
 
@@ -21,7 +21,7 @@ const ToolMatch = z.strictObject({
     .min(1)
     .max(2000)
     .optional()
-    .describe('Words of a shell command: `*` within a word, `*` alone for one word, and at the end for all that follow'),
+    .describe('Words of a shell command: `*` within a word, `*` alone for one word, and at the end for all that follow, if any'),
   path: Glob.optional().describe('The file that a tool reads or writes, within the workspace or from the root'),
   input: z.record(z.string(), Glob).optional().describe('Fields of what the tool is called with'),
 })
@@ -64,6 +64,8 @@ export const Policy = z.object({
   observe: z.boolean(),
   /** A model must pass each of these: matched by one of `allowed` unless that is empty, and by none of `blocked`. */
   models: z.array(z.object({ allowed: z.array(Glob), blocked: z.array(Glob) })),
+  /** A tool must be named in each of these lists. */
+  tools: z.array(z.array(Glob)),
   max_context_tokens: z.int().min(1).nullable(),
   breakers: Breakers,
   /** A request that waits longer than this ends the turn, and keeper and cell leave. */

@@ -1,0 +1,48 @@
+import type { Action } from '@anchorhold/protocol/actions'
+import { hostName } from './meaning.ts'
+
+/** What only describes a call and changes nothing that it does, by tool. */
+const descriptions: ReadonlyMap<string, readonly string[]> = new Map([
+  ['Bash', ['description']],
+  ['Monitor', ['description']],
+  ['Agent', ['description']],
+  ['Task', ['description']],
+  ['Workflow', ['description']],
+])
+const depthMax = 200
+
+/** What an action means, as one text: equal for equal meanings, whatever the order of fields and the words that describe it. */
+export function meaningText(action: Action): string {
+  return canonicalJson(meant(action))
+}
+
+/** The digest that a grant is bound to. */
+export const digestOf = (action: Action, sha256: (text: string) => string): string =>
+  sha256(`anchorhold action 1\n${meaningText(action)}`)
+
+function meant(action: Action): Readonly<Record<string, unknown>> {
+  switch (action.kind) {
+    case 'tool': {
+      const dropped = descriptions.get(action.tool) ?? []
+      const input = Object.fromEntries(Object.entries(action.input).filter(([name]) => !dropped.includes(name)))
+      return { kind: 'tool', tool: action.tool, input }
+    }
+    case 'net':
+      return { kind: 'net', host: hostName(action.host), port: action.port, method: action.method, path: action.path }
+    case 'host':
+      return { kind: 'host', program: action.program, params: action.params }
+    case 'spend':
+      return { kind: 'spend', provider: action.provider ?? null, model: action.model }
+  }
+}
+
+/** JSON with the fields of every object sorted. Throws for what is nested deeper than anybody could read. */
+export function canonicalJson(value: unknown, depth = 0): string {
+  if (depth > depthMax) throw new RangeError(`Cannot read a value that is nested more than ${depthMax} deep`)
+  if (Array.isArray(value)) return `[${value.map((one) => canonicalJson(one, depth + 1)).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const fields = Object.entries(value)
+    .filter(([, one]) => one !== undefined)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `{${fields.map(([name, one]) => `${JSON.stringify(name)}:${canonicalJson(one, depth + 1)}`).join(',')}}`
+}

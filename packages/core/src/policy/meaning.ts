@@ -1,0 +1,73 @@
+import type { Action, NetAction } from '@anchorhold/protocol/actions'
+import type { ShellWord } from './patterns.ts'
+
+/** One command that a shell would run. */
+export type ShellCommand = {
+  readonly words: readonly ShellWord[]
+  /** Nothing but the words tells what it does: no variable is set for it, no file is written by the shell. Only such a command can
+   *  be allowed by what a rule says of commands. */
+  readonly plain: boolean
+  /** One of several readings: what would deny it or ask for it counts, and nothing is needed to allow it. */
+  readonly guess?: true
+}
+
+/** An action together with what was found out about it, so that deciding needs no parser. */
+export type Meaning = {
+  readonly action: Action
+  /** Every command that a shell tool would run; null for other tools. */
+  readonly commands: readonly ShellCommand[] | null
+  /** The file or folder that a tool is about, by each name that a rule may give it. */
+  readonly paths: readonly string[]
+  /** The tool looks at all that lies below its folder. */
+  readonly searches: boolean
+}
+
+/** The meaning of an action that runs no shell. */
+export const plainMeaning = (action: Action): Meaning => ({ action, commands: null, paths: [], searches: false })
+
+/** The unknown: anything may be run. */
+export const anything: ShellCommand = { words: [null], plain: false }
+
+/** Names that a tool had before: a rule that was written for one means the other too. */
+const formerNames: ReadonlyMap<string, string> = new Map([['Task', 'Agent']])
+export const toolName = (name: string): string => formerNames.get(name) ?? name
+
+/** A host as it is compared: lower case, without the root's dot or an address's brackets. */
+export const hostName = (host: string): string =>
+  host
+    .toLowerCase()
+    .replace(/\.$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+
+/** The ways in which a server may read a path: as it stands, and decoded with its dots and double slashes resolved. With and without
+ *  the query, because a rule may speak of either. */
+export function netPaths({ path }: Pick<NetAction, 'path'>): readonly { readonly path: string; readonly whole: string }[] {
+  if (path === null) return []
+  const cut = path.search(/[?#]/)
+  const bare = cut === -1 ? path : path.slice(0, cut)
+  const query = cut === -1 ? '' : path.slice(cut)
+  const resolved = resolvePath(decode(bare).replaceAll('\\', '/'))
+  return [...new Set([bare, resolved])].map((one) => ({ path: one, whole: one + query }))
+}
+
+function decode(path: string): string {
+  // Twice, because some servers do.
+  for (let round = 0; round < 2; round++) {
+    try {
+      path = decodeURIComponent(path)
+    } catch {
+      return path
+    }
+  }
+  return path
+}
+
+/** Dots and double slashes taken out, from the root on. */
+export function resolvePath(path: string): string {
+  const kept: string[] = []
+  for (const name of path.split('/')) {
+    if (name === '..') kept.pop()
+    else if (name !== '' && name !== '.') kept.push(name)
+  }
+  return `/${kept.join('/')}${path.endsWith('/') && kept.length > 0 ? '/' : ''}`
+}

@@ -1,0 +1,55 @@
+import type { Rule } from '@anchorhold/protocol/policy'
+import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { printableLine } from '../printable.ts'
+import { patternWord, type ShellWord } from './patterns.ts'
+
+const wordsMax = 1500
+
+/** A rule in one line, as people read it. */
+export function ruleWords(rule: Rule): string {
+  const { effect, why } = rule
+  const words = `${effect} ${matchWords(rule)}`
+  return printableLine(why === undefined ? words : `${words} (${why})`).slice(0, wordsMax)
+}
+
+function matchWords({ on, match }: Rule): string {
+  switch (on) {
+    case 'tool':
+      return [
+        match.tool ?? (match.command === undefined ? 'any tool' : ''),
+        match.command === undefined ? '' : `"${match.command}"`,
+        match.path === undefined ? '' : `on ${match.path}`,
+        ...fields(match.input),
+      ]
+        .filter((word) => word !== '')
+        .join(' ')
+    case 'net':
+      return [
+        'net',
+        [match.method ?? []].flat().join('|'),
+        `${match.host}${match.port === undefined ? '' : `:${match.port}`}${match.path ?? ''}`,
+      ]
+        .filter((word) => word !== '')
+        .join(' ')
+    case 'host':
+      return ['host', match.program, ...fields(match.params)].join(' ')
+    case 'spend':
+      return [
+        'spend',
+        match.provider ?? '',
+        match.model ?? 'any model',
+        match.above_nanos === undefined ? '' : `above ${formatUsd(microsUp(match.above_nanos))}`,
+      ]
+        .filter((word) => word !== '')
+        .join(' ')
+  }
+}
+
+const fields = (match: Readonly<Record<string, string>> | undefined): string[] =>
+  Object.entries(match ?? {}).map(([name, glob]) => `${name}=${glob}`)
+
+/** A command as people read it; what only the run tells is shown as an ellipsis. */
+export const commandWords = (words: readonly ShellWord[]): string =>
+  words.length === 0
+    ? 'a variable is set or a file is opened'
+    : printableLine(words.map((word) => (word === null ? '…' : patternWord(word))).join(' ')).slice(0, wordsMax)

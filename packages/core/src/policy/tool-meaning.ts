@@ -1,0 +1,206 @@
+// The one file that knows a shell's grammar. The gate must not import it: it decides upon meanings.
+import type { ToolAction } from '@anchorhold/protocol/actions'
+import { forEachChild, parse, type Command, type Redirection, type SyntaxNode, type Word } from 'unbash'
+import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
+import type { ShellWord } from './patterns.ts'
+import { evaluates, innerOf } from './wrappers.ts'
+
+/** Tools that hand a text to a shell, and the field that holds it. */
+const shellTools: ReadonlyMap<string, string> = new Map([
+  ['Bash', 'command'],
+  ['Monitor', 'command'],
+])
+/** Tools that are about one file or folder. */
+const pathTools: ReadonlyMap<string, { readonly field: string; readonly searches: boolean }> = new Map([
+  ['Read', { field: 'file_path', searches: false }],
+  ['Write', { field: 'file_path', searches: false }],
+  ['Edit', { field: 'file_path', searches: false }],
+  ['NotebookEdit', { field: 'notebook_path', searches: false }],
+  ['Glob', { field: 'path', searches: true }],
+  ['Grep', { field: 'path', searches: true }],
+  ['LS', { field: 'path', searches: true }],
+])
+
+/** How deep a command may hide in others, and how many there may be, before all of it counts as unknown. */
+const depthMax = 8
+const commandsMax = 500
+
+/** What a tool call means: which commands it would run, which file it is about. `workspace` is the folder's path inside the cell. */
+export function toolMeaning(action: ToolAction, { workspace = '/workspace' }: { readonly workspace?: string } = {}): Meaning {
+  const field = shellTools.get(action.tool)
+  const about = pathTools.get(action.tool)
+  const text = field === undefined ? undefined : action.input[field]
+  return {
+    action,
+    commands: field === undefined ? null : typeof text === 'string' ? commandsOf(text) : text === undefined ? [] : [anything],
+    paths: about === undefined ? [] : pathsOf(action.input[about.field], workspace, about.searches),
+    searches: about?.searches ?? false,
+  }
+}
+
+/** A path by its name from the root, and within the workspace. */
+function pathsOf(value: unknown, workspace: string, searches: boolean): readonly string[] {
+  if (value === undefined && searches) return [workspace, '']
+  if (typeof value !== 'string') return []
+  const path = resolvePath(value.startsWith('/') ? value : `${workspace}/${value}`).replace(/(.)\/$/, '$1')
+  if (path === workspace) return [path, '']
+  return path.startsWith(`${workspace}/`) ? [path, path.slice(workspace.length + 1)] : [path]
+}
+
+/** Every command that a shell would run for this text. */
+export function commandsOf(text: string): readonly ShellCommand[] {
+  const found: ShellCommand[] = []
+  readScript(text, 0, found)
+  return found.length > commandsMax ? [...found.slice(0, commandsMax), anything] : found
+}
+
+function readScript(text: string, depth: number, found: ShellCommand[]): void {
+  if (depth > depthMax) {
+    found.push(anything)
+    return
+  }
+  const seen: Seen = { hidden: false, evaluated: false }
+  const visit = (node: SyntaxNode): void => {
+    if (found.length > commandsMax) return
+    note(node, seen)
+    if ('errors' in node && node.errors !== undefined && node.errors.length > 0) found.push(anything)
+    switch (node.type) {
+      case 'Command':
+        readCommand(node, depth, found, seen)
+        break
+      case 'Redirected':
+        // What a group writes, each of its commands may write.
+        if (node.redirects.some(writesFile)) found.push({ words: [], plain: false })
+        break
+      case 'For':
+      case 'Select':
+        // A loop sets a variable too; those in capitals may change how commands run.
+        if (!/^[a-z_][a-z0-9_]*$/.test(node.name.value)) found.push({ words: [], plain: false })
+        break
+      case 'Default':
+        if (node.operator.endsWith('=')) found.push({ words: [], plain: false })
+        break
+      default:
+        break
+    }
+    forEachChild(node, visit)
+  }
+  visit(parse(text))
+  if (seen.hidden && seen.evaluated) found.push(anything)
+}
+
+/** A shell that evaluates a text as arithmetic, or as a prompt, runs the substitutions that are quoted in it. So where both a quoted
+ *  substitution and such an evaluation are seen, anything may run. */
+type Seen = { hidden: boolean; evaluated: boolean }
+
+function note(node: SyntaxNode, seen: Seen): void {
+  switch (node.type) {
+    case 'SingleQuoted':
+    case 'AnsiCQuoted':
+    case 'Literal':
+      if (/\$\(|`|\$\{/.test(node.value)) seen.hidden = true
+      break
+    case 'Word':
+      if (node.parts === undefined && /\$\(|`|\$\{/.test(node.value)) seen.hidden = true
+      break
+    case 'ArithmeticWord':
+      if (/[A-Za-z_]/.test(node.value)) seen.evaluated = true
+      break
+    case 'TestUnary':
+    case 'TestBinary':
+      if (/^-(v|eq|ne|lt|gt|le|ge)$/.test(node.operator)) seen.evaluated = true
+      break
+    case 'Transform':
+      seen.evaluated = true
+      break
+    case 'Slice':
+      seen.evaluated = true
+      break
+    case 'ParameterExpansion':
+      if (node.prefix === '!' || node.index !== undefined) seen.evaluated = true
+      break
+    default:
+      break
+  }
+}
+
+function readCommand(command: Command, depth: number, found: ShellCommand[], seen: Seen): void {
+  const words = command.name === undefined ? [] : [wordOf(command.name), ...command.args.map(argumentOf)]
+  const plain = command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile)
+  // A redirection alone, or nothing at all: there is no program to allow.
+  if (words.length > 0 || !plain) found.push({ words, plain })
+  if (words.length === 0) return
+  if (evaluates(words)) seen.evaluated = true
+  const inner = innerOf(words, stdinOf(command))
+  for (const script of inner.scripts) readScript(script, depth + 1, found)
+  for (const one of inner.commands) {
+    found.push(one)
+    if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
+  }
+  if (inner.unknown) found.push(anything)
+}
+
+/** A command that another one runs may run one in turn. */
+function readInner(words: readonly ShellWord[], depth: number, found: ShellCommand[], seen: Seen): void {
+  if (depth > depthMax) {
+    found.push(anything)
+    return
+  }
+  if (evaluates(words)) seen.evaluated = true
+  const inner = innerOf(words, { kind: 'unknown' })
+  for (const script of inner.scripts) readScript(script, depth + 1, found)
+  for (const one of inner.commands) {
+    found.push(one)
+    if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
+  }
+  if (inner.unknown) found.push(anything)
+}
+
+/** A word's value, where it is certain. */
+function wordOf(word: Word): ShellWord {
+  // The home folder is put in for a tilde, at the start and after what looks like an assignment.
+  if (/^~|[=:]~/.test(word.text)) return null
+  const isFixed = (word.parts ?? []).every(
+    (part) =>
+      part.type === 'Literal' ||
+      part.type === 'SingleQuoted' ||
+      part.type === 'AnsiCQuoted' ||
+      (part.type === 'DoubleQuoted' && part.parts.every((one) => one.type === 'Literal')),
+  )
+  return isFixed ? word.value : null
+}
+
+function argumentOf(argument: Command['args'][number]): ShellWord {
+  if (argument.type === 'Word') return wordOf(argument)
+  if (argument.index !== undefined || argument.value.type !== 'Word') return null
+  const value = wordOf(argument.value)
+  return value === null ? null : `${argument.name}${argument.append === true ? '+=' : '='}${value}`
+}
+
+/** Whether the shell writes a file here. Descriptors and /dev/null are none. */
+function writesFile(redirect: Redirection): boolean {
+  if (redirect.descriptor?.type === 'FileDescriptorVariable') return true
+  if (redirect.type !== 'Redirect' || redirect.operator === '<' || redirect.operator === '<&') return false
+  const target = redirect.target === undefined ? null : wordOf(redirect.target)
+  if (target === '/dev/null') return false
+  return !(redirect.operator === '>&' && target !== null && /^(\d+-?|-)$/.test(target))
+}
+
+export type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'text'; readonly text: string }
+
+/** What a command reads from its standard input, where its text says so. */
+function stdinOf({ redirects }: Command): Stdin {
+  const last = redirects.findLast((one) => one.type !== 'Redirect' || one.operator.startsWith('<'))
+  if (last?.type === 'HereString') {
+    const text = last.target === undefined ? null : wordOf(last.target)
+    return text === null ? { kind: 'unknown' } : { kind: 'text', text }
+  }
+  if (last?.type === 'HereDoc') {
+    const { delimiter, body } = last
+    const isFixed = delimiter?.quoted === true || (body.parts ?? []).every((part) => part.type === 'Literal')
+    return isFixed && delimiter !== undefined && last.closing !== undefined
+      ? { kind: 'text', text: body.text }
+      : { kind: 'unknown' }
+  }
+  return { kind: 'unknown' }
+}

@@ -1,0 +1,332 @@
+import type { ShellCommand } from './meaning.ts'
+import { baseName, type ShellWord } from './patterns.ts'
+
+/** What a command runs besides itself. */
+export type Inner = {
+  readonly commands: readonly ShellCommand[]
+  /** Texts that a shell runs. */
+  readonly scripts: readonly string[]
+  /** It also runs what cannot be told from its words. */
+  readonly unknown: boolean
+}
+
+type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'text'; readonly text: string }
+
+const nothing: Inner = { commands: [], scripts: [], unknown: false }
+const unknown: Inner = { ...nothing, unknown: true }
+const runs = (words: readonly ShellWord[]): Inner =>
+  words.length === 0 ? nothing : { ...nothing, commands: [{ words, plain: true }] }
+const script = (text: ShellWord | undefined): Inner =>
+  text === undefined ? nothing : text === null ? unknown : { ...nothing, scripts: [text] }
+const both = (a: Inner, b: Inner): Inner => ({
+  commands: [...a.commands, ...b.commands],
+  scripts: [...a.scripts, ...b.scripts],
+  unknown: a.unknown || b.unknown,
+})
+
+/** Programs that run the command in their arguments: options without and with a value, and how many operands come first. */
+type Wrapper = { readonly flags?: string; readonly takes?: string; readonly operands?: number; readonly assignments?: true }
+
+const wrappers: ReadonlyMap<string, Wrapper> = new Map(
+  Object.entries({
+    env: {
+      flags: '-i --ignore-environment - -0 --null -v --debug',
+      takes: '-u --unset -C --chdir -a --argv0',
+      assignments: true,
+    },
+    command: { flags: '-p' },
+    builtin: {},
+    exec: { flags: '-c -l', takes: '-a' },
+    nohup: {},
+    setsid: { flags: '-c --ctty -f --fork -w --wait' },
+    nice: { takes: '-n --adjustment' },
+    ionice: { flags: '-t --ignore', takes: '-c --class -n --classdata' },
+    timeout: { flags: '--preserve-status --foreground -v --verbose -f -p', takes: '-k --kill-after -s --signal', operands: 1 },
+    time: { flags: '-p --portability -v --verbose -a --append -q --quiet', takes: '-f --format -o --output' },
+    stdbuf: { takes: '-i --input -o --output -e --error' },
+    unbuffer: { flags: '-p' },
+    sudo: {
+      flags: '-A -b -E -H -n -P -S -k -K -s -i --preserve-env --login --shell --non-interactive --stdin --set-home',
+      takes: '-u --user -g --group -h --host -p --prompt -C -D --chdir -R --chroot -T -U -r --role -t --type',
+      assignments: true,
+    },
+    doas: { flags: '-n -s -L', takes: '-u -C' },
+    chroot: { flags: '--skip-chdir', operands: 1 },
+    taskset: { flags: '-a --all-tasks -c --cpu-list', operands: 1 },
+    chrt: { flags: '-b -f -i -o -r -d -a -v', takes: '-T -P -D', operands: 1 },
+    flock: {
+      flags: '-s --shared -x -e --exclusive -n --nb --nonblock -o --close -F --no-fork -u --unlock --verbose',
+      takes: '-w --wait --timeout -E --conflict-exit-code',
+      operands: 1,
+    },
+    setpriv: {},
+    unshare: {},
+    nsenter: {},
+    prlimit: {},
+    strace: { flags: '-f -ff -q -qq -v -c -C -t -tt -r -T -y -x', takes: '-e -o -s -p -u -E -P -S -O -a' },
+    ltrace: { flags: '-f -c -C -S', takes: '-e -o -s -n -u' },
+    'xvfb-run': { flags: '-a --auto-servernum', takes: '-s --server-args -n --server-num -e -f -w -p' },
+    'dbus-run-session': {},
+    'systemd-run': {},
+    caffeinate: { flags: '-d -i -m -s -u', takes: '-t -w' },
+    busybox: {},
+    toybox: {},
+    xargs: {
+      flags: '-0 --null -r --no-run-if-empty -t --verbose -p --interactive -x --exit -o --open-tty',
+      takes: '-I -n --max-args -P --max-procs -L --max-lines -d --delimiter -E -s --max-chars -a --arg-file --replace',
+    },
+  } satisfies Record<string, Wrapper>),
+)
+
+const shells: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'rbash'])
+/** Shells of another language: what they are given cannot be read. */
+const otherShells: ReadonlySet<string> = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'nu', 'xonsh', 'elvish'])
+
+/** Whether a rule for the program alone would be one for everything. */
+export const runsAnything = (program: string): boolean =>
+  wrappers.has(program) ||
+  shells.has(program) ||
+  otherShells.has(program) ||
+  ['eval', 'source', '.', 'find', 'fd', 'watch', 'parallel', 'su', 'script', 'trap', 'alias', 'ssh'].includes(program)
+
+/** Builtins that take a name or a number in a text and evaluate what stands in its brackets. */
+const evaluating: ReadonlySet<string> = new Set([
+  'let',
+  'declare',
+  'typeset',
+  'local',
+  'export',
+  'readonly',
+  'printf',
+  'read',
+  'unset',
+  'test',
+  '[',
+  'mapfile',
+  'readarray',
+  'wait',
+  'getopts',
+])
+export const evaluates = ([program]: readonly ShellWord[]): boolean => typeof program === 'string' && evaluating.has(program)
+
+/** What a command runs besides itself, as far as its words tell. */
+export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
+  const [first, ...args] = words
+  // An unknown program is unknown already.
+  if (first === undefined || first === null) return nothing
+  const program = baseName(first)
+  if (shells.has(program)) return shellInner(args, stdin)
+  if (otherShells.has(program)) return args.length === 1 && args[0] === '--version' ? nothing : unknown
+  const wrapper = wrappers.get(program)
+  if (wrapper !== undefined) return wrapperInner(program, wrapper, args)
+  switch (program) {
+    case 'eval':
+      return args.every((word) => word !== null) ? script(args.join(' ')) : unknown
+    case '.':
+    case 'source':
+      return fileInner(args[0], stdin)
+    case 'trap':
+      return args[0]?.startsWith('-') === true && args[0] !== '--' ? nothing : script(args[args[0] === '--' ? 1 : 0])
+    case 'alias':
+      // Whatever is called later may mean something else by then.
+      return args.reduce<Inner>(
+        (inner, word) => both(inner, script(word === null ? null : valueOf(word))),
+        args.length === 0 ? nothing : unknown,
+      )
+    case 'find':
+      return execInner(args, /^-(exec|execdir|ok|okdir)$/, /^[;+]$/)
+    case 'fd':
+    case 'fdfind':
+      return execInner(args, /^(-x|-X|--exec|--exec-batch)$/, /^;$/)
+    case 'watch':
+    case 'parallel':
+      return both(unknown, guesses(args))
+    case 'su':
+    case 'script':
+    case 'runuser':
+      return optionScripts(args, /^(-c|--command|--session-command)$/)
+    case 'git':
+      return gitInner(args)
+    case 'mapfile':
+    case 'readarray':
+      return optionScripts(args, /^-C$/)
+    case 'complete':
+    case 'compgen':
+    case 'bind':
+      return optionScripts(args, /^-[CFx]$/)
+    case 'hash':
+    case 'enable':
+      return args.some((word) => word === null || /^-[a-z]*[pf]/.test(word)) ? unknown : nothing
+    default:
+      return nothing
+  }
+}
+
+const valueOf = (assignment: string): string | undefined => {
+  const at = assignment.indexOf('=')
+  return at === -1 ? undefined : assignment.slice(at + 1)
+}
+
+/** Every reading of where a command may begin. */
+const guesses = (args: readonly ShellWord[]): Inner => ({
+  ...nothing,
+  commands: args.flatMap((word, index) =>
+    word === null ? [] : [{ words: args.slice(index), plain: true, guess: true as const }],
+  ),
+})
+
+function wrapperInner(
+  program: string,
+  { flags = '', takes = '', operands = 0, assignments }: Wrapper,
+  args: readonly ShellWord[],
+): Inner {
+  const without = flags.split(' ')
+  const withValue = takes.split(' ')
+  let at = 0
+  let left = operands
+  let environment = false
+  let replaced: string | null = null
+  for (; at < args.length; at++) {
+    const word = args[at]
+    if (word === null || word === undefined) return both(unknown, guesses(args.slice(at)))
+    if (word === '--') {
+      at++
+      break
+    }
+    if (program === 'command' && /^-[vV]+$/.test(word)) return nothing
+    if (program === 'env' && /^(-S|--split-string)/.test(word)) return envSplit(args.slice(at))
+    if (program === 'flock' && /^(-c|--command)$/.test(word)) return script(args[at + 1])
+    if (program === 'xargs' && /^(-I.|--replace=.)/.test(word)) replaced = word.replace(/^(-I|--replace=)/, '')
+    if (
+      without.includes(word) ||
+      /^--[\w-]+=/.test(word) ||
+      (program === 'xargs' && /^-([nPLsId].)/.test(word)) ||
+      (program === 'nice' && /^-\d+$/.test(word))
+    )
+      continue
+    if (withValue.includes(word)) {
+      at++
+      if (program === 'xargs' && word === '-I') replaced = args[at] ?? null
+      continue
+    }
+    if (word.startsWith('-') && word !== '-') return both(unknown, guesses(args.slice(at + 1)))
+    if (assignments === true && /^\w+=/.test(word)) environment = true
+    else if (left > 0) left--
+    else break
+  }
+  for (; left > 0 && at < args.length; left--) at++
+  if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
+  const words = args.slice(at)
+  if (words.length === 0) return nothing
+  if (program !== 'xargs') return { ...nothing, commands: [{ words, plain: !environment }] }
+  const mark = replaced
+  return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
+}
+
+/** `env -S` takes a text apart much as a shell does. */
+function envSplit([option, ...rest]: readonly ShellWord[]): Inner {
+  const text = option === '-S' || option === '--split-string' ? rest.shift() : option?.replace(/^(-S|--split-string=)/, '')
+  if (typeof text !== 'string' || /["'\\$]/.test(text)) return both(unknown, guesses(rest))
+  return innerOf(['env', ...text.split(/\s+/).filter((word) => word !== ''), ...rest], { kind: 'unknown' })
+}
+
+function shellInner(args: readonly ShellWord[], stdin: Stdin): Inner {
+  let takesScript = false
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at]
+    if (word === null || word === undefined) return unknown
+    if (word === '--version' || word === '--help') return nothing
+    if (word === '--') return operand(args[at + 1])
+    if (/^--(rcfile|init-file)$/.test(word)) return unknown
+    if (word.startsWith('--')) continue
+    if (/^[-+]\w*[oO]$/.test(word)) {
+      if (/^-\w*c/.test(word)) takesScript = true
+      at++
+      continue
+    }
+    if (/^[-+]\w+$/.test(word)) {
+      if (/^-\w*c/.test(word)) takesScript = true
+      if (/^-\w*s/.test(word) && !takesScript) return stdinInner(stdin)
+      continue
+    }
+    return operand(word)
+  }
+  return takesScript ? nothing : stdinInner(stdin)
+
+  function operand(word: ShellWord | undefined): Inner {
+    if (takesScript) return script(word)
+    return word === undefined ? stdinInner(stdin) : fileInner(word, stdin)
+  }
+}
+
+const stdinInner = (stdin: Stdin): Inner => (stdin.kind === 'text' ? script(stdin.text) : unknown)
+
+function fileInner(path: ShellWord | undefined, stdin: Stdin): Inner {
+  if (path === undefined) return nothing
+  if (path === null) return unknown
+  return /^(\/dev\/(stdin|fd\/\d+)|\/proc\/self\/fd\/\d+|-)$/.test(path) ? stdinInner(stdin) : nothing
+}
+
+/** `find … -exec rm {} \;`: each command between the option and its end. */
+function execInner(args: readonly ShellWord[], option: RegExp, end: RegExp): Inner {
+  let inner = nothing
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at]
+    // An unknown word may be the option itself.
+    if (word === null || word === undefined) {
+      inner = both(inner, { ...nothing, commands: [{ words: [null], plain: true, guess: true }] })
+      continue
+    }
+    if (!option.test(word)) continue
+    const rest = args.slice(at + 1)
+    const stop = rest.findIndex((one) => one !== null && end.test(one))
+    const words = (stop === -1 ? rest : rest.slice(0, stop)).map((one) => (one === null || one.includes('{') ? null : one))
+    inner = both(inner, runs(words))
+    at += words.length
+  }
+  return inner
+}
+
+function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {
+  let inner = nothing
+  for (const [index, word] of args.entries()) {
+    if (word !== null && option.test(word)) inner = both(inner, script(args[index + 1]))
+    else if (word !== null && /^--(session-)?command=/.test(word)) inner = both(inner, script(valueOf(word)))
+  }
+  return inner
+}
+
+/** Git runs other programs by name, and gives its own commands other names where it is told to. */
+function gitInner(args: readonly ShellWord[]): Inner {
+  let at = 0
+  let renamed = false
+  for (; at < args.length; at++) {
+    const word = args[at]
+    if (word === null || word === undefined) break
+    if (word === '-c' || word === '--config-env' || word.startsWith('--config-env=')) {
+      const value = word === '-c' || word === '--config-env' ? args[++at] : word.slice('--config-env='.length)
+      // Aliases, and settings that name a program to run.
+      if (
+        value === null ||
+        value === undefined ||
+        /^(alias|core|pager|diff|merge|filter|credential|gpg|sequence|remote|include|includeif|url|protocol|uploadpack|interactive|browser|web|man|instaweb|difftool|mergetool|submodule|ssh)\b/i.test(
+          value,
+        )
+      )
+        renamed = true
+    } else if (/^(-C|--git-dir|--work-tree|--namespace|--exec-path|--super-prefix)$/.test(word)) {
+      if (word === '--exec-path') renamed = true
+      at++
+    } else if (word.startsWith('--exec-path=')) renamed = true
+    else if (!word.startsWith('-')) break
+  }
+  const [command, ...rest] = args.slice(at)
+  let inner: Inner = renamed ? unknown : nothing
+  if (command === 'bisect' && rest[0] === 'run') inner = both(inner, runs(rest.slice(1)))
+  if (command === 'submodule' && rest.includes('foreach')) {
+    const what = rest.slice(rest.indexOf('foreach') + 1).filter((word) => word !== '--recursive' && word !== '--quiet')
+    inner = both(inner, what.length === 1 ? script(what[0]) : runs(what))
+  }
+  if (command === 'rebase') inner = both(inner, optionScripts(rest, /^(-x|--exec)$/))
+  return inner
+}
