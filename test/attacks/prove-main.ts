@@ -1,7 +1,7 @@
 // Attacks this installation's own rungs, and says on lines of JSON what it does and what it found.
 //   prove.mjs --version V [--rung R]…          what `anchorhold prove` runs
 //   prove.mjs --launch RUNG PROGRAM ARGS…      a keeper that an attack may kill
-import { Rung } from '@anchorhold/protocol/rungs'
+import { Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { parseArgs } from 'node:util'
 import { driverOf } from './driver-of.ts'
 import { attacks } from './index.ts'
@@ -11,7 +11,7 @@ import { prove } from './prove.ts'
 if (process.argv[2] === '--launch') await launch(process.argv.slice(3))
 else {
   const { values } = parseArgs({ options: { version: { type: 'string' }, rung: { type: 'string', multiple: true } } })
-  const wanted = values.rung?.map((rung) => Rung.parse(rung)) ?? Rung.options
+  const wanted = values.rung?.map((rung) => Rung.parse(rung)) ?? rungsOf(process.platform)
   const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`)
   const report = await prove({
     version: values.version ?? '',

@@ -1,4 +1,4 @@
-import { Rung } from '@anchorhold/protocol/rungs'
+import { type Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -8,7 +8,9 @@ import { atTerminal } from './terminal.ts'
 
 /** Slow under emulation: `npm run test:machines` runs it. */
 const elsewhere: readonly string[] = ['microvm']
-const rungs = Rung.options.filter((rung) => rung !== 'none' && elsewhere.includes(rung) === (process.env.MACHINES !== undefined))
+const rungs = rungsOf(process.platform).filter(
+  (rung) => rung !== 'none' && elsewhere.includes(rung) === (process.env.MACHINES !== undefined),
+)
 const mounts = () => readFileSync('/proc/self/mountinfo', 'utf8')
 
 let it: Installation

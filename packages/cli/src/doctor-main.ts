@@ -7,7 +7,7 @@ import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import { examine } from '@anchorhold/keeper/doctor'
 import { findImage } from '@anchorhold/keeper/images/images'
 import { DoctorReport } from '@anchorhold/protocol/doctor'
-import { Rung } from '@anchorhold/protocol/rungs'
+import { Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir, release } from 'node:os'
@@ -32,7 +32,7 @@ const files = {
   ...trialFiles(join(import.meta.dirname, 'inside.mjs')),
   root: findImage(values.images ?? '', 'base')?.root,
 }
-const every = Rung.options.filter((rung) => only === null || rung === only).map((rung) => drivers[rung](files))
+const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) => drivers[rung](files))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
   const report = await examine({

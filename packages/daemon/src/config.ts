@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ImageName, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
-import { LimitName, Rung } from '@anchorhold/protocol/rungs'
+import { LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { PolicyFile } from './policy-file.ts'
 import type { Pool } from './processes/places.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
@@ -26,7 +26,7 @@ const PoolFile = z.strictObject({
 export const ConfigFile = z.strictObject({
   port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
-  rung: Rung.default('bwrap').describe('The rung of sessions that name none'),
+  rung: Rung.optional().describe('The rung of sessions that name none; `bwrap` otherwise, and on macOS `seatbelt`'),
   image: ImageName.optional().describe(
     "The image of containers and machines that name none; containers use the host's own programs otherwise, machines `base`",
   ),
@@ -144,7 +144,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     root: uid === 0,
     port: port === undefined ? file.port : portOf(port),
     publicUrl: file.public_url ?? null,
-    rung: file.rung,
+    rung: file.rung ?? usualRung(process.platform),
     image: file.image ?? null,
     repoFilter: file.repo_filter,
     onCrash: file.on_crash,

@@ -1,7 +1,8 @@
+import { usualRung } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
 
 /** The seed's `local` is a process of this machine, which is walled in here like any other. */
-const rungs = { local: 'bwrap', container: 'container', gvisor: 'gvisor', firecracker: 'microvm' } as const
+const rungs = { local: usualRung(process.platform), container: 'container', gvisor: 'gvisor', firecracker: 'microvm' } as const
 const pools = { min_workers: 'min', max_workers: 'max', idle_timeout_secs: 'idle_seconds' } as const
 
 /** A policy file that was written for what came before Anchorhold, brought into the words of `config.yaml`. What it does not know
@@ -26,7 +27,7 @@ export const PolicyFile = z
       ...rest,
       ...(rung === undefined ? {} : { rung }),
       ...(repo_filter === undefined ? {} : { repo_filter }),
-      ...(pool === undefined ? {} : { pools: { [typeof rung === 'string' ? rung : 'bwrap']: pool } }),
+      ...(pool === undefined ? {} : { pools: { [typeof rung === 'string' ? rung : usualRung(process.platform)]: pool } }),
     }
   })
 

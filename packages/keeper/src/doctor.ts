@@ -25,7 +25,7 @@ export type Examination = {
 }
 
 /** These are tried every time: it takes no longer than to read what was found before. */
-const quickRungs: readonly Rung[] = ['none', 'bwrap']
+const quickRungs: readonly Rung[] = ['none', 'bwrap', 'seatbelt']
 
 /** Measures what this machine can do by doing it. */
 export async function examine({

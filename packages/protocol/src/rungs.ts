@@ -1,8 +1,19 @@
 import { z } from 'zod'
 
-/** How strong a cell is. A name enters this list with its driver. */
-export const Rung = z.enum(['none', 'bwrap', 'container', 'gvisor', 'microvm'])
+/** How strong a cell is. A name enters this list with its driver. `bwrap` and `seatbelt` are one rung of the ladder, on Linux and on
+ *  macOS. */
+export const Rung = z.enum(['none', 'bwrap', 'seatbelt', 'container', 'gvisor', 'microvm'])
 export type Rung = z.infer<typeof Rung>
+
+/** What a machine can have at all, from the weakest on. */
+export const rungsOf = (platform: string): readonly Rung[] =>
+  platform === 'darwin' ? ['none', 'seatbelt'] : Rung.options.filter((rung) => rung !== 'seatbelt')
+
+/** The rung of sessions that name none. */
+export const usualRung = (platform: string): Rung => (platform === 'darwin' ? 'seatbelt' : 'bwrap')
+
+/** Rungs that nobody has run on real hardware yet. */
+export const untestedRungs: readonly Rung[] = ['seatbelt']
 
 /** Whether a limit really holds: by the kernel, by a watcher that ends the cell, or not at all. */
 export const Enforcement = z.enum(['enforced', 'watched', 'not enforced'])

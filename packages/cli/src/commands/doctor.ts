@@ -1,5 +1,6 @@
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { DoctorReport as Report } from '@anchorhold/protocol/doctor'
+import { type Rung, untestedRungs } from '@anchorhold/protocol/rungs'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
@@ -40,10 +41,16 @@ function triedWords({ start_ms, tried_at }: DoctorReport['rungs'][number]): stri
   return start_ms === null ? '' : ` starts in ${start_ms.toFixed(0)} ms${when}`
 }
 
-function print(terminal: Terminal, report: DoctorReport): void {
+function noteOf(rung: Rung): string | null {
+  if (rung === 'none') return 'no isolation: only when asked for by name'
+  return untestedRungs.includes(rung) ? 'never tested on real hardware' : null
+}
+
+export function print(terminal: Terminal, report: DoctorReport): void {
   for (const rung of report.rungs) {
     const mark = rung.available ? terminal.style('green', '✓') : terminal.style('red', '✗')
-    const note = rung.rung === 'none' ? terminal.style('red', ' (no isolation: only when asked for by name)') : ''
+    const words = noteOf(rung.rung)
+    const note = words === null ? '' : terminal.style('red', ` (${words})`)
     terminal.line(`${mark} ${terminal.style('bold', rung.rung)}${note}${terminal.style('dim', triedWords(rung))}`)
     for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to mend it: ${terminal.style('bold', remedy)}`)
     const colour = { enforced: 'green', watched: 'yellow', 'not enforced': 'red' } as const

@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type Assault, ProofLine, type ProofReport, type Verdict } from '@anchorhold/protocol/proof'
-import { Rung } from '@anchorhold/protocol/rungs'
+import { Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { type Command, Option } from 'commander'
 import { spawn } from 'node:child_process'
 import { dirname, join } from 'node:path'
@@ -19,8 +19,11 @@ export function prove(program: Command, context: Context): void {
     .addOption(new Option('--rung <rung>', 'only this one; may be given several times').argParser(rungs(walls)))
     .option('--json', 'as JSON')
     .action(async (options: { rung?: readonly Rung[]; json?: true }) => {
-      const report = await askProver(program.version() ?? '', context.where().state, options.rung ?? Rung.options, (doing) =>
-        context.terminal.step(doing),
+      const report = await askProver(
+        program.version() ?? '',
+        context.where().state,
+        options.rung ?? rungsOf(process.platform),
+        (doing) => context.terminal.step(doing),
       )
       context.terminal.still()
       if (options.json) context.terminal.line(JSON.stringify(report))
@@ -128,7 +131,7 @@ export function printCard(terminal: Terminal, report: ProofReport): void {
   }
   terminal.line()
   terminal.line(summary(report))
-  const unasked = Rung.options.filter((rung) => ![...rungs.map((each) => each.rung), 'none'].includes(rung))
+  const unasked = rungsOf(process.platform).filter((rung) => ![...rungs.map((each) => each.rung), 'none'].includes(rung))
   if (unasked.length > 0) terminal.line(style('dim', `not attacked, because not asked for: ${unasked.join(', ')}`))
   if (report.not_attacked.length > 0)
     terminal.line(style('dim', `not attacked, because it is no wall: ${report.not_attacked.join(', ')}`))

@@ -1,0 +1,23 @@
+import { PassThrough } from 'node:stream'
+import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import { expect, test } from 'vitest'
+import { terminal } from '../terminal.ts'
+import { print } from './doctor.ts'
+
+const found = { available: true, tried_at: 0, start_ms: 5, missing: [], limits: [] }
+const kernel = { release: '25.0', arch: 'arm64', user_namespaces: false, seccomp: false, cgroups: 'none' } as const
+
+function printed(rungs: DoctorReport['rungs']): string {
+  const out = new PassThrough() as unknown as NodeJS.WriteStream & PassThrough
+  print(terminal(out, out), { rungs, kernel, toolchains: [] })
+  return String(out.read())
+}
+
+test('print() says of a rung that nobody has tried on real hardware that it is so', () => {
+  const text = printed([
+    { rung: 'bwrap', ...found },
+    { rung: 'seatbelt', ...found },
+  ])
+  expect(text).toMatch(/^✓ seatbelt \(never tested on real hardware\)/m)
+  expect(text).toMatch(/^✓ bwrap starts/m)
+})
