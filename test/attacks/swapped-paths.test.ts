@@ -88,6 +88,7 @@ describe('a folder that is swapped for a link while the daemon passes through', 
       fresh,
       home: join(base, 'home'),
       reserved: [],
+      within: null,
     } as const
     const access = () => execFileSync('getfacl', ['-n', '-p', '-R', victim], { encoding: 'utf8' })
     let granted = 0

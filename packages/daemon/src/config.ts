@@ -56,7 +56,14 @@ export const ConfigFile = z.strictObject({
     .partialRecord(Rung, PoolFile)
     .default({})
     .describe('For each rung, how many keepers stand ready with their cells started: min, max, idle_seconds, scale_up_threshold'),
-  pins: z.record(z.string(), Rung).default({}).describe('Whose sessions, by the name of the user or of the token, are always of which rung'),
+  pins: z
+    .record(z.string(), Rung)
+    .default({})
+    .describe('Whose sessions, by the name of the user or of the token, are always of which rung'),
+  shared_folders: z
+    .array(z.string().startsWith('/'))
+    .default([])
+    .describe('Host folders below which members and agents may work; owners may anywhere'),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')
@@ -102,6 +109,7 @@ export type Config = {
   readonly warmMs: number
   readonly pools: Readonly<Partial<Record<Rung, Pool>>>
   readonly pins: Readonly<Record<string, Rung>>
+  readonly sharedFolders: readonly string[]
   readonly modelRoute: 'socket' | 'forwarder'
   readonly modelAllow: readonly string[]
   readonly limits: {
@@ -159,6 +167,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       ]),
     ),
     pins: file.pins,
+    sharedFolders: file.shared_folders.map((folder) => resolve(folder)),
     modelRoute: file.model_route,
     modelAllow: file.model_allow,
     limits: {

@@ -1,5 +1,6 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
+import { house } from '@anchorhold/core/actors'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
@@ -41,6 +42,7 @@ const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8
 const startedAt = Date.now()
 const cliTokenName = 'cli'
 const indexMs = 2000
+const chainMs = 100
 const lastAnswersMs = 200
 const answerFirstMs = 30
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
@@ -164,7 +166,7 @@ async function main(): Promise<void> {
     for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
     // Who can read the state folder is an owner: the one who has been here longest.
     const user = store.people.list().find(({ role }) => role === 'owner')!
-    return makeToken(parts, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
+    return makeToken(parts, house, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
   })
   writeFileSync(tokenFile(config.state), secret, { mode: 0o600 })
   writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {
@@ -204,6 +206,9 @@ async function main(): Promise<void> {
 
   // The search index follows behind the log, a step at a time.
   setInterval(() => store.index(), indexMs).unref()
+  // Events that are older than the hash chain get their hashes the same way.
+  const fillChains = () => void setTimeout(() => !left && store.chains.fill() && fillChains(), chainMs).unref()
+  fillChains()
 
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)

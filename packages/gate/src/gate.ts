@@ -12,6 +12,7 @@ import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { fileSecrets } from './secrets.ts'
+import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
@@ -54,6 +55,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
   const secrets = await fileSecrets(join(parts.folder, 'key'))
+  const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const books = await openBooks({
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
@@ -215,6 +217,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
           await Promise.all(all.map(close))
           return { closed: all.length }
         }
+        case 'sign':
+          return command.head === null ? signer.publicKey : signer.sign(command.head)
         case 'seal':
           return { box: secrets.seal(command.plaintext) }
         case 'check':

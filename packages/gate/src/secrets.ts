@@ -54,7 +54,8 @@ export function secretsUnder(key: Uint8Array): Secrets {
   }
 }
 
-async function readOrMakeKey(path: string): Promise<Uint8Array> {
+/** A key of 32 bytes that this user alone can read. */
+export async function readOrMakeKey(path: string): Promise<Uint8Array> {
   const found = await readKey(path)
   if (found !== null) return found
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })

@@ -1,11 +1,14 @@
 import { z } from 'zod'
+import { AuditKind } from './audit.ts'
 import { DoctorReport } from './doctor.ts'
 import { Event, RequestAction, RequestAnswer } from './events.ts'
 import { failureCodes } from './failures.ts'
+import { SigningKey } from './heads.ts'
+import { HouseEvent } from './house.ts'
 import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
 import { Micros } from './money.ts'
-import { User, UserName } from './people.ts'
+import { PolicyName, Role, Share, ShareAccess, User, UserName } from './people.ts'
 import { Rung } from './rungs.ts'
 import { ModelName, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
@@ -24,6 +27,8 @@ export type Route = {
   readonly response: z.ZodType
   /** The same URL streams as server-sent events when the client accepts them. */
   readonly streams?: boolean
+  /** Answers with lines of JSON, one by one. */
+  readonly lines?: boolean
   /** Open to those who are not logged in: only what logs them in. */
   readonly open?: boolean
 }
@@ -42,6 +47,10 @@ export type Problem = z.infer<typeof Problem>
 
 const Done = z.object({ ok: z.literal(true) })
 const session = { params: z.strictObject({ id: SessionId }) }
+
+const user = { params: z.strictObject({ name: UserName }) }
+const shared = { params: z.strictObject({ id: SessionId, name: UserName }) }
+const Shares = z.object({ shares: z.array(Share) })
 
 const Cursor = z.coerce.number().int().min(0)
 const EventPage = z.object({
@@ -102,6 +111,15 @@ export type Token = z.infer<typeof Token>
 
 export const WhoAmI = z.object({ user: User, token: z.string().nullable(), door: z.string() })
 export type WhoAmI = z.infer<typeof WhoAmI>
+
+export const AddUser = z.strictObject({
+  name: UserName,
+  role: Role,
+  policy: PolicyName.optional().describe('Which named policy the sessions of an agent are held to'),
+})
+export type AddUser = z.infer<typeof AddUser>
+export const ChangeUser = z.strictObject({ role: Role.optional(), policy: PolicyName.nullable().optional() })
+export type ChangeUser = z.infer<typeof ChangeUser>
 
 export const CredentialSource = z.discriminatedUnion('from', [
   z.strictObject({ from: z.literal('none') }),
@@ -427,6 +445,109 @@ export const api = {
     status: 200,
     response: Done,
     open: true,
+  },
+  listUsers: {
+    method: 'GET',
+    path: '/users',
+    summary: 'People and programs',
+    status: 200,
+    response: z.object({ users: z.array(User) }),
+  },
+  addUser: { method: 'POST', path: '/users', summary: 'Add a person or a program', body: AddUser, status: 201, response: User },
+  changeUser: {
+    method: 'PATCH',
+    path: '/users/:name',
+    summary: 'Change a role, or the policy of an agent; it holds from the next call on',
+    ...user,
+    body: ChangeUser,
+    status: 200,
+    response: User,
+  },
+  removeUser: {
+    method: 'DELETE',
+    path: '/users/:name',
+    summary: 'Remove somebody: their tokens, logins and open streams end at once',
+    ...user,
+    status: 200,
+    response: Done,
+  },
+  inviteUser: {
+    method: 'POST',
+    path: '/users/:name/invite',
+    summary: 'A link that logs this person in, once',
+    ...user,
+    status: 201,
+    response: z.object({ url: z.string(), expires_at: z.int() }),
+  },
+  listShares: {
+    method: 'GET',
+    path: '/sessions/:id/shares',
+    summary: 'Who else may work on a session or look at it',
+    ...session,
+    status: 200,
+    response: Shares,
+  },
+  shareSession: {
+    method: 'PUT',
+    path: '/sessions/:id/shares/:name',
+    summary: 'Let a member work on a session, or show it to somebody',
+    ...shared,
+    body: z.strictObject({ access: ShareAccess }),
+    status: 200,
+    response: Shares,
+  },
+  unshareSession: {
+    method: 'DELETE',
+    path: '/sessions/:id/shares/:name',
+    summary: 'Take a session back from somebody; their open streams of it end',
+    ...shared,
+    status: 200,
+    response: Shares,
+  },
+  exportSession: {
+    method: 'GET',
+    path: '/sessions/:id/export',
+    summary: "A session's whole log with its hash chain and a signed head, as lines of JSON",
+    ...session,
+    status: 200,
+    response: z.unknown(),
+    lines: true,
+  },
+  exportAll: {
+    method: 'GET',
+    path: '/export',
+    summary: 'Every log, and last that of the house',
+    status: 200,
+    response: z.unknown(),
+    lines: true,
+  },
+  audit: {
+    method: 'GET',
+    path: '/audit',
+    summary: 'Decisions, answers, grants, money, secrets: who did what, the newest first',
+    query: z.strictObject({
+      session: SessionId.optional(),
+      kind: AuditKind.optional(),
+      since: z.coerce.number().int().min(0).optional(),
+      before: Cursor.optional().describe('Where the page before this one ended'),
+    }),
+    status: 200,
+    response: z.object({ entries: z.array(Event), before: z.int().nullable() }),
+  },
+  houseEvents: {
+    method: 'GET',
+    path: '/house/events',
+    summary: "What happened in the house and is no session's: people, tokens, logins, providers, policy, panic",
+    query: z.strictObject({ before: Cursor.optional(), limit: z.coerce.number().int().min(1).max(eventsPerPageMax).optional() }),
+    status: 200,
+    response: z.object({ events: z.array(HouseEvent), more: z.boolean() }),
+  },
+  signingKey: {
+    method: 'GET',
+    path: '/signing-key',
+    summary: 'The key that signs the heads of exports',
+    status: 200,
+    response: SigningKey,
   },
   whoAmI: { method: 'GET', path: '/whoami', summary: 'Who you are here', status: 200, response: WhoAmI },
   logout: { method: 'POST', path: '/logout', summary: 'End this login', status: 200, response: Done },

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { LiveFrame, RequestAnswer } from './events.ts'
+import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { LimitInForce, LimitName, Rung } from './rungs.ts'
@@ -250,6 +251,8 @@ export const GateCommand = z.discriminatedUnion('do', [
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
   z.object({ do: z.literal('seal'), plaintext: z.string() }),
+  /** Signs where a log stands; nothing of another shape is ever signed. Without a head, only says with which key. */
+  z.strictObject({ do: z.literal('sign'), head: Head.nullable() }),
   /** Whether the credential is there, without using it: null, or what is missing. */
   z.object({ do: z.literal('check'), provider: Provider }),
   /** One small call with the credential, to say whether it works. */

@@ -33,7 +33,7 @@ export function openapi(version: string) {
 function operation(name: string, route: Route) {
   const parameters = [...fields(route.params, 'path'), ...fields(route.query, 'query')]
   const content = {
-    'application/json': { schema: schema(route.response) },
+    [route.lines ? 'application/jsonl' : 'application/json']: { schema: schema(route.response) },
     ...(route.streams ? { 'text/event-stream': {} } : {}),
   }
   return {

@@ -82,6 +82,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     fresh: config.root ? { uid, gid: uid } : null,
     home: config.home,
     reserved: [config.state, config.config],
+    within: null,
   })
   const { runAs } = prepared
   undone.defer(async () => (runAs === null ? undefined : revokeGrants(prepared.grants, runAs)))

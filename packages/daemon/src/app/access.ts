@@ -5,7 +5,7 @@ import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorho
 import type { User } from '@anchorhold/protocol/people'
 import { createHash } from 'node:crypto'
 import type { TokenRow } from '../store/store.ts'
-import { type Parts, require } from './parts.ts'
+import { by, note, type Parts, require } from './parts.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 const linkMs = 15 * 60 * 1000
@@ -29,7 +29,7 @@ type NewToken = {
   readonly lifeMs: number | null
 }
 
-export function makeToken(parts: Parts, { user, name, role, lifeMs }: NewToken): Made {
+export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs }: NewToken): Made {
   const secret = `anchor_${Buffer.from(parts.random(32)).toString('base64url')}`
   const now = parts.now()
   const row: TokenRow = {
@@ -43,7 +43,13 @@ export function makeToken(parts: Parts, { user, name, role, lifeMs }: NewToken):
     used_at: null,
     expires_at: lifeMs === null ? null : now + lifeMs,
   }
-  parts.store.tokens.insert(row)
+  const { id: token, expires_at } = row
+  parts.store.atomically(() => {
+    parts.store.tokens.insert(row)
+    const about = { user: user.name, token, name, ...by(actor) }
+    if (role === 'cookie') note(parts, { type: 'login', body: about })
+    else note(parts, { type: 'token.made', body: { ...about, kind: role === 'link' ? 'login link' : 'token', expires_at } })
+  })
   return { token: view(row, user.name), secret }
 }
 
@@ -100,22 +106,23 @@ export const noUser = (name: string) =>
   new Failure('not_found', `There is no user "${name}"`, { hint: 'anchorhold user ls shows them' })
 
 export function createLoginLink(parts: Parts, actor: Actor, url: string): { readonly url: string; readonly expires_at: number } {
-  return loginLink(parts, userFor(parts, actor, null, 'tokens.own'), url, linkMs)
+  return loginLink(parts, actor, userFor(parts, actor, null, 'tokens.own'), url, linkMs)
 }
 
 export function loginLink(
   parts: Parts,
+  actor: Actor,
   user: User,
   url: string,
   lifeMs: number,
 ): { readonly url: string; readonly expires_at: number } {
-  const { token, secret } = makeToken(parts, { user, name: 'login link', role: 'link', lifeMs })
+  const { token, secret } = makeToken(parts, actor, { user, name: 'login link', role: 'link', lifeMs })
   // In the fragment: it reaches no server's log, ours included.
   return { url: `${url}/#login=${secret}`, expires_at: token.expires_at ?? 0 }
 }
 
 /** Takes a login link's secret, once, and gives a cookie's. */
-export function logIn(parts: Parts, secret: string, agent: string): Made {
+export function logIn(parts: Parts, secret: string, agent: string, door: string): Made {
   return parts.store.atomically(() => {
     parts.store.tokens.removeExpired(parts.now())
     const row = parts.store.tokens.byHash(hashOf(secret))
@@ -125,7 +132,9 @@ export function logIn(parts: Parts, secret: string, agent: string): Made {
         hint: 'Make a new one: anchorhold login-link',
       })
     }
-    return makeToken(parts, { user, name: agent.slice(0, 100) || 'browser', role: 'cookie', lifeMs: loginMs })
+    const name = agent.slice(0, 100) || 'browser'
+    const actor: Actor = { kind: user.role, user: user.id, name: user.name, door }
+    return makeToken(parts, actor, { user, name, role: 'cookie', lifeMs: loginMs })
   })
 }
 
@@ -133,7 +142,7 @@ export type TokenOptions = { readonly name: string; readonly days?: number | und
 
 export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
   const whose = userFor(parts, actor, user ?? null, 'tokens.own')
-  return makeToken(parts, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
+  return makeToken(parts, actor, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
 }
 
 /** One's own; an owner sees everybody's. */
@@ -150,13 +159,22 @@ export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
 export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
   const row = parts.store.tokens.get(id)
   require(parts, actor, row !== null && row.user === actor.user ? 'tokens.own' : 'people.write')
-  if (!parts.store.tokens.remove(id)) throw new Failure('not_found', `There is no token "${id}"`)
-  parts.watches.recheck()
+  if (row === null) throw new Failure('not_found', `There is no token "${id}"`)
+  forget(parts, actor, row)
 }
 
 /** Gives up the token that one came in with. */
 export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
   require(parts, actor, 'house.read')
-  parts.store.tokens.remove(token)
+  const row = parts.store.tokens.get(token)
+  if (row !== null) forget(parts, actor, row)
+}
+
+function forget(parts: Parts, actor: Actor, { id: token, name, user }: TokenRow): void {
+  parts.store.atomically(() => {
+    if (!parts.store.tokens.remove(token)) return
+    const whose = parts.store.people.get(user)?.name ?? ''
+    note(parts, { type: 'token.revoked', body: { user: whose, token, name, ...by(actor) } })
+  })
   parts.watches.recheck()
 }

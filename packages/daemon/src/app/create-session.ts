@@ -1,9 +1,8 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may } from '@anchorhold/core/actors'
 import type { CreateSession } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
-import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
@@ -16,6 +15,7 @@ import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
+import { refuseWider, rungFor } from './widening.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
 export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
@@ -26,6 +26,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   if (known !== null) return known
 
   const rung = rungFor(parts.config, actor, options.rung)
+  refuseWider(parts.config, actor, options, rung)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
   if (options.extras !== undefined && rung !== 'container' && Object.values(options.extras).includes(true))
@@ -52,6 +53,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       fresh,
       home: parts.config.home,
       reserved: [parts.config.state, parts.config.config],
+      within: may(actor, 'session.any_folder') ? null : parts.config.sharedFolders,
     })
     const { path, runAs, grants } = workspace
     makeFolder(parts.folders.session(id), 0o700, runAs)
@@ -104,17 +106,6 @@ export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { r
   workspace === undefined ? 'none' : config.repoFilter
 
 class Lost extends Error {}
-
-/** Whom the owner has pinned to a rung gets that one; a token may be pinned where its user is not. */
-function rungFor({ rung, pins }: Config, { name, token = '' }: Actor, asked: Rung | undefined): Rung {
-  const pinned = [name, token].map((one) => (Object.hasOwn(pins, one) ? pins[one] : undefined)).find((one) => one !== undefined)
-  if (pinned === undefined) return asked ?? rung
-  if (asked !== undefined && asked !== pinned)
-    throw new Failure('forbidden', `"${name}" works on the rung "${pinned}" and on no other`, {
-      hint: 'The owner sets this in config.yaml: pins',
-    })
-  return pinned
-}
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {

@@ -10,7 +10,7 @@ import { removeTree } from '../workspace/trees.ts'
 import { removeCgroups } from '../processes/cgroups.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { keepWarm, warmUp } from './deliver.ts'
-import { by, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
 
@@ -126,7 +126,13 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   }
   await removeTree(parts.folders.session(id))
   await rm(parts.folders.windows(id), { recursive: true, force: true })
-  parts.store.sessions.purge(id)
+  parts.store.atomically(() => {
+    const hash = parts.store.chains.head(id)?.hash ?? null
+    const { name, last_seq: seq } = session
+    note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
+    parts.store.sessions.purge(id)
+  })
+  parts.watches.recheck()
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
 }

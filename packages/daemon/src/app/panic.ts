@@ -1,5 +1,5 @@
 import { type Actor, may } from '@anchorhold/core/actors'
-import { by, type Parts, record, require } from './parts.ts'
+import { by, note, type Parts, record, require } from './parts.ts'
 
 /** Stops every agent, revokes every lease and closes every window, at once. Every session must be started again by hand. Who is no
  *  owner stops the sessions that they may work on. */
@@ -12,6 +12,7 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
     // What is no session yet is stopped by those who may stop everything.
     return may(actor, 'session.work', ties ?? undefined)
   })
+  note(parts, { type: 'panic', body: { sessions: tended.length, ...by(actor) } })
   // The log first: whatever dies from here on is not started again.
   for (const id of tended) {
     const state = parts.store.sessions.get(id)?.state

@@ -3,6 +3,7 @@ import { mayDo, states, type Verb } from '@anchorhold/core/session-states'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { NewHouseEvent } from '@anchorhold/protocol/house'
 import { firstOwner, type RandomBytes, type SessionId, type UserId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
@@ -92,6 +93,11 @@ export function record(parts: Parts, session: SessionId, ...events: readonly New
       ),
     ),
   )
+}
+
+/** Stores an event of the house's own. */
+export function note(parts: Pick<Parts, 'store' | 'now'>, event: NewHouseEvent): void {
+  parts.store.house.append(parts.now(), event)
 }
 
 /** A session as doors show it. */

@@ -5,7 +5,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider } from '@anchorhold/protocol/link'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
-import { type Parts, require } from './parts.ts'
+import { by, note, type Parts, require } from './parts.ts'
 
 const rehearsal: ProviderRow = {
   name: 'rehearsal',
@@ -97,6 +97,7 @@ export async function putProvider(
   parts.store.atomically(() => {
     parts.store.providers.put(row)
     if (input.use !== false) parts.store.providers.use(name)
+    note(parts, { type: 'provider.changed', body: { provider: name, what: 'put', ...by(actor) } })
   })
   return { provider: view(parts, row), verdict }
 }
@@ -138,16 +139,24 @@ export async function troubleWith(parts: Parts, row: ProviderRow): Promise<strin
 export function useProvider(parts: Parts, actor: Actor, name: string): ProviderView {
   require(parts, actor, 'providers.write')
   const row = providerFor(parts, name)
-  parts.store.providers.use(name === 'rehearsal' ? null : name)
+  parts.store.atomically(() => {
+    parts.store.providers.use(name === 'rehearsal' ? null : name)
+    note(parts, { type: 'provider.changed', body: { provider: name, what: 'used', ...by(actor) } })
+  })
   return view(parts, row)
 }
 
 export async function testProvider(parts: Parts, actor: Actor, name: string): Promise<ProviderVerdict> {
   require(parts, actor, 'providers.write')
-  return tryProvider(parts, providerFor(parts, name))
+  const verdict = await tryProvider(parts, providerFor(parts, name))
+  note(parts, { type: 'provider.tested', body: { provider: name, verdict: verdict.verdict, ...by(actor) } })
+  return verdict
 }
 
 export function deleteProvider(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'providers.write')
-  if (!parts.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
+  parts.store.atomically(() => {
+    if (!parts.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
+    note(parts, { type: 'provider.changed', body: { provider: name, what: 'removed', ...by(actor) } })
+  })
 }

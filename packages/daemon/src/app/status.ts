@@ -3,7 +3,7 @@ import type { Status } from '@anchorhold/protocol/api'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'
-import { type Parts, require } from './parts.ts'
+import { by, note, type Parts, require } from './parts.ts'
 import { providerFor, troubleWith } from './providers.ts'
 
 export async function status(
@@ -53,4 +53,10 @@ export function health(parts: Parts, actor: Actor): { readonly ok: boolean; read
 export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
   require(parts, actor, 'house.read')
   return parts.doctor({ fresh: false })
+}
+
+/** Whether the daemon may be ended; written down first, since nothing can be afterwards. */
+export function mayShutDown(parts: Parts, actor: Actor, { all }: { readonly all: boolean }): void {
+  require(parts, actor, 'house.run')
+  note(parts, { type: 'shutdown', body: { all, ...by(actor) } })
 }

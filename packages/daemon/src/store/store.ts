@@ -2,6 +2,8 @@ import type { SessionTies } from '@anchorhold/core/actors'
 import type { Standing } from '@anchorhold/core/session-states'
 import type { Request, SearchHit, Token, Usage } from '@anchorhold/protocol/api'
 import type { Event, NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
+import type { LogName } from '@anchorhold/protocol/heads'
+import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
 import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
@@ -12,6 +14,8 @@ import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCaus
 export interface Store {
   atomically<T>(work: () => T): T
   readonly events: EventLog
+  readonly house: HouseLog
+  readonly chains: Chains
   readonly sessions: SessionTable
   readonly prompts: PromptTable
   readonly requests: RequestTable
@@ -53,6 +57,24 @@ export interface EventLog {
   lastOf(source: string): number
 }
 
+/** What happens in the house and is no session's. It is a table of its own: a session that is none would have to be kept out of
+ *  every list, count, state and search. */
+export interface HouseLog {
+  append(at: number, event: NewHouseEvent): void
+  /** The newest before `seq`, ascending. */
+  before(seq: number, limit: number): readonly HouseEvent[]
+}
+
+/** Every event's hash covers the one before it. */
+export interface Chains {
+  /** The last event and its hash; null when there is no such log, or its older events have no hashes yet. */
+  head(log: LogName): { readonly seq: number; readonly hash: string } | null
+  /** A page of a log as it is exported, up to and including `to`. */
+  lines(log: LogName, after: number, to: number): readonly { readonly seq: number; readonly line: string }[]
+  /** Gives older events their hashes, a bounded step of this session or of any; true when there may be more to do. */
+  fill(session?: SessionId): boolean
+}
+
 /** A session as stored: what every door shows, and what only the daemon needs to know. */
 export type SessionRow = Session & {
   readonly options: SessionOptions
@@ -86,6 +108,8 @@ export interface SessionTable {
     readonly limit: number
     readonly seenBy: UserId | null
   }): readonly SessionRow[]
+  /** All of them, in the order of their ids. */
+  idsAfter(id: string, limit: number): readonly SessionId[]
   /** Sessions whose log says that a keeper tends them. */
   tended(): readonly SessionRow[]
   /** Sessions that a crash cut short and that nobody has gone on with. */

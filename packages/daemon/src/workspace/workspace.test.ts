@@ -36,6 +36,7 @@ const prepare = (options: Partial<WorkspaceOptions>) =>
     fresh: null,
     home: join(root, 'home'),
     reserved: [join(root, 'state')],
+    within: null,
     ...options,
   })
 

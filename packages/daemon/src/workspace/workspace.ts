@@ -1,4 +1,4 @@
-import { refusePath } from '@anchorhold/core/workspace-paths'
+import { isWithin, refusePath } from '@anchorhold/core/workspace-paths'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { execFile, spawn } from 'node:child_process'
@@ -30,16 +30,32 @@ export type WorkspaceOptions = {
   readonly home: string
   /** Folders of Anchorhold's own. */
   readonly reserved: readonly string[]
+  /** Only folders below one of these; null for any. */
+  readonly within: readonly string[] | null
 }
 
 /** Finds or makes the folder that a session works in. As root, a host folder is entered as its owner; where that cannot
  *  be, this refuses and says which ways there are. */
-export async function prepareWorkspace({ asked, access, own, fresh, home, reserved }: WorkspaceOptions): Promise<Workspace> {
+export async function prepareWorkspace({
+  asked,
+  access,
+  own,
+  fresh,
+  home,
+  reserved,
+  within,
+}: WorkspaceOptions): Promise<Workspace> {
   if (asked === null) {
     makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [] }
   }
   const path = await resolveFolder(asked, home, reserved)
+  if (within !== null && !within.some((folder) => isWithin(path, folder)))
+    throw refused(
+      asked,
+      'it is not among the folders that are for everybody here',
+      'An owner names them in config.yaml: shared_folders; or leave it out for an empty workspace',
+    )
   if (access === 'copy' || access === 'snapshot') {
     makeFolder(own, 0o755, fresh)
     await copyTree(path, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })

@@ -2,19 +2,22 @@ import type { Actor, Permission } from '@anchorhold/core/actors'
 import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
 import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
+import * as audit from '../../app/audit.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
-import { type Parts, require } from '../../app/parts.ts'
+import type { Parts } from '../../app/parts.ts'
+import * as people from '../../app/people.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
-import { doctor, health, status } from '../../app/status.ts'
+import { doctor, health, mayShutDown, status } from '../../app/status.ts'
 import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
+import { lineStream } from './lines.ts'
 import { reply } from './reply.ts'
 import { eventStream } from './sse.ts'
 
@@ -118,7 +121,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     },
     createLoginLink: ({ actor }) => access.createLoginLink(parts, actor, about.url()),
     login({ body, headers }) {
-      const { secret } = access.logIn(parts, body.secret, headers['user-agent'] ?? '')
+      const { secret } = access.logIn(parts, body.secret, headers['user-agent'] ?? '', 'http')
       const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })
       return reply({ value: done, headers: { 'set-cookie': cookie } })
     },
@@ -131,9 +134,46 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     doctor: ({ actor }) => doctor(parts, actor),
     panic: ({ actor }) => panic(parts, actor),
     shutdown({ actor, body }) {
-      require(parts, actor, 'house.run')
-      return shutdown({ all: body?.all ?? false })
+      const all = body?.all ?? false
+      mayShutDown(parts, actor, { all })
+      return shutdown({ all })
     },
+    listUsers: ({ actor }) => ({ users: [...people.listUsers(parts, actor)] }),
+    addUser: ({ actor, body }) => people.addUser(parts, actor, body),
+    changeUser: ({ actor, params, body }) => people.changeUser(parts, actor, params.name, body),
+    removeUser({ actor, params }) {
+      people.removeUser(parts, actor, params.name)
+      return done
+    },
+    inviteUser: ({ actor, params }) => people.inviteUser(parts, actor, params.name, about.url()),
+    listShares: ({ actor, params }) => ({ shares: [...people.listShares(parts, actor, params.id)] }),
+    shareSession: ({ actor, params, body }) => ({
+      shares: [...people.shareSession(parts, actor, params.id, { user: params.name, access: body.access })],
+    }),
+    unshareSession: ({ actor, params }) => ({ shares: [...people.unshareSession(parts, actor, params.id, params.name)] }),
+    async exportSession({ actor, token, params, signal }) {
+      const lines = await audit.exportSession(parts, actor, params.id)
+      return lineStream(lines, watch({ actor, token, signal }, 'session.read', params.id), parts.log)
+    },
+    async exportAll({ actor, token, signal }) {
+      const lines = await audit.exportAll(parts, actor)
+      return lineStream(lines, watch({ actor, token, signal }, 'audit.all'), parts.log)
+    },
+    audit({ actor, query }) {
+      const { session, kind, since, before } = query
+      const found = audit.audit(parts, actor, {
+        session: session ?? null,
+        kind: kind ?? null,
+        since: since ?? 0,
+        before: before ?? null,
+      })
+      return { ...found, entries: [...found.entries] }
+    },
+    houseEvents({ actor, query }) {
+      const found = audit.houseEvents(parts, actor, { before: query.before ?? null, limit: query.limit ?? perPage })
+      return { ...found, events: [...found.events] }
+    },
+    signingKey: ({ actor }) => audit.signingKey(parts, actor),
     whoAmI: ({ actor }) => access.whoAmI(parts, actor),
   }
 }

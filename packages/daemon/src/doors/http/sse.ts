@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import type { Seen } from '../../hub.ts'
+import { drained } from './drained.ts'
 import { type Reply, reply } from './reply.ts'
 
 const heartbeatMs = 15_000
-/** A reader that takes nothing for so long is cut off; it comes back with the number it has. */
-const stalledMs = 60_000
 
 const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } as const
 
@@ -28,7 +27,7 @@ export function eventStream(
       response.write(': anchorhold\n\n')
       for await (const one of seen) {
         if (end.signal.aborted) break
-        if (!response.write(frame(one, idOf))) await drained(response)
+        if (!response.write(frame(one, idOf))) await drained(response, end)
       }
     } catch {
       end.abort()
@@ -37,20 +36,6 @@ export function eventStream(
       end.signal.removeEventListener('abort', cutOff)
       response.end()
     }
-  }
-
-  /** Resolves when the reader has taken what was written, or is gone. */
-  function drained(response: ServerResponse): Promise<void> {
-    if (response.destroyed) return Promise.resolve()
-    return new Promise((resolve) => {
-      const stalled = setTimeout(() => end.abort(), stalledMs)
-      const done = () => {
-        clearTimeout(stalled)
-        response.off('drain', done).off('close', done)
-        resolve()
-      }
-      response.on('drain', done).on('close', done)
-    })
   }
 }
 

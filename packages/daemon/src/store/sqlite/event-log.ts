@@ -1,8 +1,10 @@
+import { lineOf, nextHash } from '@anchorhold/core/chain'
 import { after, type Standing, takesUp } from '@anchorhold/core/session-states'
 import { type Event, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { Entry, EventLog } from '../store.ts'
+import { sha256 } from './chains.ts'
 import { seenIds } from './people.ts'
 import { projection } from './projection.ts'
 
@@ -24,14 +26,16 @@ export function sqliteEventLog(db: Database): EventLog {
   const inserts = rowsPerInsert.map((rows) => ({
     rows,
     statement: db.prepare<(string | number | null)[]>(
-      `insert into event (session_id, seq, source, n, at, type, body) values ${Array(rows).fill('(?, ?, ?, ?, ?, ?, ?)').join(', ')}`,
+      `insert into event (session_id, seq, source, n, at, type, body, hash) values ${Array(rows).fill('(?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`,
     ),
   }))
-  const rowOf = db.prepare<[string], { last_seq: number; standing: string; active_at: number }>(
-    `select last_seq, standing, active_at from session where id = ?`,
+  const rowOf = db.prepare<[string], { last_seq: number; standing: string; active_at: number; head: string | null }>(
+    `select last_seq, standing, active_at, head from session where id = ?`,
   )
   // Setting a column costs an entry in each index over it, also when it stays as it was.
-  const advance = db.prepare<[number, number, string]>(`update session set last_seq = ?, active_at = ? where id = ?`)
+  const advance = db.prepare<[number, number, string | null, string]>(
+    `update session set last_seq = ?, active_at = ?, head = ? where id = ?`,
+  )
   const stand = db.prepare<[string, string]>(`update session set standing = ? where id = ?`)
   const took = db.prepare<[string, number]>(`
     insert into source (name, last_n) values (?, ?) on conflict do update set last_n = max(last_n, excluded.last_n)`)
@@ -82,28 +86,32 @@ export function sqliteEventLog(db: Database): EventLog {
       }
     }
     for (const { event, at, n } of fresh) add(event, at, source, n)
-    const stored = insertAll(session, rows)
+    const { stored, head } = insertAll(session, rows, row.head)
     for (const one of stored) project(one)
-    advance.run(row.last_seq + rows.length, Math.max(row.active_at, newest.at), session)
+    advance.run(row.last_seq + rows.length, Math.max(row.active_at, newest.at), head, session)
     const stands = JSON.stringify(standing)
     if (stands !== row.standing) stand.run(stands, session)
     return stored
   }
   /** As many rows to a statement as there are; within one, and with nobody else writing, positions follow each other. */
-  const insertAll = (session: SessionId, rows: readonly Row[]): Event[] => {
+  const insertAll = (session: SessionId, rows: readonly Row[], head: string | null) => {
     const stored: Event[] = []
     while (stored.length < rows.length) {
       const { rows: count, statement } = inserts.find((one) => one.rows <= rows.length - stored.length)!
       const part = rows.slice(stored.length, stored.length + count)
       const values: (string | number | null)[] = []
-      for (const { event, at, origin, n, seq } of part)
-        values.push(session, seq, origin, n, at, event.type, JSON.stringify(event.body))
+      for (const { event, at, origin, n, seq } of part) {
+        const body = JSON.stringify(event.body)
+        // While the older part of the chain is being filled in, what is new waits for its turn too.
+        if (head !== null) head = nextHash(sha256, head, lineOf({ seq, at, source: origin, type: event.type, body }))
+        values.push(session, seq, origin, n, at, event.type, body, head)
+      }
       const first = Number(statement.run(...values).lastInsertRowid) - count + 1
       for (const [index, { event, at, seq }] of part.entries()) {
         stored.push({ type: event.type, body: event.body, pos: first + index, seq, session, at } as Event)
       }
     }
-    return stored
+    return { stored, head }
   }
   const alone = db.transaction(appendAll)
   // Within a transaction already, none of its own is needed.

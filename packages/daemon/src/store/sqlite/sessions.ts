@@ -1,9 +1,11 @@
+import { firstHash } from '@anchorhold/core/chain'
 import { atBirth, type Standing } from '@anchorhold/core/session-states'
 import { firstOwner, type SessionId, type UserId } from '@anchorhold/protocol/ids'
 import { microsUp } from '@anchorhold/protocol/money'
 import type { Session, SessionOptions, SessionState } from '@anchorhold/protocol/sessions'
 import type { Database } from 'better-sqlite3'
 import type { SessionRow, SessionTable } from '../store.ts'
+import { sha256 } from './chains.ts'
 import { seenIds } from './people.ts'
 
 type Row = {
@@ -48,7 +50,8 @@ const select = `select session.*, (select name from user where id = session.owne
 
 export function sqliteSessions(db: Database): SessionTable {
   const insert = db.prepare(
-    `insert into session (id, owner, standing, options, run_as, conversation, conversing, grants, forget_after) values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into session (id, owner, standing, options, run_as, conversation, conversing, grants, forget_after, head)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const get = db.prepare<[string], Row>(`${select} where id = ?`)
   type Filter = {
@@ -62,6 +65,7 @@ export function sqliteSessions(db: Database): SessionTable {
     `${select} where (archived_at is null) = @open and (@state is null or state = @state) and active_at < @before
        and (@seenBy is null or id in ${seenIds}) order by active_at desc limit @limit`,
   )
+  const idsAfter = db.prepare<[string, number], { id: string }>(`select id from session where id > ? order by id limit ?`)
   const tended = db.prepare<[], Row>(`${select} where json_extract(standing, '$.keeper')`)
   const crashed = db.prepare<[], { id: string }>(`select id from session where json_extract(standing, '$.crashes') > 0`)
   const counts = db.prepare<[{ readonly seenBy: string | null }], { state: string; count: number }>(
@@ -77,7 +81,7 @@ export function sqliteSessions(db: Database): SessionTable {
   let taken = 0
   const purges = [
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
-    ...['event', 'prompt', 'request', 'usage', 'session_key', 'session_share'].map(
+    ...['event', 'prompt', 'request', 'usage', 'session_key', 'session_share', 'unchained'].map(
       (table) => `delete from ${table} where session_id = ?`,
     ),
     `delete from source where name = 'keeper/' || ?`,
@@ -95,6 +99,7 @@ export function sqliteSessions(db: Database): SessionTable {
         conversing ? 1 : 0,
         JSON.stringify(grants),
         JSON.stringify(forgetAfter),
+        firstHash(sha256, id),
       ),
     get(id) {
       const row = get.get(id)
@@ -102,6 +107,7 @@ export function sqliteSessions(db: Database): SessionTable {
     },
     list: ({ archived, state, before, limit, seenBy }) =>
       list.all({ open: archived ? 0 : 1, state, before: before ?? Number.MAX_SAFE_INTEGER, limit, seenBy }).map(toSession),
+    idsAfter: (id, limit) => idsAfter.all(id, limit).map((row) => row.id as SessionId),
     tended: () => tended.all().map(toSession),
     crashed: () => crashed.all().map(({ id }) => id as SessionId),
     counts: (seenBy) => Object.fromEntries(counts.all({ seenBy }).map(({ state, count }) => [state, count])),

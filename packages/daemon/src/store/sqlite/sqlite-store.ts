@@ -9,6 +9,8 @@ import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
 import { withdrawn } from './migrations/006-withdrawn.ts'
 import { people } from './migrations/009-people.ts'
+import { chain } from './migrations/010-chain.ts'
+import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
@@ -19,7 +21,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteCalls, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn, '', '', people] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn, '', '', people, chain] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
@@ -36,6 +38,8 @@ export function sqliteStore(path: string): Store {
       }
     },
     events: sqliteEventLog(db),
+    house: sqliteHouseLog(db),
+    chains: sqliteChains(db),
     sessions: sqliteSessions(db),
     prompts: sqlitePrompts(db),
     requests: sqliteRequests(db),

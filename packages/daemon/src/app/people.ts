@@ -1,0 +1,130 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { AddUser, ChangeUser } from '@anchorhold/protocol/api'
+import { Failure } from '@anchorhold/protocol/failures'
+import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
+import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
+import { inviteMs, loginLink, noUser } from './access.ts'
+import { by, note, type Parts, record, require } from './parts.ts'
+
+export function listUsers(parts: Parts, actor: Actor): readonly User[] {
+  require(parts, actor, 'people.read')
+  return parts.store.people.list()
+}
+
+export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddUser): User {
+  require(parts, actor, 'people.write')
+  refusePolicy(role, policy)
+  const user: User = { id: newUserId(parts.random), name, role, policy: policy ?? null, created_at: parts.now() }
+  return parts.store.atomically(() => {
+    // The house writes its own name into its logs.
+    if (name === 'daemon' || parts.store.people.byName(name) !== null)
+      throw new Failure('conflict', `Cannot add the user "${name}": the name is taken`)
+    parts.store.people.insert(user)
+    note(parts, { type: 'user.added', body: { user: name, role, policy: user.policy, ...by(actor) } })
+    return user
+  })
+}
+
+/** A link that logs this person in, once. */
+export function inviteUser(
+  parts: Parts,
+  actor: Actor,
+  name: string,
+  url: string,
+): { readonly url: string; readonly expires_at: number } {
+  require(parts, actor, 'people.write')
+  const user = userNamed(parts, name)
+  if (user.role === 'agent')
+    throw new Failure('bad_request', `Cannot invite "${name}": an agent is a program, and opens no links`, {
+      hint: `Make it a token: anchorhold token add NAME --user ${name}`,
+    })
+  return loginLink(parts, actor, user, url, inviteMs)
+}
+
+/** From their next call on, they are what they are now; streams that they opened before end. */
+export function changeUser(parts: Parts, actor: Actor, name: string, { role, policy }: ChangeUser): User {
+  require(parts, actor, 'people.write')
+  const changed = parts.store.atomically(() => {
+    const user = userNamed(parts, name)
+    const next = role ?? user.role
+    const held = policy === undefined ? (next === 'agent' ? user.policy : null) : policy
+    refusePolicy(next, held ?? undefined)
+    if (next !== 'owner') refuseLastOwner(parts, user, 'change')
+    parts.store.people.setRole(user.id, next, held)
+    note(parts, { type: 'user.changed', body: { user: name, role: next, policy: held, ...by(actor) } })
+    return { ...user, role: next, policy: held }
+  })
+  parts.watches.recheck()
+  return changed
+}
+
+/** Their tokens, logins and open streams end at once. Their sessions stay, and are the owners' to see. */
+export function removeUser(parts: Parts, actor: Actor, name: string): void {
+  require(parts, actor, 'people.write')
+  parts.store.atomically(() => {
+    const user = userNamed(parts, name)
+    refuseLastOwner(parts, user, 'remove')
+    parts.store.tokens.removeOf(user.id)
+    parts.store.people.remove(user.id, parts.now())
+    note(parts, { type: 'user.removed', body: { user: name, ...by(actor) } })
+  })
+  parts.watches.recheck()
+}
+
+export function listShares(parts: Parts, actor: Actor, id: SessionId): readonly Share[] {
+  require(parts, actor, 'session.read', id)
+  return parts.store.people.shares(id)
+}
+
+export function shareSession(
+  parts: Parts,
+  actor: Actor,
+  id: SessionId,
+  { user: name, access }: { readonly user: string; readonly access: ShareAccess },
+): readonly Share[] {
+  require(parts, actor, 'session.share', id)
+  const user = userNamed(parts, name)
+  if (user.role === 'agent')
+    throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": an agent has its own sessions and no others`)
+  if (user.role === 'viewer' && access === 'work')
+    throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": a viewer may only look`, {
+      hint: `Show it instead: anchorhold share ${id} ${name} --view`,
+    })
+  parts.store.atomically(() => {
+    parts.store.people.share(id, user.id, access)
+    record(parts, id, { type: 'session.shared', body: { user: name, access, ...by(actor) } })
+  })
+  // Who could work on it may only look now.
+  parts.watches.recheck()
+  return parts.store.people.shares(id)
+}
+
+export function unshareSession(parts: Parts, actor: Actor, id: SessionId, name: string): readonly Share[] {
+  require(parts, actor, 'session.share', id)
+  const user = userNamed(parts, name)
+  parts.store.atomically(() => {
+    if (!parts.store.people.unshare(id, user.id)) throw new Failure('not_found', `Session "${id}" is not shared with "${name}"`)
+    record(parts, id, { type: 'session.shared', body: { user: name, access: null, ...by(actor) } })
+  })
+  parts.watches.recheck()
+  return parts.store.people.shares(id)
+}
+
+function userNamed(parts: Parts, name: string): User {
+  const user = parts.store.people.byName(name)
+  if (user === null) throw noUser(name)
+  return user
+}
+
+function refusePolicy(role: Role, policy: string | undefined): void {
+  if (policy !== undefined && role !== 'agent')
+    throw new Failure('bad_request', `A ${role} is held to the policy of the house: only an agent has one of its own`)
+}
+
+function refuseLastOwner(parts: Parts, { id, name, role }: User, verb: string): void {
+  const others = parts.store.people.list().some((one) => one.role === 'owner' && one.id !== id)
+  if (role === 'owner' && !others)
+    throw new Failure('conflict', `Cannot ${verb} "${name}": nobody else is an owner`, {
+      hint: 'Make somebody else an owner first',
+    })
+}

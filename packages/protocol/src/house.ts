@@ -1,0 +1,45 @@
+import { z } from 'zod'
+import { Digest } from './actions.ts'
+import { SessionId, TokenId } from './ids.ts'
+import { Role } from './people.ts'
+
+const by = { actor: z.string(), door: z.string() }
+
+/** What happens in the house and is no session's, by type. */
+export const houseBodies = {
+  'user.added': z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
+  'user.changed': z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
+  'user.removed': z.object({ user: z.string(), ...by }),
+  'token.made': z.object({
+    user: z.string(),
+    token: TokenId,
+    name: z.string(),
+    kind: z.enum(['token', 'login link']),
+    expires_at: z.int().nullable(),
+    ...by,
+  }),
+  'token.revoked': z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
+  login: z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
+  'policy.changed': z.object({ policy: z.string(), sha256: Digest.nullable().describe('Null when it is gone'), ...by }),
+  'provider.changed': z.object({ provider: z.string(), what: z.enum(['put', 'used', 'removed']), ...by }),
+  /** Its credential was used for a call that is no session's. */
+  'provider.tested': z.object({ provider: z.string(), verdict: z.string(), ...by }),
+  panic: z.object({ sessions: z.int(), ...by }),
+  shutdown: z.object({ all: z.boolean(), ...by }),
+  /** Its log is gone: this is where it ended. */
+  'session.purged': z.object({ session: SessionId, name: z.string(), seq: z.int(), hash: Digest.nullable(), ...by }),
+  /** Everything was exported: so many logs, and a digest over their signed heads. */
+  exported: z.object({ logs: z.int(), digest: Digest, ...by }),
+} as const
+
+export type HouseEventType = keyof typeof houseBodies
+export type NewHouseEvent = {
+  [T in HouseEventType]: { readonly type: T; readonly body: z.infer<(typeof houseBodies)[T]> }
+}[HouseEventType]
+
+/** An event of the house's own log, which counts by itself. */
+export type HouseEvent = NewHouseEvent & { readonly seq: number; readonly at: number }
+const [first, ...rest] = Object.entries(houseBodies).map(([type, body]) =>
+  z.object({ seq: z.int(), at: z.int(), type: z.literal(type), body: body as z.ZodType }),
+)
+export const HouseEvent = z.discriminatedUnion('type', [first!, ...rest]) as unknown as z.ZodType<HouseEvent>
