@@ -241,7 +241,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
       provider: 'rehearsal',
       model: 'rehearsal-1',
       simulated: true,
-      workspace: '/work',
+      workspace: '/w',
       budget_nanos: budgetNanos,
       forked_from: null,
       on_crash: random() < 0.5 ? 'resume' : 'wait',

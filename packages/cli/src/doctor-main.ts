@@ -41,6 +41,7 @@ try {
     cgroups,
     before,
     starts: fresh ? 5 : 1,
+    relearn: fresh,
     ...(fresh || only !== null ? {} : { withinMs: patienceMs }),
   })
   remember(report.rungs)

@@ -19,6 +19,8 @@ export type Examination = {
   readonly starts?: number
   /** What was found before. It is believed of rungs that take long to try. */
   readonly before?: readonly RungReport[]
+  /** Whether what the drivers remember of this machine is found out again. */
+  readonly relearn?: boolean
   /** How long trying may take altogether. What does not fit is told as not tried. */
   readonly withinMs?: number
   readonly now?: () => number
@@ -34,12 +36,14 @@ export async function examine({
   cgroups = [],
   starts = 5,
   before = [],
+  relearn = false,
   withinMs = Infinity,
   now = Date.now,
 }: Examination): Promise<DoctorReport> {
   const deadline = withinMs === Infinity ? new AbortController().signal : AbortSignal.timeout(withinMs)
   const rungs: RungReport[] = []
   for (const driver of drivers) {
+    if (relearn) await driver.relearn?.()
     const known = quickRungs.includes(driver.rung) ? undefined : before.find(({ rung }) => rung === driver.rung)
     rungs.push(known ?? (await examineRung(driver, cgroups, starts, deadline, now)))
   }
@@ -94,6 +98,7 @@ async function examineRung(
   return {
     ...{ rung, available: true, tried_at: now(), start_ms: Math.round(median * 10) / 10, missing: [] },
     limits: limits.map(({ name, enforcement, how }) => ({ name, enforcement, how })),
+    ...(driver.notes === undefined ? {} : { notes: [...driver.notes()] }),
   }
 }
 

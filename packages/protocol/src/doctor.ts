@@ -14,6 +14,8 @@ export const DoctorReport = z.object({
       start_ms: z.number().nullable(),
       missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
       limits: z.array(z.object({ name: LimitName, enforcement: Enforcement, how: z.string() })),
+      /** What an operator should know of it beyond that. */
+      notes: z.array(z.string()).optional(),
     }),
   ),
   kernel: z.object({

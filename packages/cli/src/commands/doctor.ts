@@ -52,6 +52,7 @@ export function print(terminal: Terminal, report: DoctorReport): void {
     const words = noteOf(rung.rung)
     const note = words === null ? '' : terminal.style('red', ` (${words})`)
     terminal.line(`${mark} ${terminal.style('bold', rung.rung)}${note}${terminal.style('dim', triedWords(rung))}`)
+    for (const note of rung.notes ?? []) terminal.line(`    ${terminal.foreign(note)}`)
     for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to mend it: ${terminal.style('bold', remedy)}`)
     const colour = { enforced: 'green', watched: 'yellow', 'not enforced': 'red' } as const
     for (const row of table(

@@ -3,8 +3,8 @@ import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf, makeFolders } from '@anchorhold/daemon/folders'
 import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
-import { lacksForMachines, machineArch, saveSnapshot } from '@anchorhold/keeper/cells/microvm/microvm'
-import { prepareMachine } from '@anchorhold/keeper/cells/microvm/prepare'
+import { lacksForMachines, learnAccel, machineArch, saveSnapshot } from '@anchorhold/keeper/cells/microvm/microvm'
+import { prepareMachine, pruneMachines, type Saved } from '@anchorhold/keeper/cells/microvm/prepare'
 import { trialLimits, trialSpecs } from '@anchorhold/keeper/cells/trial'
 import { addImage } from '@anchorhold/keeper/images/add'
 import { buildImage } from '@anchorhold/keeper/images/build'
@@ -37,13 +37,21 @@ export function images(stateFlag: string | undefined) {
     makeFolders(folders, config.root)
     const { node, inside } = stageRuntime(release, folders.runtime)
     const { memory_bytes: memoryBytes, cpus } = config.limits
+    const options = { node, inside, root: image.root, wall: bwrapDriver() }
+    {
+      say('seeing whether the hardware runs machines')
+      await using specs = trialSpecs()
+      await learnAccel(options, await specs.make())
+    }
     // The kind that sessions get, and the kind that doctor tries.
+    const saved: Saved[] = []
     const kinds = [{ ...trialLimits, memoryBytes, cpus }, trialLimits]
     for (const [index, limits] of kinds.entries()) {
       say(`booting a machine, to go on from there (${index + 1} of ${kinds.length})`)
       await using specs = trialSpecs()
-      await saveSnapshot({ node, inside, root: image.root, wall: bwrapDriver() }, await specs.make({ limits }))
+      saved.push(await saveSnapshot(options, await specs.make({ limits })))
     }
+    pruneMachines(image.root, saved)
     return []
   }
 

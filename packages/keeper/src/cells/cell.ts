@@ -10,6 +10,10 @@ export interface CellDriver {
   missing(): Promise<readonly Lack[]>
   /** `signal` cancels the starting; a started cell lives until it is disposed of. */
   start(spec: CellSpec, signal: AbortSignal): Promise<Cell>
+  /** Finds out again what it remembers of this machine, where that takes long. */
+  relearn?(): Promise<void>
+  /** What an operator should know of it beyond whether it starts, in words. */
+  notes?(): readonly string[]
 }
 
 /** Host files that a driver brings into a cell for itself: the Node that runs the program inside, and that program. */
@@ -77,6 +81,8 @@ export type CellSpec = {
   readonly limits: CellLimits
   /** What a session asked for beyond the usual; a rung that has not got it refuses. */
   readonly extras: Extras
+  /** Devices of the host's that the cell may use. Only the wall of a machine asks for any, and only bwrap is one. */
+  readonly devices?: readonly { readonly source: string; readonly target: string }[]
   /** Control group folders that this process may make groups in; empty where there are none. */
   readonly cgroups: readonly string[]
   /** Become this user first. Required when the caller is root: a cell started by root is no boundary. */

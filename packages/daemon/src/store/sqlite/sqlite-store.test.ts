@@ -34,7 +34,7 @@ const created = (name = 'A session'): NewEvent => ({
     provider: 'rehearsal',
     model: 'rehearsal-1',
     simulated: true,
-    workspace: '/work',
+    workspace: '/w',
     budget_nanos: null,
     forked_from: null,
     actor: 'owner',

@@ -70,6 +70,6 @@ test('workspaceInstructions() reads no more of a file than its bound', async () 
 test('workspaceInstructions() bears whatever a process in the cell writes', async () => {
   for (const said of ['', '\0\0\0', 'no line feed', 'name\n\0', '\n'.repeat(10), 'x'.repeat(1_000_000)]) {
     const hostile = await fakeCells({ run: () => said }).start(spec(), new AbortController().signal)
-    expect(await workspaceInstructions(hostile, '/work')).toBe('')
+    expect(await workspaceInstructions(hostile, '/w')).toBe('')
   }
 })

@@ -54,6 +54,13 @@ test('bwrapArgv() binds nothing writable but workspace and home', () => {
   expect(argv).not.toContain('--dev-bind')
 })
 
+test('bwrapArgv() shows a device only where one is asked for, and closes /dev after it', () => {
+  const devices = [{ source: '/dev/kvm', target: '/dev/kvm' }]
+  const asked = bwrapArgv({ ...spec, devices }, { env: {}, cwd: '/' }, host, fds, 'pipes')
+  const at = asked.indexOf('--dev-bind')
+  expect(asked.slice(at, at + 5)).toEqual(['--dev-bind', '/dev/kvm', '/dev/kvm', '--remount-ro', '/dev'])
+})
+
 test.each([
   ['/a', '/opt/agent', true],
   ['/home/ada/.nvm', '/home/ada/.nvm', true],

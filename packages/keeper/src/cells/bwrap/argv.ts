@@ -43,7 +43,9 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...host.procHiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
     ...host.procHiddenFolders.flatMap((path) => ['--size', '4096', '--tmpfs', path, '--remount-ro', path]),
 
-    ...['--dev', '/dev', ...scratch('/dev/shm', '1777'), '--remount-ro', '/dev'],
+    ...['--dev', '/dev', ...scratch('/dev/shm', '1777')],
+    ...(spec.devices ?? []).flatMap(({ source, target }) => ['--dev-bind', source, target]),
+    ...['--remount-ro', '/dev'],
     ...scratch('/tmp', '1777'),
     ...scratch('/var/tmp', '1777'),
     ...['--dir', '/run'],

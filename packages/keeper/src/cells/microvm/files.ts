@@ -17,6 +17,8 @@ export type MachineFiles = {
   readonly snapshots: string
   /** Disks with the program inside and its Node, by their key. */
   readonly runtimes: string
+  /** Whether the hardware was seen to run machines. */
+  readonly accel: string
 }
 
 export function machineFiles(root: string): MachineFiles {
@@ -29,6 +31,7 @@ export function machineFiles(root: string): MachineFiles {
     root: join(image, 'root.erofs'),
     snapshots: join(image, 'snapshots'),
     runtimes: join(shared, 'runtimes'),
+    accel: join(shared, 'accel.json'),
   }
 }
 
@@ -43,7 +46,7 @@ export function lacksOf(files: MachineFiles): Lack[] {
 }
 
 /** By size and time: reading it all would be felt at every start. */
-const stamp = (path: string) => {
+export const stamp = (path: string) => {
   const { size, mtimeMs } = statSync(path)
   return `${size} ${Math.floor(mtimeMs)}`
 }

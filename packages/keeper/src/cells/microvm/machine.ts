@@ -38,6 +38,8 @@ export type MachineOptions = {
   readonly qemu: string
   readonly shape: MachineShape
   readonly parts: MachineParts
+  /** The device by which the hardware runs machines, on the host. */
+  readonly kvm: string
 }
 
 const answerCharsMax = 4_000
@@ -45,6 +47,7 @@ const consoleCharsMax = 4_000
 const lookEveryMs = 5
 /** How long a wall that a limit has ended may take to say so. */
 const wallSaysMs = 500
+const lastWordsMs = 2 * wallSaysMs
 
 export async function startMachine(options: MachineOptions, signal: AbortSignal): Promise<Machine> {
   const { spec, qemu, shape, parts } = options
@@ -72,7 +75,12 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
       if (signal.aborted) abort()
       const over = ended.then((why) => Promise.reject(new Error(why)))
       over.catch(() => {})
-      return Promise.race([what, late.promise, over]).finally(() => signal.removeEventListener('abort', abort))
+      // Of a QEMU that ends, its last words say more than a line that closes.
+      const orWhy = what.catch(async (error: unknown) => {
+        const why = await Promise.race([ended, delay(lastWordsMs, null, { ref: false })])
+        throw why === null ? error : new Error(why)
+      })
+      return Promise.race([orWhy, late.promise, over]).finally(() => signal.removeEventListener('abort', abort))
     }
     const control = await inTime(lines.accepted(sockets.control))
     const channel = await inTime(lines.accepted(sockets.channel))
@@ -95,7 +103,7 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
 }
 
 /** QEMU's own cell: its files, the session's folders with what is covered in them, the sockets, and nothing else of the session. */
-function wallSpec({ spec, parts }: MachineOptions): CellSpec {
+function wallSpec({ spec, parts, shape, kvm }: MachineOptions): CellSpec {
   const { limits } = spec
   return {
     ...spec,
@@ -103,6 +111,7 @@ function wallSpec({ spec, parts }: MachineOptions): CellSpec {
     root: null,
     windows: null,
     network: 'none',
+    devices: shape.accel === 'kvm' ? [{ source: kvm, target: '/dev/kvm' }] : [],
     mounts: [
       ...Object.entries({ kernel: parts.kernel, initramfs: parts.initramfs, root: parts.root, runtime: parts.runtime }).map(
         ([name, source]) => ({ source, target: seen[name as 'kernel'] }),

@@ -1,15 +1,20 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { findImage } from '../../images/images.ts'
 import { bwrapDriver } from '../bwrap/bwrap.ts'
-import type { CellFiles } from '../cell.ts'
+import type { CellFiles, CellSpec } from '../cell.ts'
 import { cellContract } from '../contract.ts'
 import { readProc } from '../limits/processes.ts'
 import { run, trialSpecs } from '../trial.ts'
-import { machineFiles } from './files.ts'
-import { microvmDriver, saveSnapshot } from './microvm.ts'
+import { findTool } from '../../images/tools.ts'
+import { qemuName } from './argv.ts'
+import { machineFiles, runtimeKey, snapshotKey } from './files.ts'
+import { setupLines } from './guest.ts'
+import { type MachineOptions, startMachine } from './machine.ts'
+import { learnAccel, machineArch, microvmDriver, saveSnapshot } from './microvm.ts'
 
 const clone = join(import.meta.dirname, '../../../../..')
 const files: CellFiles = { node: process.execPath, inside: join(clone, 'dist/inside.mjs') }
@@ -20,6 +25,21 @@ const startMs = 120_000
 const soon = () => AbortSignal.timeout(startMs)
 
 cellContract(driver, {}, { startMs })
+
+/** The machine that a cell of this kind goes on from, by itself. */
+function partsOf(spec: CellSpec): MachineOptions {
+  const made = machineFiles(root)
+  const arch = machineArch()!
+  const qemu = findTool(qemuName(arch))!
+  const shape = { arch, accel: 'tcg', memoryBytes: spec.limits.memoryBytes, cpus: spec.limits.cpus } as const
+  const runtime = runtimeKey(made, files)
+  const parts = {
+    ...made,
+    runtime: join(made.runtimes, `${runtime}.erofs`),
+    snapshot: join(made.snapshots, snapshotKey(made, runtime, qemu, shape)),
+  }
+  return { wall: options.wall, spec, qemu, shape, parts, kvm: '/dev/kvm' }
+}
 
 describe('microvmDriver()', () => {
   test('runs another kernel than the host, at the time of the host, as nobody who may do anything', async () => {
@@ -40,13 +60,40 @@ describe('microvmDriver()', () => {
 
   test('two machines from one saved memory deal out different random numbers', async () => {
     await using specs = trialSpecs()
-    const first = async () => {
-      await using cell = await driver.start(await specs.make(), soon())
-      return (await run(cell, ['od', '-An', '-N32', '-tx1', '/dev/urandom'])).output
+    // Made with the snapshot that all tests go on from.
+    await using _ = await driver.start(await specs.make(), soon())
+    // Each read is one step of the kernel's generator. Two machines whose generators go on from the same state would be some steps
+    // apart, so one number in common among many gives them away. They are drawn at the first moment that anything of a session
+    // could: some seconds later the kernel takes up new randomness by itself.
+    const numbers = async () => {
+      const spec = await specs.make()
+      await using machine = await startMachine(partsOf(spec), soon())
+      const lines = setupLines({ nowMs: Date.now(), entropy: randomBytes(64), tmpBytes: 2 ** 20, mounts: [] })
+      const first = lines.findIndex((line) => line.includes('remount'))
+      const draw = '$B dd if=/new/dev/urandom bs=32 count=500 of=/numbers 2>/dev/null'
+      await machine.tell([...lines.slice(0, first), draw, ...lines.slice(first)], soon())
+      await machine.tell(['$B cp /numbers /new/workspace/numbers && echo yes'], soon())
+      return readFileSync(join(spec.workspace, 'numbers'), 'hex').match(/.{64}/g) ?? []
     }
-    const [one, other] = [await first(), await first()]
-    expect(one).toMatch(/^( [0-9a-f]{2}){16}\n( [0-9a-f]{2}){16}\n$/)
-    expect(one).not.toBe(other)
+    const [one, other] = [await numbers(), await numbers()]
+    expect([one.length, new Set([...one, ...other]).size]).toEqual([500, 1000])
+  })
+
+  test('learnAccel() has the hardware run a machine before it is believed in, and says why not', async () => {
+    await using specs = trialSpecs()
+    // A device that is there and is none: QEMU itself has to find out.
+    const decoy = { ...options, kvm: '/dev/null' }
+    expect(await learnAccel(decoy, await specs.make())).toMatchObject({
+      accel: 'tcg',
+      why: expect.stringMatching(/QEMU ended.*kvm/i),
+    })
+    expect(microvmDriver(decoy).notes?.()).toMatchObject([
+      expect.stringMatching(/slow: the hardware \(KVM\) was tried on \d{4}-/),
+    ])
+    // What was found of one device says nothing of another.
+    expect(driver.notes?.()).toMatchObject([expect.stringContaining('not tried yet')])
+    await driver.relearn?.()
+    expect(driver.notes?.()).toMatchObject([expect.stringMatching(/was tried on|run by the hardware/)])
   })
 
   test('nothing that was written is lost when QEMU is killed', async () => {

@@ -11,18 +11,22 @@ import { insideChannel } from '../inside/channel.ts'
 import { hardLimit } from '../limits/rlimits.ts'
 import { inBytes } from '../limits/words.ts'
 import { trialSpecs } from '../trial.ts'
-import { type MachineShape, qemuName } from './argv.ts'
+import { type Accel, type MachineShape, qemuName } from './argv.ts'
 import { lacksOf, machineFiles, runtimeKey, snapshotKey } from './files.ts'
+import { accelNote, type AccelVerdict, hopeless, recallAccel, rememberAccel } from './accel.ts'
 import { sealLines, setupLines, underLimits } from './guest.ts'
 import { type Machine, type MachineParts, startMachine } from './machine.ts'
-import { runtimeDisk } from './prepare.ts'
+import { runtimeDisk, type Saved } from './prepare.ts'
 import type { MachineArch } from './reseed.ts'
 import { onTerminal } from './terminal.ts'
 
 export type MicrovmOptions = CellFiles & {
   /** What QEMU itself runs in: whoever breaks out of the machine is in such a cell. */
   readonly wall: CellDriver
+  /** The device by which the hardware runs machines. */
+  readonly kvm?: string
 }
+const kvmOf = ({ kvm = '/dev/kvm' }: MicrovmOptions) => kvm
 
 /** Cells that are machines with a kernel of their own, made by QEMU. Folders are shared with the host, all else goes over one line.
  *  Does not stop: an attack on QEMU and then on the wall around it. */
@@ -41,6 +45,12 @@ export function microvmDriver(options: MicrovmOptions): CellDriver {
   return {
     rung: 'microvm',
     start,
+    async relearn() {
+      if (lacksHere(options).length > 0) return
+      await using specs = trialSpecs()
+      await learnAccel(options, await specs.make())
+    },
+    notes: () => (lacksHere(options).length > 0 ? [] : [accelNote(recalled(options, options.root!))]),
     async missing() {
       const lacks = lacksHere(options)
       if (lacks.length > 0) return lacks
@@ -60,17 +70,46 @@ export function microvmDriver(options: MicrovmOptions): CellDriver {
   }
 }
 
+/** Has the hardware run a machine, and remembers how that went: a device that is there proves nothing. It is tried as the user that a
+ *  session has, behind the same wall. */
+export async function learnAccel(options: MicrovmOptions, spec: CellSpec, now = Date.now): Promise<AccelVerdict> {
+  const plan = planOf(options, spec, 'kvm')
+  const why = hopeless(plan.shape.arch, kvmOf(options)) ?? (await whyNotBooted(options, spec, plan))
+  const verdict: AccelVerdict = { accel: why === null ? 'kvm' : 'tcg', at: now(), why: why ?? 'a machine was seen to boot' }
+  rememberAccel(plan.files, plan.qemu, kvmOf(options), verdict)
+  return verdict
+}
+
+async function whyNotBooted(options: MicrovmOptions, spec: CellSpec, plan: Plan): Promise<string | null> {
+  const signal = AbortSignal.timeout(hardwareBootMs)
+  try {
+    await using machine = await launch(options, spec, { ...plan, key: null }, signal)
+    await abortable(insideChannel(machine.channel).ready, signal)
+    return null
+  } catch (error) {
+    if (signal.aborted) return `it did not boot within ${hardwareBootMs / 1000} s`
+    if (error instanceof Error) return error.message
+    throw error
+  }
+}
+
+function recalled(options: MicrovmOptions, root: string): AccelVerdict | null {
+  return recallAccel(machineFiles(root), findTool(qemuName(machineArch()!))!, kvmOf(options))
+}
+
 /** Boots a machine of this shape and keeps its memory, for others to go on from there. It holds nothing of any session. */
-export async function saveSnapshot(options: MicrovmOptions, spec: CellSpec): Promise<void> {
+export async function saveSnapshot(options: MicrovmOptions, spec: CellSpec): Promise<Saved> {
   const plan = planOf(options, spec)
   const { files, runtime, key } = plan
-  const target = join(files.snapshots, key)
-  if (existsSync(target)) return
+  const saved = { snapshot: key!, runtime: `${runtime}.erofs` }
+  const target = join(files.snapshots, saved.snapshot)
+  if (existsSync(target)) return saved
   if (!existsSync(join(files.runtimes, `${runtime}.erofs`))) await runtimeDisk(files, options, plan.shape.arch, files.runtimes)
   const signal = AbortSignal.timeout(bootTimeoutMs)
   await using machine = await launch(options, spec, plan, signal)
   await inWords(warmUp(machine, spec, signal))
   await machine.save(target, signal)
+  return saved
 }
 
 /** Has the program inside do once what it will be asked for, so that what it compiled and read for that is in the memory that is
@@ -94,6 +133,8 @@ const warmUps = 5
 
 /** With software emulation on a busy machine. */
 const bootTimeoutMs = 180_000
+/** With hardware it is a second or two. QEMU pauses for ever on an instruction that hardware which only looks like it does not know. */
+const hardwareBootMs = 30_000
 /** How long the machine may take to say why it has ended, when its line has closed already. */
 const machineSaysMs = 1_000
 const restoreTimeoutMs = 60_000
@@ -104,8 +145,8 @@ type Plan = {
   readonly qemu: string
   readonly shape: MachineShape
   readonly runtime: string
-  /** Under which a saved machine of the kind is found. */
-  readonly key: string
+  /** Under which a saved machine of the kind is found; null to boot in any case. */
+  readonly key: string | null
 }
 
 /** What machines are made for here; null where there are none. */
@@ -135,7 +176,7 @@ function lacksHere({ root }: Pick<CellFiles, 'root'>): Lack[] {
   return [...lacksForMachines(), ...image]
 }
 
-function planOf(options: MicrovmOptions, spec: CellSpec): Plan {
+function planOf(options: MicrovmOptions, spec: CellSpec, accel?: Accel): Plan {
   const root = spec.root ?? options.root
   const lacks = lacksHere({ root })
   if (lacks.length > 0) throw unavailable(lacks)
@@ -155,7 +196,7 @@ function planOf(options: MicrovmOptions, spec: CellSpec): Plan {
   const qemu = findTool(qemuName(machineArch()!))!
   const shape: MachineShape = {
     arch: machineArch()!,
-    accel: 'tcg',
+    accel: accel ?? recalled(options, root!)?.accel ?? 'tcg',
     memoryBytes: spec.limits.memoryBytes,
     cpus: Math.max(1, Math.ceil(spec.limits.cpus)),
   }
@@ -184,23 +225,29 @@ function isPlaceForMount(target: string): boolean {
 
 async function launch(options: MicrovmOptions, spec: CellSpec, plan: Plan, signal: AbortSignal): Promise<Machine> {
   const { files, key, shape, qemu } = plan
-  const saved = join(files.snapshots, key)
-  const snapshot = existsSync(saved) ? saved : null
+  const saved = key === null ? null : join(files.snapshots, key)
+  const snapshot = saved !== null && existsSync(saved) ? saved : null
   mkdirSync(spec.scratch, { recursive: true })
   const runtime = await runtimeDisk(files, options, shape.arch, spec.scratch)
   const parts: MachineParts = { kernel: files.kernel, initramfs: files.initramfs, root: files.root, runtime, snapshot }
   const deadline = AbortSignal.timeout(snapshot === null ? bootTimeoutMs : restoreTimeoutMs)
   try {
-    return await startMachine({ wall: options.wall, spec, qemu, shape, parts }, AbortSignal.any([signal, deadline]))
+    return await startMachine(
+      { wall: options.wall, spec, qemu, shape, parts, kvm: kvmOf(options) },
+      AbortSignal.any([signal, deadline]),
+    )
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof Failure) throw error
     const why = deadline.aborted ? 'it did not answer in time' : error instanceof Error ? error.message : String(error)
-    throw unavailable([{ what: why, remedy: 'Make its files anew: anchorhold image build' }])
+    const remedy = shape.accel === 'kvm' ? 'See whether the hardware still runs machines: anchorhold doctor --fresh' : mend
+    throw unavailable([{ what: why, remedy }])
   } finally {
     if (runtime.startsWith(spec.scratch)) rmSync(runtime, { force: true })
   }
 }
+
+const mend = 'Make its files anew: anchorhold image build'
 
 /** Brings a machine that stands to the present and into its session, and sees how it is held. */
 async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: AbortSignal): Promise<Cell> {
@@ -349,7 +396,7 @@ async function inWords<T>(what: Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof Failure || !(error instanceof Error) || error.name === 'AbortError' || error.name === 'TimeoutError')
       throw error
-    throw unavailable([{ what: error.message, remedy: 'Make its files anew: anchorhold image build' }])
+    throw unavailable([{ what: error.message, remedy: mend }])
   }
 }
 

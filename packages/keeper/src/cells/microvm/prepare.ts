@@ -9,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -78,6 +79,27 @@ export async function prepareMachine({ root, arch, say }: PrepareOptions): Promi
   }
   return files
 }
+
+/** What a saved machine is found by: its memory, and the disk with the program inside that it was saved with. */
+export type Saved = { readonly snapshot: string; readonly runtime: string }
+
+/** Removes saved machines of an image that nothing starts from any more: they were saved with another release, another QEMU or other
+ *  limits, and each is as large as the memory it holds. What runs has its files open, and keeps them. */
+export function pruneMachines(root: string, kept: readonly Saved[]): void {
+  const files = machineFiles(root)
+  const prune = (folder: string, keeps: (name: string) => boolean) => {
+    for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+      const path = join(folder, name)
+      // Somebody else may just be writing it.
+      const isBeingMade = name.endsWith('.part') && Date.now() - statSync(path).mtimeMs < partMs
+      if (!keeps(name) && !isBeingMade) rmSync(path, { recursive: true, force: true })
+    }
+  }
+  prune(files.snapshots, (name) => kept.some(({ snapshot }) => snapshot === name))
+  prune(files.runtimes, (name) => kept.some(({ runtime }) => runtime === name))
+  prune(dirname(files.initramfs), (name) => !name.startsWith('initramfs-') || name === basename(files.initramfs))
+}
+const partMs = 60 * 60_000
 
 /** The disk with the program inside, made in `folder` unless it is at its place already. */
 export async function runtimeDisk(files: MachineFiles, cell: CellFiles, arch: MachineArch, folder: string): Promise<string> {
