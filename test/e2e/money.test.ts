@@ -46,3 +46,37 @@ test('ten callers at once never bring a session above its budget; raising it let
     days: [{ cost_micros: micros, simulated: true }],
   })
 })
+
+test('two sessions of a group never bring it above what it may spend; raising it at a door lets the group go on', async () => {
+  await using it = await installation()
+  const cap = 40_000
+  await it.cli(['budget', 'group/docs', '0.04', '--per', 'day'])
+  const command = `cat > /tmp/callers.cjs <<'END'\n${callers(5)}\nEND\n/opt/anchorhold/forwarder/node /tmp/callers.cjs`
+  const text = script({ tool_use: 'Bash', input: { command } }, { text: 'never said' })
+  const create = () => it.api.createSession({ body: { tools: ['Bash'], group: 'docs', prompt: { text } } })
+  const ids = (await Promise.all([create(), create()])).map(({ id }) => id)
+  for (const id of ids) await it.event(id, 0, ({ type }) => type === 'turn.ended')
+  // Whoever came too late for the first call was refused it; the others made calls until nothing was left.
+  expect((await Promise.all(ids.map((id) => it.log(id)))).map(outputsOf).join('\n')).toMatch(/paid [1-9]\d* refused 5 else$/m)
+  const usage = async () =>
+    (await Promise.all(ids.map((id) => it.log(id)))).flat().flatMap((event) => (event.type === 'usage' ? [event.body] : []))
+  const sum = async () => (await usage()).reduce((total, { cost_nanos }) => total + cost_nanos, 0)
+  expect(await sum()).toBeLessThanOrEqual(cap * 1000)
+  const docs = async () => (await it.api.listBudgets()).budgets.find(({ node, simulated }) => node === 'group/docs' && simulated)!
+  expect(await docs()).toMatchObject({ simulated: true, day: { cap_micros: cap, spent_micros: Math.ceil((await sum()) / 1000) } })
+  await it.cli(['budget', 'group/docs', '0.001', '--per', 'day'])
+  const poor = await it.run('say never', { group: 'docs' })
+  expect(poor.events.findLast(({ type }) => type === 'turn.ended')).toMatchObject({
+    body: { reason: 'budget', why: expect.stringContaining('the group "docs" for this day (UTC), $0.0010') as string },
+  })
+  await it.cli(['budget', 'group/docs', '5', '--per', 'day'])
+  const { id: next } = await it.api.createSession({ body: { group: 'docs', prompt: { text: 'say thanks' } } })
+  expect(await it.event(next, 0, ({ type }) => type === 'turn.ended')).toMatchObject({ body: { reason: 'done' } })
+  ids.push(next)
+  const { spending } = await it.api.spending({ query: { by: 'group' } })
+  expect(spending).toMatchObject([{ key: 'docs', simulated: true, cost_nanos: await sum(), calls: (await usage()).length }])
+  const { out } = await it.cli(['usage', '--by', 'group', '--csv'])
+  expect(out.split('\n')[1]).toBe(
+    `docs,,true,${(await usage()).length},${['input', 'output', 'cache_read', 'cache_write'].map((kind) => spending[0]!.tokens[kind as 'input']).join(',')},0.${String(await sum()).padStart(9, '0')}`,
+  )
+})

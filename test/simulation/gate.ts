@@ -1,12 +1,13 @@
-import type { Lease } from '@anchorhold/core/ledger'
+import type { Lease, Node } from '@anchorhold/core/ledger'
 import { type Account, openBooks } from '@anchorhold/gate/books'
 import type { KeptLease, Leases } from '@anchorhold/gate/leases'
 import { pause } from '@anchorhold/link/clock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
+import type { NodeName } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { GateCommand, type Settlement } from '@anchorhold/protocol/link'
+import { GateCommand, type Settlement, type ToldNodes } from '@anchorhold/protocol/link'
 import type { CallEnd } from './agent.ts'
 import type { Process } from './machine.ts'
 
@@ -21,13 +22,15 @@ export interface SimulatedGate {
   settle(from: Process, session: SessionId): Promise<Settlement | null>
   /** Whether calls of the session are under way, and what its lease says. */
   leaseOf(session: SessionId): Lease | undefined
+  nodeOf(name: NodeName): Node | undefined
 }
 
 export type SimulatedGateOptions = {
   readonly process: Process
   readonly random: () => number
-  /** Leases outlive the gate. */
+  /** Leases outlive the gate, and so do the nodes above them. */
   readonly kept: Map<SessionId, KeptLease>
+  readonly keptNodes: { nodes: readonly ToldNodes[] }
   /** The disk failed. */
   readonly die: () => void
   /** A call whose reservation is on the disk. */
@@ -39,13 +42,25 @@ const about = { provider: 'rehearsal', model: 'rehearsal-1', simulated: true, no
 const tokens = { input: 1, output: 1, cache_read: 0, cache_write: 0 }
 
 /** Null when another gate holds the lock. */
-export async function simulatedGate({ process, random, kept, die, safe }: SimulatedGateOptions): Promise<SimulatedGate | null> {
+export async function simulatedGate({
+  process,
+  random,
+  kept,
+  keptNodes,
+  die,
+  safe,
+}: SimulatedGateOptions): Promise<SimulatedGate | null> {
   const { clock } = process
   await process.sometime(50)
   if (!process.lock(gateLock)) return null
   const outbox = await openOutbox({ disk: process.disk('gate/outbox'), now: clock.now, segmentBytes: 2000 })
   let calls = 0
   const leases: Leases = {
+    nodes: async () => keptNodes.nodes,
+    async putNodes(nodes) {
+      await process.sometime()
+      keptNodes.nodes = nodes
+    },
     list: async () => [...kept.values()],
     async put(lease) {
       await process.sometime()
@@ -59,6 +74,7 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
   const books = await openBooks({
     outbox,
     leases,
+    now: clock.now,
     newCall: () => `call-${process.pid}-${++calls}`,
     afterThis: () => new Promise((resolve) => clock.soon(resolve)),
     soon: () => pause(clock, 20),
@@ -73,7 +89,7 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
     served.set(session, one)
     return one
   }
-  for (const lease of [...books.kept.values()]) serve(lease.session, lease, lease)
+  for (const lease of [...books.kept.values()]) if (books.knows(lease)) serve(lease.session, lease, { ...lease, simulated: true })
 
   async function handle(raw: unknown): Promise<unknown> {
     const command = GateCommand.parse(raw)
@@ -81,10 +97,13 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
       case 'ping':
         return { sessions: [...served.keys()], env: [] }
       case 'open': {
-        const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to } = command
-        const money = { budget_nanos, spent_nanos, spent_to, closed: false }
+        const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to, ledger, agent_cap_nanos } =
+          command
+        const nodes = ledger.nodes.map(({ node }) => node)
+        const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: true }
         // A lease that is on its way out would take the new one along.
         await closing
+        books.tell(ledger)
         const found = served.get(session)
         if (found !== undefined) {
           found.account.update(money)
@@ -98,6 +117,10 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
         served.delete(command.session)
         closing = closing.then(() => books.close(command.session))
         await closing
+        return null
+      case 'ledger':
+        books.tell(command)
+        await books.keepNodes()
         return null
       case 'pause':
       case 'resume': {
@@ -164,5 +187,6 @@ export async function simulatedGate({ process, random, kept, die, safe }: Simula
         return one === undefined ? null : { source: 'gate', n: one.account.last, refused: one.refused }
       }),
     leaseOf: (session) => served.get(session)?.account.lease,
+    nodeOf: (name) => books.node(true, name),
   }
 }

@@ -21,7 +21,9 @@ import { fakeStart } from '@anchorhold/keeper/fake-start'
 import { noVeil } from '@anchorhold/keeper/repo-filter/veil'
 import { tend } from '@anchorhold/keeper/tend'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
-import { LiveFrame } from '@anchorhold/protocol/events'
+import type { Span } from '@anchorhold/core/ledger'
+import { LiveFrame, type NodeName } from '@anchorhold/protocol/events'
+import type { Nanos } from '@anchorhold/protocol/money'
 import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { simulatedAgents } from './agent.ts'
@@ -34,6 +36,8 @@ export const owner: Actor = { kind: 'owner', user: firstOwner, name: 'owner', do
  *  are simulated. */
 export interface House {
   readonly session: SessionId
+  /** The group that it spends out of. */
+  readonly group: NodeName
   /** The daemon's parts while one answers. */
   readonly parts: Parts | null
   readonly gate: SimulatedGate | null
@@ -57,17 +61,22 @@ export type HouseOptions = {
   readonly machine: Machine
   readonly store: Store
   readonly budgetNanos: number
+  /** What the session's group may spend. */
+  readonly groupCaps: Partial<Record<Span, Nanos>>
   /** The first number of the gate's records. The store may have seen other houses: it is above all of theirs. */
   readonly gateFrom: number
 }
 
-export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): House {
+export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: HouseOptions): House {
   const { random } = machine
   const randomBytes: RandomBytes = (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256))
   const session = newSessionId(randomBytes)
+  // The store has seen other houses: their groups spent out of other budgets.
+  const group = session.slice(4)
   const config = { ...readConfig(['--state', state], {}), root: false }
   const folders = foldersOf(state)
   const kept = new Map<SessionId, KeptLease>()
+  const keptNodes = { nodes: [] }
   const received = new Map<PromptId, number>()
   const safeCalls = new Set<string>()
   const logged: string[] = []
@@ -98,7 +107,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
   function launchGate(by: Process): Promise<Launched> {
     const process = processOf('gate')
     const die = () => machine.kill(process)
-    const starting = simulatedGate({ process, random, kept, die, safe: (call) => void safeCalls.add(call) })
+    const starting = simulatedGate({ process, random, kept, keptNodes, die, safe: (call) => void safeCalls.add(call) })
     return launched(
       by,
       process,
@@ -232,7 +241,7 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
   })
 
   machine.put('gate/outbox', `${String(gateFrom).padStart(16, '0')}.log`)
-  store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+  store.sessions.insert({ id: session, options: { group }, runAs: null, conversation: 'c', conversing: false, grants: [] })
   record({ store, hub: makeHub(), now: () => 0 } as unknown as Parts, session, {
     type: 'session.created',
     body: {
@@ -249,8 +258,11 @@ export function house({ machine, store, budgetNanos, gateFrom }: HouseOptions): 
     },
   })
 
+  for (const [span, nanos] of Object.entries(groupCaps)) store.ledger.setCap(`group/${group}`, span as Span, nanos)
+
   return {
     session,
+    group: `group/${group}`,
     get parts() {
       return parts
     },

@@ -1,4 +1,6 @@
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import { periodOf } from '@anchorhold/core/ledger'
+import { setBudget } from '@anchorhold/daemon/app/ledger'
 import { answerRequest } from '@anchorhold/daemon/app/requests'
 import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemon/app/lifecycle'
 import { prompt } from '@anchorhold/daemon/app/prompt'
@@ -15,7 +17,18 @@ import { machine as makeMachine } from './machine.ts'
 /** What a schedule is made of. */
 const deeds = [
   ...(['prompt', 'prompt', 'prompt', 'queue', 'queue', 'interrupt', 'drop', 'stop', 'start', 'pause', 'resume'] as const),
-  ...(['answer', 'answer', 'budget', 'kill daemon', 'kill daemon', 'kill keeper', 'kill keeper', 'kill gate'] as const),
+  ...([
+    'answer',
+    'answer',
+    'budget',
+    'group budget',
+    'hours',
+    'kill daemon',
+    'kill daemon',
+    'kill keeper',
+    'kill keeper',
+    'kill gate',
+  ] as const),
   ...(['kill gate', 'kill all', 'power cut', 'gate disk', 'keeper disk', 'clock'] as const),
 ]
 type Deed = (typeof deeds)[number]
@@ -34,6 +47,7 @@ export const races: Plot = {
 }
 
 const stepsMax = 20_000
+const hourMs = 3_600_000
 const budgetMicros = 40
 
 /** A test of so many schedules, of which `npm test` takes a tenth; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
@@ -57,7 +71,19 @@ export function testSchedules(plot: Plot, usual: number, what: string): void {
 async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void> {
   const random = seeded(seed)
   const machine = makeMachine(random)
-  const one = house({ machine, store, gateFrom: 1_000_000 + 1000 * seed, budgetNanos: budgetMicros * 1000 })
+  // Of the session, its group, the group's day and tick now one is the strictest and now another.
+  const groupMicros = {
+    life: 20 + Math.floor(random() * 100),
+    day: 10 + Math.floor(random() * 60),
+    tick: 6 + Math.floor(random() * 40),
+  }
+  const one = house({
+    machine,
+    store,
+    gateFrom: 1_000_000 + 1000 * seed,
+    budgetNanos: budgetMicros * 1000,
+    groupCaps: { life: groupMicros.life * 1000, day: groupMicros.day * 1000, tick: groupMicros.tick * 1000 },
+  })
   const acknowledged: PromptId[] = []
   const done: Deed[] = []
   /** What was done when, for whoever has to find out why it went wrong. */
@@ -103,6 +129,13 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
       case 'budget':
         capMicros += 20
         return void asked((to) => change(to, owner, session, { budget_micros: capMicros }))
+      case 'group budget': {
+        const per = (['life', 'day', 'tick'] as const)[Math.floor(random() * 3)]!
+        groupMicros[per] += 15
+        return void asked((to) => setBudget(to, owner, { node: one.group, per, budget_micros: groupMicros[per] }))
+      }
+      case 'hours':
+        return machine.jump(Math.round(random() * 3 * hourMs))
       case 'kill daemon':
         return kill(one.daemon())
       case 'kill keeper':
@@ -197,8 +230,13 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
   }
 }
 
-/** Spent and set aside never go beyond the cap, at any moment. */
+/** Spent and set aside never go beyond the cap, at any moment and at any node. */
 function holdAlways(one: House): void {
+  const node = one.gate?.nodeOf(one.group)
+  for (const sum of Object.values(node?.sums ?? {})) {
+    if (sum.spentNanos + sum.reservedNanos > sum.capNanos!) throw new Error(`The group is above its cap: ${JSON.stringify(node)}`)
+    if (sum.reservedNanos < 0) throw new Error(`Less than nothing is set aside for the group: ${JSON.stringify(node)}`)
+  }
   const lease = one.gate?.leaseOf(one.session)
   if (lease === undefined || lease.capNanos === null) return
   if (lease.spentNanos + lease.reservedNanos > lease.capNanos) throw new Error(`Above the cap: ${JSON.stringify(lease)}`)
@@ -257,6 +295,19 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   const booked = new Set(usage.map(({ call }) => call))
   for (const call of one.safeCalls) expect({ call, booked: booked.has(call) }).toEqual({ call, booked: true })
   expect(one.gate?.leaseOf(session)?.reservedNanos ?? 0).toBe(0)
+  // The nodes above hold the same sum, and no day or tick of them more than it may.
+  const began = usage.map(({ began_at }) => began_at!)
+  expect(usage.flatMap(({ nodes = [] }) => nodes)).toEqual(usage.flatMap(() => ['owner', one.group]))
+  expect(store.ledger.spent(one.group, true, 0, hourMs).life).toBe(row.costNanos)
+  for (const at of began) {
+    const inDay = usage.filter(({ began_at }) => periodOf('day', began_at!, hourMs) === periodOf('day', at, hourMs))
+    expect(store.ledger.spent(one.group, true, at, hourMs).day).toBe(inDay.reduce((sum, { cost_nanos }) => sum + cost_nanos, 0))
+  }
+  const group = one.gate?.nodeOf(one.group)
+  if (group !== undefined) {
+    expect(group.sums.life).toMatchObject({ spentNanos: row.costNanos, reservedNanos: 0 })
+    for (const span of ['day', 'tick'] as const) expect(group.sums[span].reservedNanos).toBe(0)
+  }
   const times = (...which: readonly Deed[]) => all.filter((deed) => which.includes(deed)).length
   // A keeper that is ended is started again; only a session whose keepers never stand has failed.
   if (times('kill keeper', 'kill all', 'power cut', 'keeper disk') < 3)

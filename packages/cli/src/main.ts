@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { doctor } from './commands/doctor.ts'
 import { image } from './commands/image.ts'
-import { search, usage } from './commands/insight.ts'
+import { search } from './commands/insight.ts'
+import { budget, usage } from './commands/money.ts'
 import { lifecycle } from './commands/lifecycle.ts'
 import { prove } from './commands/prove.ts'
 import { provider } from './commands/provider.ts'
@@ -49,6 +50,7 @@ for (const add of [
   show,
   lifecycle,
   requests,
+  budget,
   usage,
   search,
   provider,

@@ -1,18 +1,30 @@
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox, readDeadOutbox } from '@anchorhold/link/outbox'
-import { eventBodies } from '@anchorhold/protocol/events'
+import { eventBodies, type NodeName } from '@anchorhold/protocol/events'
+import { periodOf, type Span, spans } from '@anchorhold/core/ledger'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import type { OutboxRecord } from '@anchorhold/protocol/link'
+import type { LedgerNode, OutboxRecord, Reservation, ToldNodes } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { type Account, type Books, openBooks, type Reserved } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
-import { rehearsal } from './test-gate.ts'
+import { local, rehearsal } from './test-gate.ts'
 
-const sessions = ['ses_0000000000000001', 'ses_0000000000000002'] as SessionId[]
+const sessions = ['ses_0000000000000001', 'ses_0000000000000002', 'ses_0000000000000003', 'ses_0000000000000004'] as SessionId[]
+/** The last one spends play money. */
+const isPlay = (session: SessionId) => session === sessions[3]
+/** Which nodes each session's calls go through: the last two share no group with the first two. */
+const aboveOf = (session: SessionId): NodeName[] => [
+  'owner',
+  ...(session === sessions[2] ? [] : ['policy/bots']),
+  session === sessions[0] || session === sessions[1] ? 'group/a' : 'group/b',
+]
+const nodeNames: NodeName[] = ['owner', 'policy/bots', 'group/a', 'group/b']
+const hourMs = 3_600_000
+const agentCap = 900
 const about = { provider: 'p', model: 'm', simulated: false, notional: false }
-const terms = { folder: '/w', provider: rehearsal, rules: { allow: [] }, paused: false, spend: 'stop' as const }
+const terms = { folder: '/w', provider: local('http://localhost'), rules: { allow: [] }, paused: false, spend: 'stop' as const }
 const wish = (nanos: number) => ({ promptNanos: nanos, perOutputToken: 0, maxTokens: 1, thinkingTokens: 0 })
 const usage = (cost_nanos: number) => ({
   ...about,
@@ -22,6 +34,7 @@ const usage = (cost_nanos: number) => ({
   status: 200,
   duration_ms: 1,
 })
+const alone = { nodes: [], agent_cap_nanos: null, simulated: false }
 const tick = () => new Promise(setImmediate)
 
 type Call = {
@@ -30,9 +43,13 @@ type Call = {
   safe: boolean
   lostUnsafe: boolean
 }
+type NodeCaps = LedgerNode['caps']
+/** What a call weighs now, by the test's own account: what is set aside for it, or what it cost. */
+type Weight = { readonly keys: readonly string[]; readonly beganMs: number; readonly nanos: number }
+const keyIn = (simulated: boolean, name: string) => `${simulated} ${name}`
 
 /** A gate's books, a daemon that stores what they say, and all that can befall the two. */
-async function world(caps: readonly number[]) {
+async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, NodeCaps>>) {
   let disk: MemoryDisk = memoryDisk()
   let outbox: Outbox
   let books: Books
@@ -42,13 +59,85 @@ async function world(caps: readonly number[]) {
   let broken = false
   let calls = 0
   const kept = new Map<SessionId, KeptLease>()
+  let keptNodes: readonly ToldNodes[] = []
   const capOf = new Map(sessions.map((session, index) => [session, caps[index]!]))
+  const capsOf = new Map(Object.entries(nodeCaps))
+  let tickMs = hourMs
+  let nowMs = 1_700_000_000_000
+  const weights = new Map<string, Weight>()
+  /** A session's sub-agents are gone when its windows are closed, and so are their sums. */
+  const closedAt = new Map<SessionId, number>()
+  /** The last that was written. */
+  let reservation: Reservation | null = null
   /** Calls that were dialled, and those that are under way. */
   const all = new Map<string, Call>()
   let open: Call[] = []
   /** The daemon's log. */
   const stored: OutboxRecord[] = []
   const lastStored = () => stored.at(-1)?.n ?? 0
+  const weigh = (
+    {
+      call = '',
+      simulated,
+      nodes = [],
+      began_at: beganMs = 0,
+    }: Omit<Reservation, 'call' | 'nanos'> & { call?: string | undefined },
+    nanos: number,
+  ) => void weights.set(call, { keys: nodes.map((name) => keyIn(simulated, name)), beganMs, nanos })
+  /** What goes through a node in the period of a moment, by the test's own account. */
+  const sumOf = (simulated: boolean, name: string, span: Span, atMs: number, ticks = tickMs) =>
+    [...weights.values()].reduce((sum, { keys, beganMs, nanos }) => {
+      const isMine = keys.includes(keyIn(simulated, name)) && periodOf(span, beganMs, ticks) === periodOf(span, atMs, ticks)
+      return isMine ? sum + nanos : sum
+    }, 0)
+  /** What the daemon knows, from nothing but the usage that it has stored. */
+  function toldNodes(simulated: boolean, names: readonly NodeName[]): ToldNodes {
+    const usages = stored.flatMap(({ type, body }) => (type === 'usage' ? [eventBodies.usage.parse(body)] : []))
+    const at = Math.max(nowMs, ...usages.map(({ began_at = 0 }) => began_at))
+    const spentIn = (name: NodeName, span: Span) =>
+      usages.reduce((sum, usage) => {
+        const isMine = usage.simulated === simulated && usage.nodes?.includes(name)
+        return isMine && periodOf(span, usage.began_at!, tickMs) === periodOf(span, at, tickMs) ? sum + usage.cost_nanos : sum
+      }, 0)
+    const nodes = names.map((name) => ({
+      node: name,
+      caps: capsOf.get(name)!,
+      tick_ms: tickMs,
+      asks: false,
+      spent: { life: spentIn(name, 'life'), day: spentIn(name, 'day'), tick: spentIn(name, 'tick') },
+    }))
+    return { simulated, at, to: lastStored(), nodes }
+  }
+  /** The daemon tells of every node that the gate knows, as it does when a gate stands. */
+  function tellAgain(): void {
+    for (const simulated of [false, true])
+      books.tell(
+        toldNodes(
+          simulated,
+          nodeNames.filter((name) => books.node(simulated, name) !== undefined),
+        ),
+      )
+    compareNodes()
+  }
+  function noneSetAside(): void {
+    for (const simulated of [false, true])
+      for (const name of nodeNames)
+        for (const span of spans) expect(books.node(simulated, name)?.sums[span].reservedNanos ?? 0).toBe(0)
+  }
+  /** The books hold at every node what the test says that they hold. */
+  function compareNodes(): void {
+    for (const simulated of [false, true])
+      for (const name of nodeNames) {
+        const node = books.node(simulated, name)
+        if (node === undefined) continue
+        for (const span of spans) {
+          const { spentNanos, reservedNanos, period } = node.sums[span]
+          const atMs = span === 'life' ? 0 : period * (span === 'day' ? 24 * hourMs : node.tickMs)
+          const sum = sumOf(simulated, name, span, atMs, node.tickMs)
+          expect({ name, span, sum: spentNanos + reservedNanos }).toEqual({ name, span, sum })
+        }
+      }
+  }
   const costOf = (session: SessionId) =>
     stored.reduce((sum, { session: of, type, body }) => {
       return of === session && type === 'usage' ? sum + eventBodies.usage.parse(body).cost_nanos : sum
@@ -61,6 +150,11 @@ async function world(caps: readonly number[]) {
       if (born !== life) await new Promise<never>(() => {})
     }
     return {
+      nodes: async () => keptNodes,
+      async putNodes(nodes) {
+        await alive()
+        keptNodes = nodes
+      },
       list: async () => [...kept.values()],
       async put(lease) {
         await alive()
@@ -83,10 +177,20 @@ async function world(caps: readonly number[]) {
       open = []
       broken = false
       try {
-        outbox = await openOutbox({ disk, now: () => 0, segmentBytes: 700 })
+        const opened = await openOutbox({ disk, now: () => nowMs, segmentBytes: 1000 })
+        outbox = Object.create(opened, {
+          append: {
+            value(of: SessionId, entry: Parameters<Outbox['append']>[1]) {
+              const n = opened.append(of, entry)
+              if (entry.type === 'reservation') reservation = entry.body
+              return n
+            },
+          },
+        }) as Outbox
         books = await openBooks({
           outbox,
           leases: leases(),
+          now: () => nowMs,
           newCall: () => `call${++calls}`,
           afterThis: async () => {},
           soon: () => new Promise((resolve) => soon.push(resolve)),
@@ -101,7 +205,21 @@ async function world(caps: readonly number[]) {
     }
     // What it found is on the disk by now.
     for (const one of all.values()) one.safe = true
-    for (const lease of books.kept.values()) accounts.set(lease.session, books.open(lease.session, lease))
+    // What counts from here on is what the log and the outbox say: each call once, and none open.
+    weights.clear()
+    const seen = [...stored, ...(await outbox.read(lastStored(), Infinity))]
+    for (const { n, session: of, type, body } of seen) {
+      if (type !== 'usage') continue
+      const one = eventBodies.usage.parse(body)
+      const nodes = n > (closedAt.get(of) ?? 0) ? one.nodes : aboveOf(of)
+      weigh({ ...one, nodes }, one.cost_nanos)
+    }
+    for (const lease of books.kept.values())
+      if (books.knows(lease))
+        accounts.set(lease.session, books.open(lease.session, { ...lease, simulated: isPlay(lease.session) }))
+    compareNodes()
+    noneSetAside()
+    tellAgain()
     for (const account of accounts.values()) expect(account.lease.reservedNanos).toBe(0)
   }
 
@@ -110,12 +228,13 @@ async function world(caps: readonly number[]) {
       return disk
     },
     accounts: () => accounts,
-    async call(session: SessionId, nanos: number) {
+    async call(session: SessionId, nanos: number, agent: string | null) {
       const account = accounts.get(session)
       if (account === undefined) return
       let reserved: Reserved | null
+      const simulated = isPlay(session)
       try {
-        reserved = account.reserve(wish(nanos), about)
+        reserved = account.reserve(wish(nanos), { ...about, simulated, ...(agent === null ? {} : { agent }) })
       } catch {
         expect(broken).toBe(true)
         return it.kill()
@@ -123,6 +242,19 @@ async function world(caps: readonly number[]) {
       if (reserved === null) return
       const { capNanos, spentNanos, reservedNanos } = account.lease
       expect(spentNanos + reservedNanos).toBeLessThanOrEqual(capNanos!)
+      const agents: NodeName[] = agent === null ? [] : [`agent/${session}/${agent}`]
+      const beganMs = reservation!.began_at!
+      // No call begins before one that is known, whatever the time of day is.
+      expect(beganMs).toBeGreaterThanOrEqual(Math.max(nowMs, ...[...weights.values()].map((one) => one.beganMs)))
+      expect(reservation!.nodes).toEqual([...aboveOf(session), ...agents])
+      weigh(reservation!, reserved.nanos)
+      for (const name of aboveOf(session))
+        for (const span of spans) {
+          const cap = capsOf.get(name)![span]
+          if (cap !== null) expect(sumOf(simulated, name, span, beganMs)).toBeLessThanOrEqual(cap)
+        }
+      for (const name of agents) expect(sumOf(simulated, name, 'life', beganMs)).toBeLessThanOrEqual(agentCap)
+      compareNodes()
       const one: Call = { session, reserved, safe: false, lostUnsafe: false }
       reserved.safe.then(
         () => (one.safe = true),
@@ -135,7 +267,10 @@ async function world(caps: readonly number[]) {
       const [one] = open.splice(index % open.length, 1)
       if (one === undefined) return
       const before = accounts.get(one.session)!.lease
-      accounts.get(one.session)!.settle(one.reserved, usage(Math.floor(one.reserved.nanos * share)))
+      const cost = Math.floor(one.reserved.nanos * share)
+      accounts.get(one.session)!.settle(one.reserved, { ...usage(cost), simulated: isPlay(one.session) })
+      weights.set(one.reserved.call, { ...weights.get(one.reserved.call)!, nanos: cost })
+      if (!broken) compareNodes()
       const after = accounts.get(one.session)!.lease
       expect(after.spentNanos + after.reservedNanos).toBeLessThanOrEqual(before.spentNanos + before.reservedNanos)
       if (broken) await it.kill()
@@ -166,7 +301,18 @@ async function world(caps: readonly number[]) {
     },
     /** The daemon opens a session's windows, or tells the gate of them again. */
     open(session: SessionId) {
-      const money = { budget_nanos: capOf.get(session)!, spent_nanos: costOf(session), spent_to: lastStored(), closed: false }
+      const simulated = isPlay(session)
+      const money = {
+        budget_nanos: capOf.get(session)!,
+        spent_nanos: costOf(session),
+        spent_to: lastStored(),
+        closed: false,
+        nodes: aboveOf(session),
+        agent_cap_nanos: agentCap,
+        simulated,
+      }
+      books.tell(toldNodes(simulated, aboveOf(session)))
+      compareNodes()
       const account = accounts.get(session)
       if (account === undefined) accounts.set(session, books.open(session, money))
       else {
@@ -177,7 +323,7 @@ async function world(caps: readonly number[]) {
       }
       accounts
         .get(session)!
-        .save(terms)
+        .save({ ...terms, ...(simulated ? { provider: rehearsal } : {}) })
         .catch(() => {})
     },
     budget(session: SessionId, cap: number) {
@@ -186,13 +332,30 @@ async function world(caps: readonly number[]) {
       account?.recap(cap)
       account?.save().catch(() => {})
     },
+    /** The owner changes what a node may spend, everywhere. */
+    nodeCaps(name: NodeName, caps: NodeCaps) {
+      capsOf.set(name, caps)
+      tellAgain()
+    },
+    /** The owner changes how long a tick is. */
+    ticks(minutes: number) {
+      tickMs = minutes * 60_000
+      tellAgain()
+    },
+    /** The time of day jumps, or goes by. */
+    clock(ms: number) {
+      nowMs = Math.max(0, nowMs + ms)
+    },
     async close(session: SessionId) {
       // A window that closes ends its calls first, and each is booked.
       for (const one of open.filter((call) => call.session === session)) {
-        accounts.get(session)!.settle(one.reserved, usage(one.reserved.nanos))
+        accounts.get(session)!.settle(one.reserved, { ...usage(one.reserved.nanos), simulated: isPlay(session) })
       }
       open = open.filter((call) => call.session !== session)
       accounts.delete(session)
+      closedAt.set(session, outbox.written)
+      for (const [call, one] of weights)
+        weights.set(call, { ...one, keys: one.keys.filter((key) => !key.includes(`agent/${session}`)) })
       const closed = books.close(session)
       disk.finishSyncs()
       await closed
@@ -207,6 +370,8 @@ async function world(caps: readonly number[]) {
         it.open(session)
         expect(accounts.get(session)!.lease).toMatchObject({ spentNanos: costOf(session), reservedNanos: 0 })
       }
+      compareNodes()
+      noneSetAside()
       const booked = stored.flatMap(({ type, body }) => (type === 'usage' ? [eventBodies.usage.parse(body)] : []))
       expect(new Set(booked.map(({ call }) => call)).size).toBe(booked.length)
       const byCall = new Map(booked.map((one) => [one.call, one]))
@@ -224,10 +389,14 @@ async function world(caps: readonly number[]) {
 }
 
 const session = fc.constantFrom(...sessions)
+const agent = fc.constantFrom(null, null, 'a1', 'a2', 'forged')
+const cap = fc.option(fc.nat({ max: 4000 }), { freq: 3 })
+const caps = fc.record({ life: cap, day: cap, tick: cap })
+const jump = fc.oneof(fc.integer({ min: 0, max: 2 * hourMs }), fc.integer({ min: -40 * hourMs, max: 40 * hourMs }))
 const nanos = fc.integer({ min: 1, max: 1000 })
 const share = fc.double({ min: 0, max: 1, noNaN: true })
 const step = fc.oneof(
-  { weight: 10, arbitrary: fc.tuple(fc.constant('call' as const), session, nanos) },
+  { weight: 10, arbitrary: fc.tuple(fc.constant('call' as const), session, nanos, agent) },
   { weight: 8, arbitrary: fc.tuple(fc.constant('settle' as const), fc.nat(), share) },
   { weight: 4, arbitrary: fc.tuple(fc.constant('rest' as const)) },
   { weight: 3, arbitrary: fc.tuple(fc.constant('pull' as const)) },
@@ -235,6 +404,9 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.tuple(fc.constant('open' as const), session) },
   { weight: 2, arbitrary: fc.tuple(fc.constant('budget' as const), session, fc.nat({ max: 5000 })) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('close' as const), session) },
+  { weight: 3, arbitrary: fc.tuple(fc.constant('clock' as const), jump) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('caps' as const), fc.constantFrom(...nodeNames), caps) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('ticks' as const), fc.constantFrom(1, 60, 90)) },
   { weight: 2, arbitrary: fc.tuple(fc.constant('kill' as const)) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('power' as const), share) },
   {
@@ -246,12 +418,13 @@ const step = fc.oneof(
 test('openBooks() loses and doubles no call, whatever dies at whichever write or sync', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.tuple(fc.nat({ max: 5000 }), fc.nat({ max: 5000 })),
+      fc.array(fc.nat({ max: 5000 }), { minLength: 4, maxLength: 4 }),
+      fc.record(Object.fromEntries(nodeNames.map((name) => [name, caps]))),
       fc.array(step, { maxLength: 80, size: 'max' }),
-      async (caps, steps) => {
-        const it = await world(caps)
+      async (budgets, nodeCaps, steps) => {
+        const it = await world(budgets, nodeCaps)
         for (const one of steps) {
-          if (one[0] === 'call') await it.call(one[1], one[2])
+          if (one[0] === 'call') await it.call(one[1], one[2], one[3])
           else if (one[0] === 'settle') await it.settle(one[1], one[2])
           else if (one[0] === 'rest') await it.rest()
           else if (one[0] === 'pull') await it.pull()
@@ -259,6 +432,9 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
           else if (one[0] === 'open') it.open(one[1])
           else if (one[0] === 'budget') it.budget(one[1], one[2])
           else if (one[0] === 'close') await it.close(one[1])
+          else if (one[0] === 'clock') it.clock(one[1])
+          else if (one[0] === 'caps') it.nodeCaps(one[1], one[2])
+          else if (one[0] === 'ticks') it.ticks(one[1])
           else if (one[0] === 'kill') await it.kill()
           else if (one[0] === 'power') await it.cutPower(one[1])
           else it.failNext(one[1], one[2])
@@ -278,7 +454,10 @@ async function plainBooks() {
   const puts: { readonly lease: KeptLease; readonly done: PromiseWithResolvers<void> }[] = []
   const books = await openBooks({
     outbox,
+    now: () => 0,
     leases: {
+      nodes: async () => [],
+      putNodes: async () => {},
       list: async () => [],
       put(lease) {
         const done = Promise.withResolvers<void>()
@@ -292,7 +471,7 @@ async function plainBooks() {
     soon: () => new Promise(() => {}),
     onBroken: () => {},
   })
-  const account = books.open(id, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false })
+  const account = books.open(id, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
   return {
     disk,
     outbox,
@@ -345,13 +524,20 @@ test('openBooks() lets no record go that opened a request which nobody has settl
   let trim: (n: number) => Promise<number> = async (n) => n
   const books = await openBooks({
     outbox: { ...outbox, onTrim: (free) => void (trim = free) },
-    leases: { list: async () => [], put: async () => {}, remove: async () => {} },
+    now: () => 0,
+    leases: {
+      nodes: async () => [],
+      putNodes: async () => {},
+      list: async () => [],
+      put: async () => {},
+      remove: async () => {},
+    },
     newCall: randomUUID,
     afterThis: tick,
     soon: tick,
     onBroken: () => {},
   })
-  const account = books.open(sessions[0]!, { budget_nanos: 0, spent_nanos: 0, spent_to: 0, closed: false })
+  const account = books.open(sessions[0]!, { budget_nanos: 0, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
   const id = 'req_0000000000000001' as RequestId
   const action = { kind: 'plan', plan: 'p' } as const
   account.note({ type: 'notice', body: { level: 'info', code: 'c', message: 'm' } })
@@ -361,4 +547,128 @@ test('openBooks() lets no record go that opened a request which nobody has settl
   expect(await trim(3)).toBe(1)
   account.note({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'gate', door: 'none' } })
   expect(await trim(4)).toBe(4)
+})
+
+const hour = { tick_ms: hourMs, asks: false }
+const noCaps = { life: null, day: null, tick: null }
+const nothingSpent = { life: 0, day: 0, tick: 0 }
+const ownerOf = (caps: Partial<NodeCaps>): LedgerNode => ({
+  node: 'owner',
+  caps: { ...noCaps, ...caps },
+  ...hour,
+  spent: nothingSpent,
+})
+
+/** Books of two sessions below one owner, on a disk and a clock that the test has in its hands. */
+async function twoSessions(owner: LedgerNode) {
+  const it = { nowMs: 50 * 24 * hourMs, nodes: [] as readonly ToldNodes[], kept: new Map<SessionId, KeptLease>() }
+  const begin = async (disk: MemoryDisk) => {
+    const outbox = await openOutbox({ disk, now: () => it.nowMs })
+    const books = await openBooks({
+      outbox,
+      now: () => it.nowMs,
+      leases: {
+        nodes: async () => it.nodes,
+        putNodes: async (nodes) => void (it.nodes = nodes),
+        list: async () => [...it.kept.values()],
+        put: async (lease) => void it.kept.set(lease.session, lease),
+        remove: async (session) => void it.kept.delete(session),
+      },
+      newCall: randomUUID,
+      afterThis: async () => {},
+      soon: tick,
+      onBroken: () => {},
+    })
+    await books.recover()
+    return { disk, outbox, books }
+  }
+  const first = await begin(memoryDisk())
+  first.books.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [owner] })
+  const accounts = sessions.slice(0, 2).map((one) => first.books.open(one, { ...terms, ...money, nodes: ['owner'] }))
+  return { it, first, accounts: accounts as [Account, Account], begin }
+}
+const money = { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false, agent_cap_nanos: null, simulated: false }
+
+test('reserve() lets two sessions together spend what their owner may, and no more', async () => {
+  const {
+    accounts: [one, other],
+  } = await twoSessions(ownerOf({ day: 100 }))
+  expect(one.reserve(wish(60), about)).not.toBeNull()
+  expect(other.reserve(wish(41), about)).toBeNull()
+  expect(other.short(41)).toMatchObject([{ node: 'owner', span: 'day', sum: { capNanos: 100, reservedNanos: 60 } }])
+  expect(other.reserve(wish(40), about)).not.toBeNull()
+})
+
+test('a clock that jumps back gives nothing back, and a call settles in the day in which it began', async () => {
+  const {
+    it,
+    first,
+    accounts: [one],
+  } = await twoSessions(ownerOf({ day: 100 }))
+  const early = one.reserve(wish(70), about)!
+  it.nowMs += 24 * hourMs
+  expect(first.books.node(false, 'owner')!.sums.day).toMatchObject({ spentNanos: 0, reservedNanos: 0 })
+  const late = one.reserve(wish(90), about)!
+  one.settle(early, usage(70))
+  expect(first.books.node(false, 'owner')!.sums.day).toMatchObject({ spentNanos: 0, reservedNanos: 90 })
+  one.settle(late, usage(90))
+  it.nowMs -= 3 * 24 * hourMs
+  expect(one.reserve(wish(11), about)).toBeNull()
+  expect(one.reserve(wish(10), about)).not.toBeNull()
+  it.nowMs += 4 * 24 * hourMs
+  expect(one.reserve(wish(100), about)).not.toBeNull()
+})
+
+test('a gate that is started again holds the nodes as the one before it left them, without the daemon', async () => {
+  const {
+    it,
+    first,
+    accounts: [one],
+    begin,
+  } = await twoSessions(ownerOf({ life: 100 }))
+  await one.save(terms)
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  one.reserve(wish(50), about)
+  const { books } = await begin(first.disk.kill())
+  const lease = books.kept.get(sessions[0]!)!
+  expect(books.knows(lease)).toBe(true)
+  expect(books.node(false, 'owner')!.sums.life).toMatchObject({ capNanos: 100, spentNanos: 80, reservedNanos: 0 })
+  expect(books.open(lease.session, { ...lease, simulated: false }).reserve(wish(21), about)).toBeNull()
+  it.nodes = []
+  const { books: blind } = await begin(first.disk.kill())
+  expect(blind.knows(lease)).toBe(false)
+})
+
+test('a cap is warned of once for each period, when four fifths are spent', async () => {
+  const {
+    it,
+    first,
+    accounts: [one, other],
+  } = await twoSessions(ownerOf({ tick: 100 }))
+  const spend = (account: Account, nanos: number) => account.settle(account.reserve(wish(nanos), about)!, usage(nanos))
+  const warnings = async () => {
+    await first.books.flush()
+    return (await first.outbox.read(0, Infinity)).flatMap(({ type, body }) =>
+      type === 'notice' ? [eventBodies.notice.parse(body).message] : [],
+    )
+  }
+  spend(one, 79)
+  expect(await warnings()).toEqual([])
+  spend(other, 1)
+  spend(one, 5)
+  expect(await warnings()).toEqual([expect.stringContaining('the budget of the whole house for this tick')])
+  it.nowMs += hourMs
+  spend(one, 85)
+  expect(await warnings()).toHaveLength(2)
+})
+
+test('a sub-agent has a cap of its own, and one that takes many names shares a last one', async () => {
+  const { first } = await twoSessions(ownerOf({}))
+  const account = first.books.open(sessions[2]!, { ...money, nodes: ['owner'], agent_cap_nanos: 50 })
+  expect(account.reserve(wish(51), about)).not.toBeNull()
+  expect(account.reserve(wish(51), { ...about, agent: 'a' })).toBeNull()
+  expect(account.reserve(wish(50), { ...about, agent: 'a' })).not.toBeNull()
+  expect(account.reserve(wish(1), { ...about, agent: 'a' })).toBeNull()
+  for (let i = 0; i < 200; i++) account.reserve(wish(50), { ...about, agent: `b${i}` })
+  expect(account.reserve(wish(1), { ...about, agent: 'another' })).toBeNull()
 })

@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand, GateHealth, Price, Provider } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, Provider } from '@anchorhold/protocol/link'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
 import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
@@ -14,6 +14,7 @@ import { type ProviderParts, checkProvider, testProvider, upstream } from './pro
 import { fileSecrets } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
+import { type Answered, withdrawn } from './windows/model/held.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
 /** The process that serves every cell's windows, without the link that it is commanded over. */
@@ -59,11 +60,18 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const books = await openBooks({
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
+    now,
     newCall: randomUUID,
     afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : immediate()),
     soon: () => wait(settledSyncMs),
     onBroken,
+    onFreed: () => retryAll(withdrawn('Another session gave back what it had set aside')),
   })
+  const windows = new Set<ModelWindow>()
+  /** Several sessions may wait at one node. */
+  const retryAll = (by: Answered) => {
+    for (const window of windows) window.retry(by)
+  }
   const recovered = await books.recover()
   if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
@@ -81,6 +89,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const account = books.open(session, money)
     const { folder } = terms
     const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log, heldMs })
+    windows.add(window)
     if (terms.paused) window.pause()
     return { window, account, terms }
   }
@@ -95,13 +104,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
-    const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to } = command
+    const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to, ledger } = command
     const terms = { folder, provider, rules, paused, spend }
-    const money = { budget_nanos, spent_nanos, spent_to, closed: false }
+    const nodes = ledger.nodes.map(({ node }) => node)
+    const { agent_cap_nanos } = command
+    const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
     // One that cannot be dialled is refused before anything is changed.
     termsOf(terms)
     // A window that is on its way out would take the new one's socket along.
     await closing.get(session)
+    books.tell({ ...ledger, simulated: money.simulated })
     const found = served.get(session)
     if (found !== undefined) {
       const one = await found
@@ -124,12 +136,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function reopen(lease: KeptLease): Promise<void> {
     // Without its variable nobody could be served: the daemon brings a gate that has it, and agents try until then.
     if (lacks(lease.provider, parts.env)) return
+    if (!books.knows(lease)) {
+      say(`Session "${lease.session}" waits for the daemon: nothing is kept of the nodes above it`)
+      return
+    }
     try {
       await access(lease.folder)
     } catch {
       return books.close(lease.session)
     }
-    const opening = serve(lease.session, lease, lease)
+    const opening = serve(lease.session, lease, { ...lease, simulated: isPlay(lease.provider) })
     served.set(lease.session, opening)
     try {
       await opening
@@ -146,7 +162,10 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const one = served.get(session)
     served.delete(session)
     const window = one?.then(
-      (opened) => opened.window.close(),
+      (opened) => {
+        windows.delete(opened.window)
+        return opened.window.close()
+      },
       () => {},
     )
     const before = closing.get(session)
@@ -195,10 +214,23 @@ export async function gate(parts: GateParts): Promise<Gate> {
           window.retry({ answer: { decision: 'allow' }, actor, door })
           return account.save()
         }
+        case 'ledger': {
+          const { do: _, actor = 'daemon', door = 'none', ...told } = command
+          books.tell(told)
+          for (const window of windows) window.update()
+          retryAll({ answer: { decision: 'allow' }, actor, door })
+          return books.keepNodes()
+        }
+        case 'raise': {
+          const { simulated, raises, actor, door } = command
+          books.raise(simulated, raises)
+          for (const window of windows) window.update()
+          retryAll({ answer: { decision: 'allow' }, actor, door })
+          return books.keepNodes()
+        }
         case 'price': {
           const { window } = await servedOf(command.session)
-          const price: z.infer<typeof Price> = { budget_nanos: window.price(command.request) }
-          return price
+          return window.price(command.request)
         }
         case 'answer': {
           const { session, request, answer, budget_nanos, actor, door } = command
@@ -242,3 +274,4 @@ export async function gate(parts: GateParts): Promise<Gate> {
 
 const lacks = ({ auth, credential }: Provider, env: GateParts['env']) =>
   auth !== 'none' && credential.from === 'env' && env[credential.name] === undefined
+const isPlay = ({ kind }: Provider) => kind === 'rehearsal'

@@ -1,6 +1,7 @@
 import { Nanos } from '@anchorhold/protocol/money'
 import { SessionId } from '@anchorhold/protocol/ids'
-import { ModelRules, Provider } from '@anchorhold/protocol/link'
+import { NodeName } from '@anchorhold/protocol/events'
+import { ModelRules, Provider, ToldNodes } from '@anchorhold/protocol/link'
 import { Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -22,29 +23,61 @@ export const KeptLease = z.strictObject({
   spent_to: z.int().min(0),
   /** A call cost more than was set aside for it, and nobody has set a new budget since. */
   closed: z.boolean(),
+  /** The nodes above the session; what they hold is kept once for all sessions. */
+  nodes: z.array(NodeName).default([]),
+  agent_cap_nanos: Nanos.nullable().default(null),
 })
 export type KeptLease = z.infer<typeof KeptLease>
 
-/** Where leases outlive their gate. A lease is there whole or not at all. */
+const KeptNodes = z.array(ToldNodes)
+
+/** Where leases outlive their gate, and the nodes above them. A lease is there whole or not at all. */
 export interface Leases {
+  nodes(): Promise<readonly ToldNodes[]>
+  putNodes(nodes: readonly ToldNodes[]): Promise<void>
   list(): Promise<readonly KeptLease[]>
   put(lease: KeptLease): Promise<void>
   remove(session: SessionId): Promise<void>
 }
 
-/** One file a session, for the gate's user alone. */
+/** One file a session and one for the nodes, for the gate's user alone. */
 export function leaseFiles(folder: string, say: (message: string) => void): Leases {
   const fileOf = (session: SessionId) => join(folder, `${session}.json`)
+  const nodesFile = join(folder, 'nodes.json')
   async function syncFolder(): Promise<void> {
     const handle = await open(folder, 'r')
     await handle.sync().finally(() => handle.close())
   }
+  async function write(path: string, value: unknown): Promise<void> {
+    const draft = `${path}.new`
+    const { O_CREAT, O_TRUNC, O_WRONLY, O_NOFOLLOW } = constants
+    const file = await open(draft, O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW, 0o600)
+    try {
+      await file.writeFile(JSON.stringify(value))
+      await file.datasync()
+    } finally {
+      await file.close()
+    }
+    await rename(draft, path)
+    await syncFolder()
+  }
   return {
+    async nodes() {
+      try {
+        return KeptNodes.parse(JSON.parse(await readFile(nodesFile, 'utf8')))
+      } catch (error) {
+        // Sessions whose nodes are not known are not served: the daemon tells of them anew.
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') say(`Cannot read the ledger in "${nodesFile}": not used`)
+        return []
+      }
+    },
+    putNodes: (nodes) => write(nodesFile, nodes),
     async list() {
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const found: KeptLease[] = []
       for (const name of await readdir(folder)) {
         const path = join(folder, name)
+        if (path === nodesFile) continue
         if (!name.endsWith('.json')) {
           // Half of one that was being written when its gate died.
           await rm(path, { force: true })
@@ -60,19 +93,7 @@ export function leaseFiles(folder: string, say: (message: string) => void): Leas
       }
       return found
     },
-    async put(lease) {
-      const draft = `${fileOf(lease.session)}.new`
-      const { O_CREAT, O_TRUNC, O_WRONLY, O_NOFOLLOW } = constants
-      const file = await open(draft, O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW, 0o600)
-      try {
-        await file.writeFile(JSON.stringify(lease))
-        await file.datasync()
-      } finally {
-        await file.close()
-      }
-      await rename(draft, fileOf(lease.session))
-      await syncFolder()
-    },
+    put: (lease) => write(fileOf(lease.session), lease),
     async remove(session) {
       await rm(fileOf(session), { force: true })
       await syncFolder()

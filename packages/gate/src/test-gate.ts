@@ -69,6 +69,8 @@ export async function testGate(
     paused: false,
     spend: 'stop' as const,
     rules: { allow: [] },
+    ledger: { simulated: false, at: 0, to: 0, nodes: [] },
+    agent_cap_nanos: null,
     ...open,
   }
   await made.handle(command)

@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { AuditKind } from './audit.ts'
 import { DoctorReport } from './doctor.ts'
-import { Event, RequestAction, RequestAnswer } from './events.ts'
+import { Event, NodeName, RequestAction, RequestAnswer, Span, Tokens } from './events.ts'
 import { failureCodes } from './failures.ts'
 import { SigningKey } from './heads.ts'
 import { HouseEvent } from './house.ts'
 import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
-import { Micros } from './money.ts'
 import { PolicyName, Role, Share, ShareAccess, User, UserName } from './people.ts'
+import { Micros, Nanos } from './money.ts'
 import { Rung } from './rungs.ts'
 import { ModelName, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
@@ -179,6 +179,39 @@ export const Usage = z.object({
   sessions: z.array(z.object({ id: SessionId, name: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
 })
 export type Usage = z.infer<typeof Usage>
+
+/** One line of what was spent, summed up by session, group, day or model. */
+export const Spending = z.object({
+  key: z.string().describe('The id of the session, the name of the group (empty without one), the day (UTC) or the model'),
+  name: z.string().nullable().describe('Of a session'),
+  simulated: z.boolean().describe('Play money of the rehearsal provider'),
+  calls: z.int(),
+  tokens: Tokens,
+  cost_micros: Micros,
+  cost_nanos: Nanos.describe('The same to the nano-USD'),
+})
+export type Spending = z.infer<typeof Spending>
+
+const BudgetSpan = z.object({
+  spent_micros: Micros,
+  cap_micros: Micros.nullable(),
+  ends_at: z.int().nullable().describe('When the day (UTC) or the tick is over'),
+})
+export const BudgetView = z.object({
+  node: z.string().describe('owner, policy/NAME or group/NAME'),
+  simulated: z.boolean().describe('Play money has sums of its own, under the same caps'),
+  life: BudgetSpan,
+  day: BudgetSpan,
+  tick: BudgetSpan,
+})
+export type BudgetView = z.infer<typeof BudgetView>
+
+export const SetBudget = z.strictObject({
+  node: NodeName.describe('owner or group/NAME'),
+  per: Span.describe('Over its whole life, for each day (UTC) or for each tick'),
+  budget_micros: Micros.nullable().describe('Null for no limit'),
+})
+export type SetBudget = z.infer<typeof SetBudget>
 
 export const SearchHit = z.object({
   session: SessionId,
@@ -355,6 +388,33 @@ export const api = {
     query: z.strictObject({ session: SessionId.optional() }),
     status: 200,
     response: Usage,
+  },
+  spending: {
+    method: 'GET',
+    path: '/spending',
+    summary: 'What was spent, summed up by session, group, day or model; as CSV when the client accepts text/csv',
+    query: z.strictObject({
+      by: z.enum(['session', 'group', 'day', 'model']),
+      since: z.iso.date().optional().describe('The first day, UTC'),
+      session: SessionId.optional(),
+    }),
+    status: 200,
+    response: z.object({ spending: z.array(Spending) }),
+  },
+  listBudgets: {
+    method: 'GET',
+    path: '/budgets',
+    summary: 'What the whole house and each group may spend, and have spent',
+    status: 200,
+    response: z.object({ budgets: z.array(BudgetView) }),
+  },
+  setBudget: {
+    method: 'POST',
+    path: '/budgets',
+    summary: 'Set what the whole house or a group may spend; calls that wait for it go on',
+    body: SetBudget,
+    status: 200,
+    response: z.object({ budgets: z.array(BudgetView) }),
   },
   workers: {
     method: 'GET',

@@ -72,6 +72,24 @@ export const Tokens = z.object({
 })
 export type Tokens = z.infer<typeof Tokens>
 
+/** A node of the ledger: the owner, all that a policy or a group covers, a session's own days and ticks, what a session may spend
+ *  before somebody is asked, a sub-agent. */
+export const NodeName = z.string().regex(/^(owner|(policy|group|session|approval|agent)\/[\w./*-]{1,200})$/)
+export type NodeName = z.infer<typeof NodeName>
+
+/** How long a cap holds: for a whole life, a day of UTC, or a tick. */
+export const Span = z.enum(['life', 'day', 'tick'])
+
+/** Where a model call is booked: from its reservation on. */
+export const booking = {
+  /** When it began, by the ledger's clock, which never goes back: the day and the tick that it belongs to. */
+  began_at: z.int().min(0).optional(),
+  /** The nodes of the ledger that it goes through, beside its session. */
+  nodes: z.array(NodeName).max(50).optional(),
+  /** The sub-agent that made it, as the agent in the cell calls it: nobody vouches for that. */
+  agent: z.string().max(64).optional(),
+} as const
+
 /** Every stored event, by type. A type that is not here cannot be written to a log. */
 export const eventBodies = {
   'session.created': z.object({
@@ -205,6 +223,17 @@ export const eventBodies = {
     notional: z.boolean(),
     status: z.int(),
     duration_ms: z.int(),
+    ...booking,
+  }),
+  /** Somebody lets a node of the ledger spend more: for good over a life, and in that one period otherwise. */
+  'budget.raised': z.object({
+    node: NodeName,
+    span: Span,
+    period: z.int().min(0),
+    cap_nanos: Nanos,
+    simulated: z.boolean(),
+    actor: z.string(),
+    door,
   }),
   'turn.started': z.object({ cause: TurnCause, prompt: PromptId.nullable() }),
   'turn.ended': z.object({

@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { Digest } from './actions.ts'
+import { NodeName, Span } from './events.ts'
 import { SessionId, TokenId } from './ids.ts'
+import { Nanos } from './money.ts'
 import { Role } from './people.ts'
 
 const by = { actor: z.string(), door: z.string() }
@@ -24,6 +26,7 @@ export const houseBodies = {
   'provider.changed': z.object({ provider: z.string(), what: z.enum(['put', 'used', 'removed']), ...by }),
   /** Its credential was used for a call that is no session's. */
   'provider.tested': z.object({ provider: z.string(), verdict: z.string(), ...by }),
+  'budget.set': z.object({ node: NodeName, span: Span, cap_nanos: Nanos.nullable(), ...by }),
   panic: z.object({ sessions: z.int(), ...by }),
   shutdown: z.object({ all: z.boolean(), ...by }),
   /** Its log is gone: this is where it ended. */

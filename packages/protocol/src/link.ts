@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { LiveFrame, RequestAnswer } from './events.ts'
+import { booking, LiveFrame, NodeName, RequestAnswer, Span } from './events.ts'
 import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
@@ -28,6 +28,35 @@ export const OutboxRecord = z.object({
 })
 export type OutboxRecord = z.infer<typeof OutboxRecord>
 
+const Caps = z.object({ life: Nanos.nullable(), day: Nanos.nullable(), tick: Nanos.nullable() })
+
+/** A node as the daemon knows it. */
+export const LedgerNode = z.object({
+  node: NodeName,
+  caps: Caps,
+  tick_ms: z.int().min(60_000).multipleOf(60_000),
+  /** Whoever needs more is asked for it, whatever the session says of its own budget. */
+  asks: z.boolean(),
+  /** In the periods of the moment that is told along with it. */
+  spent: z.object({ life: Nanos, day: Nanos, tick: Nanos }),
+})
+export type LedgerNode = z.infer<typeof LedgerNode>
+
+/** What the daemon knows of some nodes. Play money has nodes of its own. */
+export const ToldNodes = z.object({
+  simulated: z.boolean(),
+  /** The moment that the sums are for: no call that they include began later. */
+  at: z.int().min(0),
+  /** Up to which of the gate's records; what comes after is the gate's to add. */
+  to: z.int().min(0),
+  nodes: z.array(LedgerNode).max(1000),
+})
+export type ToldNodes = z.infer<typeof ToldNodes>
+
+/** A cap that is raised: for good over a life, and for the one period otherwise. */
+export const Raise = z.object({ node: NodeName, span: Span, period: z.int().min(0), cap_nanos: Nanos })
+export type Raise = z.infer<typeof Raise>
+
 /** Names one model call, from its reservation to its usage. */
 export const CallId = z.string().min(1).max(60)
 /** The most that a model call can cost, written before it is made. Without a `usage` of the same call it is booked in full. */
@@ -38,6 +67,7 @@ export const Reservation = z.object({
   model: z.string(),
   simulated: z.boolean(),
   notional: z.boolean(),
+  ...booking,
 })
 export type Reservation = z.infer<typeof Reservation>
 
@@ -224,7 +254,13 @@ export const GateCommand = z.discriminatedUnion('do', [
     paused: z.boolean().default(false),
     spend: Spend.default('stop'),
     rules: ModelRules,
+    /** The nodes above the session, from the owner down. */
+    ledger: ToldNodes.default({ simulated: false, at: 0, to: 0, nodes: [] }),
+    /** What one sub-agent may spend. */
+    agent_cap_nanos: Nanos.nullable().default(null),
   }),
+  /** Caps or sums of nodes have changed: calls that were held for want of money go on, as far as it reaches now. */
+  z.object({ do: z.literal('ledger'), ...ToldNodes.shape, actor: z.string().optional(), door: z.string().optional() }),
   z.object({ do: z.literal('close'), session: SessionId }),
   z.object({ do: z.literal('pause'), session: SessionId }),
   z.object({ do: z.literal('resume'), session: SessionId }),
@@ -236,6 +272,8 @@ export const GateCommand = z.discriminatedUnion('do', [
     actor: z.string().optional(),
     door: z.string().optional(),
   }),
+  /** Some nodes may spend more, in the period that is named: whoever waits there is tried again. */
+  z.object({ do: z.literal('raise'), simulated: z.boolean(), raises: z.array(Raise), actor: z.string(), door: z.string() }),
   /** What the budget must be for a held call to go on. */
   z.object({ do: z.literal('price'), session: SessionId, request: RequestId }),
   /** Settles the request of a held call; whoever allows it says what the budget is from now on. */
@@ -261,8 +299,9 @@ export const GateCommand = z.discriminatedUnion('do', [
 ])
 export type GateCommand = z.infer<typeof GateCommand>
 
-/** The result of the gate's price. */
-export const Price = z.object({ budget_nanos: Nanos })
+/** The result of the gate's price: the session's own budget (null where it has none), and what the nodes above lack. */
+export const Price = z.object({ budget_nanos: Nanos.nullable(), raises: z.array(Raise).default([]) })
+export type Price = z.infer<typeof Price>
 
 /** The result of the gate's ping. */
 export const GateHealth = z.object({

@@ -65,6 +65,7 @@ export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'a model id
 const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
 /** A root file system for cells, by the name it was built or added under. */
 export const ImageName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'an image name')
+const GroupName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,39}$/, 'the name of a group')
 const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
 
 /** What a container can have beyond what every cell has. Each makes the wall lower: none is on unless it is asked for by name. */
@@ -95,6 +96,10 @@ export const SessionOptions = z.strictObject({
   system_prompt: z.string().max(limits.systemPromptLength).optional().describe("Appended to the agent's own"),
   timeout_ms: z.int().min(1000).max(limits.timeoutMsMax).optional().describe('A turn longer than this is interrupted'),
   budget_micros: Micros.optional().describe('What the session may spend, in micro-USD'),
+  group: GroupName.optional().describe('Sessions of one group spend out of one budget: anchorhold budget group/NAME USD'),
+  agent_budget_micros: Micros.optional().describe(
+    'What one sub-agent may spend, in micro-USD, as far as the agent tells its sub-agents apart',
+  ),
   plan: z.boolean().optional().describe('Start in plan mode: the agent asks for approval of its plan before it acts'),
   workspace_settings: z
     .enum(['ignore', 'load'])

@@ -1,41 +1,6 @@
-import { formatUsd } from '@anchorhold/protocol/money'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
-import { ago, table } from '../terminal.ts'
-
-export function usage(program: Command, context: Context): void {
-  program
-    .command('usage')
-    .summary('what was spent')
-    .argument('[session]', 'only this one')
-    .option('--json', 'as JSON')
-    .action(async (name: string | undefined, options: { json?: true }) => {
-      const daemon = await context.daemon()
-      const session = name === undefined ? undefined : (await context.session(daemon, name)).id
-      const spent = await daemon.api.usage({ query: session === undefined ? {} : { session } })
-      const { terminal } = context
-      if (options.json) return terminal.line(JSON.stringify(spent))
-      terminal.line(`${terminal.style('bold', formatUsd(spent.total.cost_micros))} in ${spent.total.calls} calls`)
-      if (spent.simulated.calls > 0)
-        terminal.line(
-          terminal.style(
-            'dim',
-            `${formatUsd(spent.simulated.cost_micros)} of play money in ${spent.simulated.calls} calls to the rehearsal provider`,
-          ),
-        )
-      const play = (simulated: boolean) => (simulated ? terminal.style('dim', 'play') : '')
-      if (spent.days.length > 0) terminal.line()
-      for (const row of table(
-        spent.days.map((day) => [day.day, formatUsd(day.cost_micros), `${day.calls} calls`, play(day.simulated)]),
-      ))
-        terminal.line(row)
-      if (spent.sessions.length > 0) terminal.line()
-      for (const row of table(
-        spent.sessions.map((one) => [one.id, formatUsd(one.cost_micros), play(one.simulated), terminal.foreign(one.name)]),
-      ))
-        terminal.line(row)
-    })
-}
+import { ago } from '../terminal.ts'
 
 export function search(program: Command, context: Context): void {
   program

@@ -1,5 +1,4 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { microsUp, parseUsd } from '@anchorhold/protocol/money'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 
@@ -62,20 +61,6 @@ export function lifecycle(program: Command, context: Context): void {
         },
       })
       context.terminal.line(session.id)
-    })
-  program
-    .command('budget')
-    .summary('change what a session may spend')
-    .argument('<session>', which)
-    .argument('<usd>', 'as 0.50, or none')
-    .action(async (name: string, amount: string) => {
-      const budget = amount === 'none' ? null : parseUsd(amount)
-      if (budget === null && amount !== 'none')
-        throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
-      const daemon = await context.daemon()
-      const { id } = await context.session(daemon, name)
-      await daemon.api.changeSession({ params: { id }, body: { budget_micros: budget === null ? null : microsUp(budget) } })
-      context.terminal.line(`${id} may spend ${amount === 'none' ? 'without a limit' : `$${amount.replace('$', '')}`}`)
     })
   program
     .command('model')

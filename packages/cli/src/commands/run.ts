@@ -23,6 +23,7 @@ type Options = {
   provider?: string
   model?: string
   budget?: string
+  group?: string
   name?: string
   tools?: string
   systemPrompt?: string
@@ -63,6 +64,7 @@ export function run(program: Command, context: Context): void {
     .option('-p, --provider <name>', 'where model calls go')
     .option('-m, --model <id>', 'the model')
     .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
+    .option('-g, --group <name>', 'the group whose budget it spends out of, beside its own')
     .option('-n, --name <name>', 'a name for the session')
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
@@ -114,6 +116,7 @@ export function run(program: Command, context: Context): void {
             provider: options.provider,
             model: options.model,
             budget_micros: budget === undefined ? undefined : microsUp(budget),
+            group: options.group,
             tools: options.tools?.split(',').map((name) => name.trim()),
             system_prompt: options.systemPrompt,
             timeout_ms: options.timeout === undefined ? undefined : Math.round(Number(options.timeout) * 1000),

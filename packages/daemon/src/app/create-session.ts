@@ -20,7 +20,10 @@ import { refuseWider, rungFor } from './widening.ts'
 /** Makes a session and returns at once; cell and agent start behind it. */
 export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
   require(parts, actor, 'session.create')
-  const { prompt, idempotency_key: key, ...options } = input
+  const { prompt, idempotency_key, ...options } = input
+  const provider = providerFor(parts, options.provider ?? null)
+  // The same key says something else for another provider.
+  const key = idempotency_key === undefined ? undefined : `${provider.name}:${idempotency_key}`
   const digest = createHash('sha256').update(JSON.stringify(input)).digest('hex')
   const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
   if (known !== null) return known
@@ -35,7 +38,6 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     })
   const spend = options.spend ?? parts.config.spend
   const repo_filter = options.repo_filter ?? filterFor(parts.config, options)
-  const provider = providerFor(parts, options.provider ?? null)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image } = options
   const isPlain = [folder, toolchains, extras, image].every((one) => one === undefined)
@@ -126,7 +128,8 @@ export async function requireRung(parts: Parts, rung: Session['rung']): Promise<
 function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
   const known = parts.store.tokens.sessionByKey(actor.name, key)
   if (known === null) return null
-  if (known.digest !== digest) throw new Failure('conflict', `The idempotency key "${key}" was used for another session`)
+  if (known.digest !== digest)
+    throw new Failure('conflict', `The idempotency key "${key.slice(key.indexOf(':') + 1)}" was used for another session`)
   return shown(parts.store.sessions.get(known.session)!)
 }
 

@@ -8,9 +8,15 @@ export function enqueue(parts: Parts, actor: Actor, id: SessionId, input: NewPro
   const prompt = newPromptId(parts.random)
   const queuedAt = parts.now()
   const { text, images = [], mode = 'steer' } = input
-  parts.store.prompts.insert({ id: prompt, session: id, text, images, mode, cause, queuedAt }, input.idempotency_key ?? null)
+  parts.store.prompts.insert({ id: prompt, session: id, text, images, mode, cause, queuedAt }, promptKey(parts, actor, id, input))
   record(parts, id, { type: 'prompt.queued', body: { id: prompt, text, images: images.length, mode, ...by(actor) } })
   return { id: prompt, session: id, queued_at: queuedAt }
+}
+
+/** An idempotency key counts for one actor and one provider: what another one calls its own is something else. */
+export function promptKey(parts: Parts, actor: Actor, id: SessionId, { idempotency_key: key }: NewPrompt): string | null {
+  if (key === undefined) return null
+  return `${encodeURIComponent(actor.name)}:${parts.store.sessions.get(id)?.provider ?? ''}:${key}`
 }
 
 /** A session that got no name is called by the first line of its first prompt. */

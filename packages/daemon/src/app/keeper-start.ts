@@ -1,6 +1,7 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
+import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { makeWindows } from '../folders.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
@@ -8,6 +9,7 @@ import type { SessionRow } from '../store/store.ts'
 import { filterFor } from './create-session.ts'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
+import { ledgerOf } from './ledger.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forGate, providerFor } from './providers.ts'
 
@@ -72,7 +74,8 @@ export async function keeperStart(
 export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
-  const { state, provider, spend, budgetNanos, costNanos } = sessionFor(parts, id, null)
+  const session = sessionFor(parts, id, null)
+  const { state, provider, spend, budgetNanos, costNanos, options } = session
   await parts.gate.do({
     do: 'open',
     session: id,
@@ -84,5 +87,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     paused: state === 'paused',
     spend,
     rules: { allow: [...parts.config.modelAllow] },
+    ledger: ledgerOf(parts, session),
+    agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
   })
 }

@@ -3,14 +3,15 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
-import { enqueue, nameFrom } from './enqueue.ts'
+import { enqueue, nameFrom, promptKey } from './enqueue.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
 export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt): PromptReceipt {
   require(parts, actor, 'session.work', id)
   const receipt = parts.store.atomically(() => {
-    const known = input.idempotency_key === undefined ? null : parts.store.prompts.byKey(id, input.idempotency_key)
+    const key = promptKey(parts, actor, id, input)
+    const known = key === null ? null : parts.store.prompts.byKey(id, key)
     if (known !== null) {
       if (known.text !== input.text || known.mode !== (input.mode ?? 'steer'))
         throw new Failure('conflict', `The idempotency key "${input.idempotency_key}" was used for another prompt`)

@@ -1,8 +1,9 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { SearchHit, Usage } from '@anchorhold/protocol/api'
+import type { SearchHit, Spending, Usage } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session, SessionState } from '@anchorhold/protocol/sessions'
+import type { SpendingFilter } from '../store/store.ts'
 import type { Seen } from '../hub.ts'
 import { type Parts, require, sessionFor, shown } from './parts.ts'
 
@@ -89,4 +90,14 @@ export function usage(parts: Parts, actor: Actor, session: SessionId | null): Us
   if (session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', session)
   return parts.store.usage({ session, seenBy: seenBy(actor) })
+}
+
+export function spending(
+  parts: Parts,
+  actor: Actor,
+  { session, ...query }: Pick<SpendingFilter, 'session' | 'by' | 'since'>,
+): readonly Spending[] {
+  if (session === null) require(parts, actor, 'house.read')
+  else require(parts, actor, 'session.read', session)
+  return parts.store.spending({ session, ...query, seenBy: seenBy(actor) })
 }

@@ -3,6 +3,7 @@ import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/link'
+import { raiseNodes, requireRaise } from './ledger.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 export function listRequests(
@@ -49,9 +50,11 @@ async function answerSpend(parts: Parts, actor: Actor, { id, session }: Request,
     parts.gate.do({ do: 'answer', session, request: id, answer, budget_nanos: budget, actor: actor.name, door: actor.door })
   if (answer.decision === 'deny') return void (await tell(null))
   for (let tries = 1; ; tries++) {
-    const { budget_nanos } = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
+    const { budget_nanos, raises } = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
+    requireRaise(parts, actor, session, raises)
     if (sessionFor(parts, session, null).budgetNanos !== budget_nanos)
       record(parts, session, { type: 'session.changed', body: { budget_nanos, ...by(actor) } })
+    await raiseNodes(parts, actor, session, raises)
     try {
       return void (await tell(budget_nanos))
     } catch (error) {

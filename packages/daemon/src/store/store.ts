@@ -1,11 +1,13 @@
 import type { SessionTies } from '@anchorhold/core/actors'
 import type { Standing } from '@anchorhold/core/session-states'
-import type { Request, SearchHit, Token, Usage } from '@anchorhold/protocol/api'
-import type { Event, NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import type { LogName } from '@anchorhold/protocol/heads'
 import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
+import type { Span } from '@anchorhold/core/ledger'
+import type { Request, SearchHit, Spending, Token, Usage } from '@anchorhold/protocol/api'
+import type { Event, NewEvent, NodeName, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
+import type { Nanos } from '@anchorhold/protocol/money'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
 
@@ -22,6 +24,7 @@ export interface Store {
   readonly tokens: TokenTable
   readonly people: PeopleTable
   readonly providers: ProviderTable
+  readonly ledger: LedgerTable
   readonly search: (query: {
     readonly q: string
     readonly session: SessionId | null
@@ -31,6 +34,8 @@ export interface Store {
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
   readonly usage: (only: { readonly session: SessionId | null; readonly seenBy: UserId | null }) => Usage
+  /** What was spent, summed up one way. */
+  readonly spending: (filter: SpendingFilter) => readonly Spending[]
   /** The model calls of a session: how many, how many of them failed, and how long one took. */
   readonly calls: (session: SessionId) => { readonly requests: number; readonly errors: number; readonly meanMs: number | null }
   close(): void
@@ -187,6 +192,30 @@ export interface PeopleTable {
   shares(session: SessionId): readonly Share[]
   share(session: SessionId, user: UserId, access: ShareAccess): void
   unshare(session: SessionId, user: UserId): boolean
+}
+
+export interface LedgerTable {
+  /** When the latest call began that is booked, to the minute. */
+  latestMs(): number
+  /** What went through a node: ever, and in the day and the tick of a moment. */
+  spent(node: NodeName, simulated: boolean, atMs: number, tickMs: number): Readonly<Record<Span, Nanos>>
+  /** Every node that something went through or that has a cap. */
+  nodes(): readonly { readonly node: NodeName; readonly simulated: boolean }[]
+  /** Caps that were set at a door. */
+  caps(node: NodeName): Partial<Record<Span, Nanos>>
+  /** Null takes the cap away; whatever was raised is what it was. */
+  setCap(node: NodeName, span: Span, nanos: Nanos | null): void
+  /** The last raise of each span. It counts in its own period, and a life has but one. */
+  raises(node: NodeName, simulated: boolean): readonly { readonly span: Span; readonly period: number; readonly nanos: Nanos }[]
+}
+
+/** Which calls a list of spending is about. */
+export type SpendingFilter = {
+  readonly session: SessionId | null
+  readonly seenBy: UserId | null
+  readonly by: 'session' | 'group' | 'day' | 'model'
+  /** The first day, as 2026-11-30. */
+  readonly since: string | null
 }
 
 export type ProviderRow = {

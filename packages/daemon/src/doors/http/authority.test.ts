@@ -68,6 +68,9 @@ const expected: Record<ApiName, Row> = {
   answerRequest: answering,
   search: reading,
   usage: reading,
+  spending: reading,
+  listBudgets: everyone,
+  setBudget: ownersOnly,
   workers: everyone,
   listProviders: everyone,
   putProvider: ownersOnly,
@@ -125,6 +128,8 @@ const sent: Partial<Record<ApiName, (scene: Scene) => Sent>> = {
   answerRequest: ({ request }) => ({ params: { id: request }, body: { decision: 'deny' } }),
   search: ({ session }) => ({ query: `?q=word&session=${session}` }),
   usage: ({ session }) => ({ query: `?session=${session}` }),
+  spending: ({ session }) => ({ query: `?by=day&session=${session}` }),
+  setBudget: () => ({ body: { node: 'owner', per: 'day', budget_micros: 5 } }),
   audit: ({ session }) => ({ query: `?session=${session}` }),
   putProvider: () => ({
     params: { name: 'mine' },

@@ -1,10 +1,12 @@
 import type { Actor, Permission } from '@anchorhold/core/actors'
+import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
 import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
 import * as audit from '../../app/audit.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
+import * as ledger from '../../app/ledger.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
@@ -104,6 +106,14 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
     }),
     usage: ({ actor, query }) => read.usage(parts, actor, query.session ?? null),
+    spending({ actor, query, headers }) {
+      const { by, since = null, session = null } = query
+      const rows = read.spending(parts, actor, { by, since, session })
+      if (!/\btext\/csv\b/.test(headers.accept ?? '')) return { spending: [...rows] }
+      return reply({ text: spendingCsv(by, rows), headers: { 'content-type': 'text/csv; charset=utf-8' } })
+    },
+    listBudgets: ({ actor }) => ({ budgets: [...ledger.listBudgets(parts, actor)] }),
+    setBudget: async ({ actor, body }) => ({ budgets: [...(await ledger.setBudget(parts, actor, body))] }),
     workers: async ({ actor }) => ({ workers: [...(await listWorkers(parts, actor))] }),
     listProviders: ({ actor }) => ({ providers: [...providers.listProviders(parts, actor)] }),
     putProvider: ({ actor, params, body }) => providers.putProvider(parts, actor, params.name, body),

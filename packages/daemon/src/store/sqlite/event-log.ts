@@ -6,6 +6,7 @@ import type { Database } from 'better-sqlite3'
 import type { Entry, EventLog } from '../store.ts'
 import { sha256 } from './chains.ts'
 import { seenIds } from './people.ts'
+import { ledgerProjection } from './ledger.ts'
 import { projection } from './projection.ts'
 
 /** An event on its way into the log. */
@@ -23,6 +24,7 @@ const rowsPerInsert = [16, 4, 1] as const
 
 export function sqliteEventLog(db: Database): EventLog {
   const project = projection(db)
+  const bookNodes = ledgerProjection(db)
   const inserts = rowsPerInsert.map((rows) => ({
     rows,
     statement: db.prepare<(string | number | null)[]>(
@@ -72,7 +74,11 @@ export function sqliteEventLog(db: Database): EventLog {
     if (newest === undefined) return []
     if (newest.n !== null) took.run(source, newest.n)
     // A session that was purged has no log any more; what a late keeper still says of it is let go.
-    if (row === undefined) return []
+    if (row === undefined) {
+      // What it cost is spent all the same.
+      for (const { event, at } of fresh) if (event.type === 'usage') bookNodes(event.body, event.body.began_at ?? at)
+      return []
+    }
     let standing = JSON.parse(row.standing) as Standing
     const rows: Row[] = []
     const add = (event: NewEvent, at: number, origin: string, n: number | null) => {

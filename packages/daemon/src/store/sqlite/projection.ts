@@ -1,5 +1,6 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
+import { ledgerProjection } from './ledger.ts'
 
 /** Brings the tables up to date with an event that was just stored. */
 export function projection(db: Database): (event: Event) => void {
@@ -17,8 +18,15 @@ export function projection(db: Database): (event: Event) => void {
   const turned = db.prepare(`update session set turns = turns + 1, conversing = 1 where id = ?`)
   const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
   const booked = db.prepare(`
-    insert into usage (day, session_id, model, simulated, calls, cost_nanos) values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?)
-    on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos`)
+    insert into usage (day, session_id, model, simulated, calls, cost_nanos, input, output, cache_read, cache_write)
+    values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?, ?, ?, ?, ?)
+    on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos, input = input + excluded.input,
+      output = output + excluded.output, cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write`)
+  const bookNodes = ledgerProjection(db)
+  const raised = db.prepare(`
+    insert into raise (node, simulated, span, period, nanos) values (?, ?, ?, ?, ?)
+    on conflict do update set period = excluded.period,
+      nanos = case when period = excluded.period then max(nanos, excluded.nanos) else excluded.nanos end`)
   const delivered = db.prepare(`update prompt set state = 'delivered' where id = ? and session_id = ?`)
   const dropped = db.prepare(`update prompt set state = 'dropped', images = '[]' where id = ? and session_id = ?`)
   const finished = db.prepare(`
@@ -79,9 +87,16 @@ export function projection(db: Database): (event: Event) => void {
         answered.run(JSON.stringify(event.body.answer), at, event.body.actor, event.body.id, session)
         break
       case 'usage': {
-        const { cost_nanos, model, simulated } = event.body
+        const { cost_nanos, model, simulated, tokens, began_at = at } = event.body
+        const { input, output, cache_read, cache_write } = tokens
         spent.run(cost_nanos, session)
-        booked.run(at, session, model, simulated ? 1 : 0, cost_nanos)
+        booked.run(began_at, session, model, simulated ? 1 : 0, cost_nanos, input, output, cache_read, cache_write)
+        bookNodes(event.body, began_at)
+        break
+      }
+      case 'budget.raised': {
+        const { node, simulated, span, period, cap_nanos } = event.body
+        raised.run(node, simulated ? 1 : 0, span, period, cap_nanos)
         break
       }
       default:

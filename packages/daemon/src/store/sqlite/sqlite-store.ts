@@ -8,9 +8,11 @@ import { positions } from './migrations/003-positions.ts'
 import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
 import { withdrawn } from './migrations/006-withdrawn.ts'
+import { ledger } from './migrations/008-ledger.ts'
 import { people } from './migrations/009-people.ts'
 import { chain } from './migrations/010-chain.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
+import { sqliteLedger } from './ledger.ts'
 import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
@@ -18,10 +20,10 @@ import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
 import { sqliteTokens } from './tokens.ts'
-import { sqliteCalls, sqliteUsage } from './usage.ts'
+import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn, '', '', people, chain] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn, '', ledger, people, chain] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
@@ -46,8 +48,10 @@ export function sqliteStore(path: string): Store {
     tokens: sqliteTokens(db),
     people: sqlitePeople(db),
     providers: sqliteProviders(db),
+    ledger: sqliteLedger(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),
+    spending: sqliteSpending(db),
     calls: sqliteCalls(db),
     close: () => void db.close(),
   }

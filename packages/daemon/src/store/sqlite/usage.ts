@@ -1,7 +1,7 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { microsUp } from '@anchorhold/protocol/money'
 import type { Database } from 'better-sqlite3'
-import type { Store } from '../store.ts'
+import type { SpendingFilter, Store } from '../store.ts'
 import { seenIds } from './people.ts'
 
 type Only = { readonly session: string | null; readonly seenBy: string | null }
@@ -36,6 +36,36 @@ export function sqliteUsage(db: Database): Store['usage'] {
       sessions: sessions.all(only).map((row) => ({ id: row.id as SessionId, name: row.name, ...shown(row) })),
     }
   }
+}
+
+/** What each way of summing up goes by, and what it is called for people. */
+const ways = {
+  session: { key: 'usage.session_id', name: 'session.name' },
+  group: { key: `coalesce(json_extract(session.options, '$.group'), '')`, name: 'null' },
+  day: { key: 'usage.day', name: 'null' },
+  model: { key: 'usage.model', name: 'null' },
+} as const satisfies Record<SpendingFilter['by'], { key: string; name: string }>
+
+export function sqliteSpending(db: Database): Store['spending'] {
+  const columns = ['calls', 'input', 'output', 'cache_read', 'cache_write', 'cost_nanos'] as const
+  const sums = columns.map((column) => `sum(usage.${column}) as ${column}`).join(', ')
+  type Row = { key: string; name: string | null; simulated: number } & Record<(typeof columns)[number], number>
+  const prepared = Object.entries(ways).map(([by, { key, name }]) => {
+    const sql = `select ${key} as key, ${name} as name, usage.simulated, ${sums} from usage join session on session.id = usage.session_id
+      where (@session is null or usage.session_id = @session) and (@seenBy is null or usage.session_id in ${seenIds})
+        and (@since is null or usage.day >= @since)
+      group by 1, usage.simulated order by ${by === 'day' ? '1 desc' : 'sum(usage.cost_nanos) desc'}, usage.simulated`
+    return [by, db.prepare<[Only & { since: string | null }], Row>(sql)] as const
+  })
+  const statements = Object.fromEntries(prepared) as Record<SpendingFilter['by'], (typeof prepared)[number][1]>
+  return ({ by, ...filter }) =>
+    statements[by].all(filter).map(({ simulated, cost_nanos, input, output, cache_read, cache_write, ...row }) => ({
+      ...row,
+      simulated: simulated === 1,
+      tokens: { input, output, cache_read, cache_write },
+      cost_nanos,
+      cost_micros: microsUp(cost_nanos),
+    }))
 }
 
 export function sqliteCalls(db: Database): Store['calls'] {

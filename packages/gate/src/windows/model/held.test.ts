@@ -154,8 +154,9 @@ test('whatever happens, a request is settled once, and what is spent and set asi
         get lease() {
           return lease
         },
+        short: () => [],
         note: (event: NewEvent) => void events.push(event),
-      } as Account
+      } as unknown as Account
       const held = heldCalls<number>({
         account,
         waitMs: 1_000_000,
@@ -175,9 +176,11 @@ test('whatever happens, a request is settled once, and what is spent and set asi
             lease = next
             return one.nanos
           }
-          void held.hold({ model: 'm', neededNanos: one.nanos, reserve: set }, abort.signal).then((got: number | Refusal) => {
-            if (typeof got === 'number') running.push(got)
-          })
+          void held
+            .hold({ model: 'm', neededNanos: one.nanos, agent: undefined, reserve: set }, abort.signal)
+            .then((got: number | Refusal) => {
+              if (typeof got === 'number') running.push(got)
+            })
           const opened = events.findLast((event) => event.type === 'request.opened')
           waiting.push({ abort, id: opened!.body.id })
         } else if (one.kind === 'allow' || one.kind === 'deny') {
@@ -185,7 +188,7 @@ test('whatever happens, a request is settled once, and what is spent and set asi
           if (id === undefined) continue
           try {
             // A budget is only ever raised for a call.
-            if (one.kind === 'allow') lease = recap(lease, held.price(id))
+            if (one.kind === 'allow') lease = recap(lease, held.price(id).budget_nanos)
             held.answer(id, { answer: { decision: one.kind }, ...by })
           } catch (error) {
             expect(error).toMatchObject({ code: 'conflict' })

@@ -1,7 +1,8 @@
-import { type Lease, leftNanos } from '@anchorhold/core/ledger'
+import { leftNanos, leftOf } from '@anchorhold/core/ledger'
 import type { RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId } from '@anchorhold/protocol/ids'
+import type { Price } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Account } from '../../books.ts'
 
@@ -13,6 +14,8 @@ export type CallToHold<T> = {
   readonly model: string
   /** All that it may cost. */
   readonly neededNanos: Nanos
+  /** The sub-agent that makes it, if one does. */
+  readonly agent: string | undefined
   /** Sets that aside; null when the lease still does not hold it. Throws when the disk fails. */
   readonly reserve: () => T | null
 }
@@ -22,8 +25,8 @@ export type Refusal = { readonly refused: string }
 export type HeldCalls<T> = {
   /** Asks for the money, and waits for it. Aborting the signal takes the question back. */
   hold(call: CallToHold<T>, signal: AbortSignal): Promise<T | Refusal>
-  /** What the budget must be for that call to go on now. */
-  price(request: RequestId): Nanos
+  /** What the budget and the nodes above must be for that call to go on now. */
+  price(request: RequestId): Price
   /** The first answer counts. Whoever allows it has raised the budget to its price before. */
   answer(request: RequestId, answered: Answered): void
   /** There may be more money than before: calls go on in the order they came, as far as it goes. */
@@ -82,13 +85,25 @@ export function heldCalls<T>({ account, waitMs, newRequest, isPaused }: HeldCall
     if (call === undefined) throw new Failure('conflict', `Request "${id}" is no longer open`)
     return call
   }
-  const priceOf = ({ neededNanos }: Held<T>) =>
-    Math.max(account.lease.capNanos ?? 0, account.lease.spentNanos + account.lease.reservedNanos + neededNanos)
+  function priceOf({ neededNanos, agent }: Held<T>): Price {
+    const { capNanos, spentNanos, reservedNanos } = account.lease
+    const raises = account.short(neededNanos, agent).map(({ node, span, sum }) => ({
+      node,
+      span,
+      period: sum.period,
+      cap_nanos: sum.spentNanos + sum.reservedNanos + neededNanos,
+    }))
+    return { budget_nanos: capNanos === null ? null : Math.max(capNanos, spentNanos + reservedNanos + neededNanos), raises }
+  }
+  const isPaid = (call: Held<T>) => {
+    const { budget_nanos, raises } = priceOf(call)
+    return raises.length === 0 && (budget_nanos === null || budget_nanos <= account.lease.capNanos!)
+  }
 
   return {
     hold(wanted, signal) {
       const id = newRequest()
-      account.note({ type: 'request.opened', body: { id, call: null, action: actionOf(wanted, account.lease) } })
+      account.note({ type: 'request.opened', body: { id, call: null, action: actionOf(wanted, account) } })
       const { promise, resolve } = Promise.withResolvers<T | Refusal>()
       const giveUp = (reason: string) => {
         if (!calls.includes(call)) return
@@ -120,7 +135,7 @@ export function heldCalls<T>({ account, waitMs, newRequest, isPaused }: HeldCall
         const { reason } = answered.answer
         return end(call, { refused: `${answered.actor} denied it${reason === undefined ? '' : `: ${reason}`}` })
       }
-      if (isPaused() && (account.lease.capNanos === null || priceOf(call) <= account.lease.capNanos)) {
+      if (isPaused() && isPaid(call)) {
         settle(call, answered)
         call.allowed = true
         return
@@ -136,10 +151,15 @@ export function heldCalls<T>({ account, waitMs, newRequest, isPaused }: HeldCall
   }
 }
 
-const actionOf = ({ model, neededNanos }: CallToHold<unknown>, lease: Lease) => ({
-  kind: 'spend' as const,
-  model,
-  needed_nanos: neededNanos,
-  left_nanos: leftNanos(lease) ?? 0,
-  budget_nanos: lease.capNanos ?? 0,
-})
+/** What is left and of how much: of the session's own budget, or of the node above it that holds the least. */
+function actionOf({ model, neededNanos, agent }: CallToHold<unknown>, account: Account) {
+  const { lease } = account
+  const own = leftNanos(lease)
+  const [least] = account
+    .short(neededNanos, agent)
+    .map(({ sum }) => ({ left: leftOf(sum) ?? 0, cap: sum.capNanos ?? 0 }))
+    .filter(({ left }) => own === null || left < own)
+    .toSorted((a, b) => a.left - b.left)
+  const { left, cap } = least ?? { left: own ?? 0, cap: lease.capNanos ?? 0 }
+  return { kind: 'spend' as const, model, needed_nanos: neededNanos, left_nanos: left, budget_nanos: cap }
+}

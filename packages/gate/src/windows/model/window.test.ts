@@ -400,7 +400,7 @@ test('modelWindow() never spends more than its budget under ten callers at once'
   }
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(1)
   expect(statuses.filter((status) => status === 403).length).toBeGreaterThan(1)
-  expect(it.notices()).toEqual(['budget_used_up'])
+  expect(it.notices()).toEqual(['budget_used_up', 'budget_near'])
   expect(JSON.parse((await it.call(settlePath, '')).body)).toMatchObject({ refused: 'budget' })
 })
 
@@ -622,10 +622,20 @@ test('modelWindow() logs neither headers nor bodies', async () => {
 test('a call that cannot be sent for a bug of ours gives back what was set aside for it', async () => {
   const root = await mkdtemp(join(tmpdir(), 'ah-window-'))
   const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
-  const leases = { list: async () => [], put: async () => {}, remove: async () => {} }
+  const done = async () => {}
+  const leases = { nodes: async () => [], putNodes: done, list: async () => [], put: done, remove: done }
   const soon = async () => {}
-  const books = await openBooks({ outbox, leases, newCall: () => 'call', afterThis: soon, soon, onBroken: () => {} })
-  const account = books.open(session, { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false })
+  const books = await openBooks({
+    outbox,
+    leases,
+    now: () => 0,
+    newCall: () => 'call',
+    afterThis: soon,
+    soon,
+    onBroken: () => {},
+  })
+  const money = { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false }
+  const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
     ...{ name: 'test', simulated: false, notional: false, billed: true, origin: 'http://test' },
     authorise: async () => ({}),

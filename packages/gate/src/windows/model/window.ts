@@ -2,14 +2,15 @@ import { chmod, rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { type Lease, leftNanos } from '@anchorhold/core/ledger'
+import { type Lease, leftNanos, leftOf } from '@anchorhold/core/ledger'
 import { priceOf, worstCase } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newRequestId, type SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
 import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
 import type { Spend } from '@anchorhold/protocol/sessions'
-import type { Account, Books, Reserved } from '../../books.ts'
+import type { Account, Books, Reserved, Shortage } from '../../books.ts'
+import { shortSentence } from '../../warnings.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
@@ -209,31 +210,37 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     }
     if (response.destroyed) return
 
+    const agent = agentOf(from.headers)
     // From here to the dial nothing waits, so no other call can take what this one was promised.
     const counted = endpoint === 'messages'
     let set: SetAside | null = null
     if (counted) {
       try {
-        set = setAside(request, upstream)
+        set = setAside(request, upstream, agent)
       } catch (error) {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
       let asked: string | null = null
-      if (set === null && terms.spend === 'ask') {
+      if (
+        set === null &&
+        (terms.spend === 'ask' || account.short(neededNanos(request, upstream), agent).some(({ asks }) => asks))
+      ) {
         const gone = new AbortController()
         response.once('close', () => gone.abort())
         const wish = {
           model: request.model,
           neededNanos: neededNanos(request, upstream),
-          reserve: () => setAside(request, upstream),
+          agent,
+          reserve: () => setAside(request, upstream, agent),
         }
         const outcome = await held.hold(wish, AbortSignal.any([gone.signal, closing.signal]))
         if ('refused' in outcome) asked = outcome.refused
         else set = outcome
       }
       if (set === null) {
-        const sentence = `${budgetSentence(session, account.lease)}${asked === null ? '' : ` (${asked})`}`
+        const short = account.short(neededNanos(request, upstream), agent)
+        const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked})`}`
         refusal = 'budget'
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))
@@ -273,7 +280,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   /** The most that a call can cost. */
   function bounded(request: Screened, upstream: Upstream) {
     const free = !upstream.billed && !priceOf(request.model, 0).known
-    const capped = account.lease.capNanos !== null
+    const capped = account.left !== null
     const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
     return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt) }
   }
@@ -283,12 +290,12 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   }
 
   /** Reserves the worst case; null when the lease does not hold it. */
-  function setAside(request: Screened, upstream: Upstream): SetAside | null {
+  function setAside(request: Screened, upstream: Upstream, agent: string | undefined): SetAside | null {
     const { free, measured, bound } = bounded(request, upstream)
     const { model, maxTokens, thinkingTokens } = request
     const { name: provider, simulated, notional } = upstream
     const wish = { ...bound, maxTokens, thinkingTokens }
-    const reserved = account.reserve(wish, { provider, model, simulated, notional })
+    const reserved = account.reserve(wish, { provider, model, simulated, notional, ...(agent === undefined ? {} : { agent }) })
     return reserved === null ? null : { reserved, promptNanos: bound.promptNanos, free, measured }
   }
 
@@ -393,6 +400,12 @@ function plainWord(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' && /^[\w ./:;,()+-]{1,200}$/.test(header) ? header : undefined
 }
 
+/** Which sub-agent calls, as the agent's own program says. Code in a cell can say anything here, or nothing: whatever a
+ *  sub-agent may spend, the session may not spend more. */
+function agentOf({ 'x-claude-code-agent-id': id }: IncomingHttpHeaders): string | undefined {
+  return typeof id === 'string' && /^[\w-]{1,64}$/.test(id) ? id : undefined
+}
+
 function roughly(request: Screened) {
   let restBytes = Buffer.byteLength(request.head)
   let imageTokens = 0
@@ -403,14 +416,16 @@ function roughly(request: Screened) {
   return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, caching: request.caching }
 }
 
-function budgetSentence(session: SessionId, lease: Lease): string {
+function budgetSentence(session: SessionId, lease: Lease, short: readonly Shortage[]): string {
   const budget = formatUsd(microsUp(lease.capNanos ?? 0))
   const remedy = `raise it with: anchorhold budget ${session} USD`
   if (lease.closed)
     return `This session's budget of ${budget} is closed, because a call cost more than was set aside for it: ${remedy}`
-  const left = leftNanos(lease) ?? 0
+  const left = leftNanos(lease)
+  const [first] = short.toSorted((a, b) => (leftOf(a.sum) ?? 0) - (leftOf(b.sum) ?? 0))
+  if (first !== undefined && (left === null || (leftOf(first.sum) ?? 0) < left)) return shortSentence(first)
   if (left === 0) return `This session's budget of ${budget} is used up: ${remedy}`
-  return `This session's budget of ${budget} is used up (the ${formatUsd(Math.floor(left / 1000))} that are left cannot pay for another call): ${remedy}`
+  return `This session's budget of ${budget} is used up (the ${formatUsd(Math.floor((left ?? 0) / 1000))} that are left cannot pay for another call): ${remedy}`
 }
 
 function answer(response: ServerResponse, what: Answer): void {

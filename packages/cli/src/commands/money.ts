@@ -1,0 +1,118 @@
+import { spendingCsv } from '@anchorhold/core/spending-csv'
+import type { BudgetView } from '@anchorhold/protocol/api'
+import { Failure } from '@anchorhold/protocol/failures'
+import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { type Command, Option } from 'commander'
+import type { Context } from '../context.ts'
+import { table } from '../terminal.ts'
+
+const ways = ['session', 'group', 'day', 'model'] as const
+const spans = ['life', 'day', 'tick'] as const
+type UsageFlags = { json?: true; by?: (typeof ways)[number]; csv?: true; since?: string }
+
+export function usage(program: Command, context: Context): void {
+  program
+    .command('usage')
+    .summary('what was spent')
+    .argument('[session]', 'only this one')
+    .addOption(new Option('--by <what>', 'summed up by session, group, day (UTC) or model').choices(ways))
+    .option('--csv', 'as a table for a spreadsheet, by day unless it says otherwise; every sum is exact')
+    .option('--since <day>', 'from this day on, as 2026-11-30 (UTC)')
+    .option('--json', 'as JSON')
+    .action(async (name: string | undefined, options: UsageFlags) => {
+      const daemon = await context.daemon()
+      const session = name === undefined ? undefined : (await context.session(daemon, name)).id
+      const { terminal } = context
+      const only = session === undefined ? {} : { session }
+      if (options.by === undefined && options.csv === undefined && options.since === undefined) {
+        const spent = await daemon.api.usage({ query: only })
+        return options.json ? terminal.line(JSON.stringify(spent)) : showUsage(context, spent)
+      }
+      const by = options.by ?? 'day'
+      const query = { by, ...only, ...(options.since === undefined ? {} : { since: options.since }) }
+      const { spending } = await daemon.api.spending({ query })
+      if (options.json) return terminal.line(JSON.stringify(spending))
+      if (options.csv)
+        return spendingCsv(by, spending)
+          .trimEnd()
+          .split('\r\n')
+          .forEach((line) => terminal.line(terminal.foreign(line)))
+      const rows = spending.map((one) => [
+        one.key === '' ? '(none)' : terminal.foreign(one.key),
+        formatUsd(one.cost_micros),
+        `${one.calls} calls`,
+        one.simulated ? terminal.style('dim', 'play') : '',
+        terminal.foreign(one.name ?? ''),
+      ])
+      for (const row of table(rows)) terminal.line(row)
+    })
+}
+
+type Spent = Awaited<ReturnType<Awaited<ReturnType<Context['daemon']>>['api']['usage']>>
+
+function showUsage({ terminal }: Context, spent: Spent): void {
+  terminal.line(`${terminal.style('bold', formatUsd(spent.total.cost_micros))} in ${spent.total.calls} calls`)
+  if (spent.simulated.calls > 0)
+    terminal.line(
+      terminal.style(
+        'dim',
+        `${formatUsd(spent.simulated.cost_micros)} of play money in ${spent.simulated.calls} calls to the rehearsal provider`,
+      ),
+    )
+  const play = (simulated: boolean) => (simulated ? terminal.style('dim', 'play') : '')
+  if (spent.days.length > 0) terminal.line()
+  for (const row of table(
+    spent.days.map((day) => [day.day, formatUsd(day.cost_micros), `${day.calls} calls`, play(day.simulated)]),
+  ))
+    terminal.line(row)
+  if (spent.sessions.length > 0) terminal.line()
+  for (const row of table(
+    spent.sessions.map((one) => [one.id, formatUsd(one.cost_micros), play(one.simulated), terminal.foreign(one.name)]),
+  ))
+    terminal.line(row)
+}
+
+export function budget(program: Command, context: Context): void {
+  program
+    .command('budget')
+    .summary('what a session, a group or the whole house may spend; without arguments, how far each has come')
+    .argument('[whose]', 'a session (its id, the beginning of its id, or last), group/NAME, or owner for the whole house')
+    .argument('[usd]', 'as 0.50, or none')
+    .addOption(
+      new Option('--per <span>', 'of a group or the house: for each day (UTC), for each tick, or over its whole life')
+        .choices(spans)
+        .default('life'),
+    )
+    .action(async (whose: string | undefined, amount: string | undefined, { per }: { per: (typeof spans)[number] }) => {
+      const daemon = await context.daemon()
+      const { terminal } = context
+      if (whose === undefined) return showBudgets(context, (await daemon.api.listBudgets()).budgets)
+      if (amount === undefined) throw new Failure('bad_request', 'How much is missing', { hint: 'Write it as 0.50, or none' })
+      const nanos = amount === 'none' ? null : parseUsd(amount)
+      if (nanos === null && amount !== 'none')
+        throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
+      const budget_micros = nanos === null ? null : microsUp(nanos)
+      if (whose === 'owner' || whose.includes('/'))
+        return showBudgets(context, (await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
+      if (per !== 'life')
+        throw new Failure('bad_request', 'A session has one budget for its whole life', {
+          hint: 'Put it into a group: anchorhold run --group NAME',
+        })
+      const { id } = await context.session(daemon, whose)
+      await daemon.api.changeSession({ params: { id }, body: { budget_micros } })
+      terminal.line(`${id} may spend ${amount === 'none' ? 'without a limit' : `$${amount.replace('$', '')}`}`)
+    })
+}
+
+function showBudgets({ terminal }: Context, budgets: readonly BudgetView[]): void {
+  const part = ({ spent_micros, cap_micros }: BudgetView['life']) =>
+    `${formatUsd(spent_micros)} of ${cap_micros === null ? 'any' : formatUsd(cap_micros)}`
+  const rows = budgets.map((one) => [
+    terminal.foreign(one.node),
+    `today ${part(one.day)}`,
+    `this tick ${part(one.tick)}`,
+    `ever ${part(one.life)}`,
+    one.simulated ? terminal.style('dim', 'play') : '',
+  ])
+  for (const row of table(rows)) terminal.line(row)
+}
