@@ -3,7 +3,9 @@ import { Command, CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { audit } from './commands/audit.ts'
 import { doctor } from './commands/doctor.ts'
+import { exportLog } from './commands/export.ts'
 import { image } from './commands/image.ts'
 import { search } from './commands/insight.ts'
 import { budget, usage } from './commands/money.ts'
@@ -17,8 +19,11 @@ import { send } from './commands/send.ts'
 import { service } from './commands/service.ts'
 import { ls, show } from './commands/sessions.ts'
 import { status } from './commands/status.ts'
+import { share } from './commands/share.ts'
 import { token } from './commands/token.ts'
 import { up } from './commands/up.ts'
+import { user } from './commands/user.ts'
+import { verify } from './commands/verify.ts'
 import { watch } from './commands/watch.ts'
 import { context as makeContext } from './context.ts'
 import { exitCodes, exitOfFailure } from './exit-codes.ts'
@@ -53,7 +58,12 @@ for (const add of [
   budget,
   usage,
   search,
+  audit,
+  exportLog,
+  verify,
   provider,
+  user,
+  share,
   token,
   sandbox,
   image,

@@ -50,6 +50,17 @@ export async function openStream(
   return response.body
 }
 
+/** Opens one of the routes that answer with lines; the caller reads the body. */
+export async function openLines(
+  options: ClientOptions,
+  name: 'exportSession' | 'exportAll',
+  input: CallInput,
+): Promise<ReadableStream<Uint8Array>> {
+  const response = await send(options, api[name], input)
+  if (!response.ok || response.body === null) throw problem(response.status, await response.json().catch(() => null))
+  return response.body
+}
+
 type CallInput = {
   readonly params?: Readonly<Record<string, unknown>>
   readonly query?: Readonly<Record<string, unknown>>

@@ -6,13 +6,19 @@ export function token(program: Command, context: Context): void {
   const command = program.command('token').summary('tokens for programs, and logins of browsers')
   command
     .command('add')
+    .alias('create')
     .summary('make a token; it is shown once')
     .argument('<name>', 'what it is for')
     .option('--days <n>', 'how long it is valid; for good otherwise')
-    .action(async (name: string, options: { days?: string }) => {
+    .option('--user <user>', 'whose it is to be; your own otherwise')
+    .action(async (name: string, options: { days?: string; user?: string }) => {
       const { api } = await context.daemonOrStart()
       const { secret } = await api.createToken({
-        body: { name, ...(options.days === undefined ? {} : { days: Number(options.days) }) },
+        body: {
+          name,
+          ...(options.days === undefined ? {} : { days: Number(options.days) }),
+          ...(options.user === undefined ? {} : { user: options.user }),
+        },
       })
       context.terminal.line(secret)
     })
@@ -24,6 +30,7 @@ export function token(program: Command, context: Context): void {
       const { tokens } = await api.listTokens()
       const rows = tokens.map((one) => [
         one.id,
+        one.user,
         one.kind,
         one.used_at === null ? 'never used' : `used ${ago(one.used_at)}`,
         context.terminal.foreign(one.name),

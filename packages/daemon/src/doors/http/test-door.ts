@@ -15,8 +15,6 @@ export type Asked = {
   readonly method?: string
   readonly body?: unknown
   readonly token: string
-  readonly accept?: string
-  readonly signal?: AbortSignal
 }
 export type TestDoor = {
   readonly parts: TestParts
@@ -24,6 +22,8 @@ export type TestDoor = {
   /** How often somebody was let through to end the daemon. */
   readonly shutdowns: number
   ask(path: string, asked: Asked): Promise<{ readonly status: number; readonly text: string }>
+  /** Reads a stream of events until it ends. */
+  stream(path: string, token: string, seen: (text: string) => void): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
 
@@ -56,20 +56,33 @@ export async function testDoor(): Promise<TestDoor> {
     get shutdowns() {
       return shutdowns
     },
-    ask(path, { method = 'GET', body, token, accept, signal }) {
+    ask(path, { method = 'GET', body, token }) {
       const sent = body === undefined ? '' : JSON.stringify(body)
       const headers = {
         host: 'localhost:7777',
         authorization: `Bearer ${token}`,
-        ...(accept === undefined ? {} : { accept }),
         ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(sent)) }),
       }
       return new Promise((resolve, reject) => {
-        const one = request({ port, path: `${apiRoot}${path}`, method, agent: false, headers, signal }, (answer) => {
+        const one = request({ port, path: `${apiRoot}${path}`, method, agent: false, headers }, (answer) => {
           text(answer).then((all) => resolve({ status: answer.statusCode!, text: all }), reject)
         })
         one.once('error', reject)
         one.end(sent)
+      })
+    },
+    stream(path, token, seen) {
+      const headers = { host: 'localhost:7777', authorization: `Bearer ${token}`, accept: 'text/event-stream' }
+      return new Promise((resolve, reject) => {
+        const one = request({ port, path: `${apiRoot}${path}`, agent: false, headers }, (answer) => {
+          answer
+            .setEncoding('utf8')
+            .on('data', seen)
+            .on('error', () => {})
+          answer.once('close', resolve)
+        })
+        one.once('error', reject)
+        one.end()
       })
     },
     async [Symbol.asyncDispose]() {

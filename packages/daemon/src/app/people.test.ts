@@ -1,0 +1,296 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { exportVerifier, type Verdict } from '@anchorhold/core/verify-export'
+import { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Role } from '@anchorhold/protocol/people'
+import { createHash, createPublicKey, verify } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type TestDoor, testDoor } from '../doors/http/test-door.ts'
+import { createToken, logIn, loginMs, whoIs } from './access.ts'
+import { createSession } from './create-session.ts'
+import { archive, purge, start, stop } from './lifecycle.ts'
+import { panic } from './panic.ts'
+import { record } from './parts.ts'
+import { addUser, changeUser, inviteUser, removeUser, shareSession, unshareSession } from './people.ts'
+import { owner } from './test-parts.ts'
+
+let door: TestDoor
+beforeEach(async () => void (door = await testDoor()))
+afterEach(async () => door[Symbol.asyncDispose]())
+
+function somebody(name: string, role: Role): { readonly actor: Actor; readonly token: string } {
+  const { id } = addUser(door.parts, owner, { name, role })
+  const { secret } = createToken(door.parts, owner, { name: `${name}'s`, user: name })
+  return { actor: { kind: role, user: id, name, door: 'test' }, token: secret }
+}
+async function get<T>(path: string, token: string): Promise<T> {
+  const { status, text } = await door.ask(path, { token })
+  expect([path, status]).toEqual([path, 200])
+  return JSON.parse(text) as T
+}
+const sessionOf = async (actor: Actor, name = 'secret plan') => (await createSession(door.parts, actor, { name })).id
+const house = () => door.parts.store.house.before(Number.MAX_SAFE_INTEGER, 100)
+
+test('every list holds what its reader may see, and nothing of other sessions', async () => {
+  const { parts } = door
+  const [ann, bob, vic] = [somebody('ann', 'member'), somebody('bob', 'member'), somebody('vic', 'viewer')]
+  const agent = somebody('bot', 'agent')
+  const id = await sessionOf(ann.actor)
+  await parts.keepers.ensure(id)
+  record(parts, id, {
+    type: 'usage',
+    body: {
+      provider: 'p',
+      model: 'm',
+      tokens: { input: 1, output: 1, cache_read: 0, cache_write: 0 },
+      cost_nanos: 5000,
+      simulated: false,
+      estimated: false,
+      notional: false,
+      status: 200,
+      duration_ms: 1,
+    },
+  })
+  const lists = [
+    '/sessions',
+    '/events',
+    '/events?before=9999',
+    '/requests?all=true',
+    '/search?q=secret',
+    '/usage',
+    '/workers',
+    '/audit',
+    '/status',
+  ]
+  const seen = async (token: string) => {
+    const found: string[] = []
+    for (const path of lists) {
+      const text = JSON.stringify(await get(path, token))
+      if (text.includes(id) || (path === '/status' && /"(creating|ready)":1/.test(text))) found.push(path)
+    }
+    return found
+  }
+  const everything = lists.filter((path) => !path.startsWith('/requests'))
+  expect(await seen(ann.token)).toEqual(everything)
+  for (const other of [bob, vic, agent]) expect(await seen(other.token)).toEqual([])
+  shareSession(parts, owner, id, { user: 'bob', access: 'work' })
+  shareSession(parts, owner, id, { user: 'vic', access: 'view' })
+  for (const other of [bob, vic]) expect(await seen(other.token)).toEqual(everything)
+  unshareSession(parts, owner, id, 'bob')
+  expect(await seen(bob.token)).toEqual([])
+})
+
+/** A stream that is read until it ends; `seen` holds what came. */
+function stream(path: string, token: string): { readonly seen: string[]; readonly ended: Promise<void> } {
+  const seen: string[] = []
+  const ended = door.stream(path, token, (text) => void seen.push(text))
+  return { seen, ended }
+}
+
+test.each<[string, (id: SessionId) => void]>([
+  ['is unshared', (id) => void unshareSession(door.parts, owner, id, 'bob')],
+  ['becomes a viewer', () => void changeUser(door.parts, owner, 'bob', { role: 'viewer' })],
+  ['is removed', () => removeUser(door.parts, owner, 'bob')],
+])('open streams end at once when their reader %s', async (_, lose) => {
+  const bob = somebody('bob', 'member')
+  const id = await sessionOf(owner)
+  shareSession(door.parts, owner, id, { user: 'bob', access: 'work' })
+  const watching = stream(`/sessions/${id}/events`, bob.token)
+  await expect.poll(() => watching.seen.join('')).toContain('session.shared')
+  lose(id)
+  await watching.ended
+  record(door.parts, id, { type: 'notice', body: { level: 'info', code: 'x', message: 'for others' } })
+  expect(watching.seen.join('')).not.toContain('for others')
+})
+
+test('a stream over everything shows a session from when it is shared, and no longer than that', async () => {
+  const bob = somebody('bob', 'member')
+  const [id, mine] = [await sessionOf(owner), await sessionOf(bob.actor, 'mine')]
+  const say = (session: SessionId, message: string) =>
+    record(door.parts, session, { type: 'notice', body: { level: 'info', code: 'x', message } })
+  const all = stream('/events', bob.token)
+  await expect.poll(() => all.seen.join('')).toContain(mine)
+  const whisper = () => door.parts.hub.live(id, { type: 'text.delta', block: 'b', offset: 0, text: 'whispered' })
+  whisper()
+  say(mine, 'so far')
+  await expect.poll(() => all.seen.join('')).toContain('so far')
+  shareSession(door.parts, owner, id, { user: 'bob', access: 'view' })
+  say(id, 'for both')
+  await expect.poll(() => all.seen.join('')).toContain('for both')
+  unshareSession(door.parts, owner, id, 'bob')
+  say(id, 'no longer')
+  whisper()
+  say(mine, 'the end')
+  await expect.poll(() => all.seen.join('')).toContain('the end')
+  for (const hidden of ['whispered', 'no longer']) expect(all.seen.join('')).not.toContain(hidden)
+  removeUser(door.parts, owner, 'bob')
+  await all.ended
+})
+
+test('removeUser() ends tokens, logins and links; the name is free again, and the sessions are not inherited', async () => {
+  const { parts } = door
+  const bob = somebody('bob', 'member')
+  const id = await sessionOf(bob.actor)
+  const link = inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!
+  const cookie = logIn(parts, inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!, 'browser', 'http').secret
+  expect(whoIs(parts, cookie, 'cookie', 'http')).toMatchObject({ actor: { name: 'bob', kind: 'member' } })
+  removeUser(parts, owner, 'bob')
+  expect(whoIs(parts, cookie, 'cookie', 'http')).toBeNull()
+  expect(whoIs(parts, bob.token, 'bearer', 'http')).toBeNull()
+  expect(() => logIn(parts, link, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+  const again = somebody('bob', 'member')
+  expect((await door.ask(`/sessions/${id}`, { token: again.token })).status).toBe(404)
+  expect(parts.store.sessions.get(id)).toMatchObject({ owner: 'bob' })
+})
+
+test('an invitation is good once, and not for ever', () => {
+  const { parts } = door
+  somebody('bob', 'member')
+  const secretOf = () => inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!
+  const [once, late] = [secretOf(), secretOf()]
+  logIn(parts, once, 'browser', 'http')
+  expect(() => logIn(parts, once, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+  parts.at += loginMs
+  expect(() => logIn(parts, late, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+})
+
+test('the last owner can be neither removed nor made anything else', () => {
+  const { parts } = door
+  for (const lose of [() => removeUser(parts, owner, 'owner'), () => changeUser(parts, owner, 'owner', { role: 'member' })])
+    expect(lose).toThrow(expect.objectContaining({ code: 'conflict' }))
+  somebody('second', 'owner')
+  removeUser(parts, owner, 'owner')
+  expect(() => removeUser(parts, owner, 'second')).toThrow(expect.objectContaining({ code: 'conflict' }))
+})
+
+test.each([
+  ['a name that is taken', { name: 'bob', role: 'viewer' as const }, 'conflict'],
+  ["the house's own name", { name: 'daemon', role: 'owner' as const }, 'conflict'],
+  ['a policy of a person', { name: 'ann', role: 'member' as const, policy: 'tight' }, 'bad_request'],
+])('addUser() refuses %s', (_, input, code) => {
+  somebody('bob', 'member')
+  expect(() => addUser(door.parts, owner, input)).toThrow(expect.objectContaining({ code }))
+})
+
+test('nothing is shared with an agent, and a viewer does not work', async () => {
+  somebody('bot', 'agent')
+  somebody('vic', 'viewer')
+  const id = await sessionOf(owner)
+  for (const [user, access] of [
+    ['bot', 'view'],
+    ['bot', 'work'],
+    ['vic', 'work'],
+  ] as const)
+    expect(() => shareSession(door.parts, owner, id, { user, access })).toThrow(expect.objectContaining({ code: 'bad_request' }))
+  expect(() => inviteUser(door.parts, owner, 'bot', 'http://x')).toThrow(expect.objectContaining({ code: 'bad_request' }))
+})
+
+test('a member who panics stops what they may work on, and nothing of others', async () => {
+  const { parts } = door
+  const ann = somebody('ann', 'member')
+  const [own, shared, shown, foreign] = [
+    await sessionOf(ann.actor),
+    await sessionOf(owner),
+    await sessionOf(owner),
+    await sessionOf(owner),
+  ]
+  shareSession(parts, owner, shared, { user: 'ann', access: 'work' })
+  shareSession(parts, owner, shown, { user: 'ann', access: 'view' })
+  for (const id of [own, shared, shown, foreign]) await parts.keepers.ensure(id)
+  expect(await panic(parts, ann.actor)).toEqual({ sessions: 2 })
+  expect(parts.keepers.killed.toSorted()).toEqual([own, shared].toSorted())
+  expect(parts.gate.commands).not.toContainEqual({ do: 'panic' })
+  expect(await panic(parts, owner)).toEqual({ sessions: 2 })
+  expect(parts.gate.commands).toContainEqual({ do: 'panic' })
+})
+
+test('what is no session has its place in the log of the house, with who did it and through which door', async () => {
+  const { parts } = door
+  const bob = somebody('bob', 'member')
+  changeUser(parts, owner, 'bob', { role: 'owner' })
+  const id = await sessionOf(bob.actor)
+  await panic(parts, owner)
+  await archive(parts, owner, id)
+  const { seq, hash } = parts.store.chains.head(id)!
+  await purge(parts, owner, id, id)
+  await door.ask('/shutdown', { method: 'POST', token: bob.token })
+  removeUser(parts, owner, 'bob')
+  expect(house().map(({ type, body }) => `${type} ${body.actor} ${body.door}`)).toEqual([
+    'user.added owner test',
+    'token.made owner test',
+    'user.changed owner test',
+    'panic owner test',
+    'session.purged owner test',
+    'shutdown bob http',
+    'user.removed owner test',
+  ])
+  expect(house()[4]).toMatchObject({ body: { session: id, seq, hash } })
+})
+
+test('a session of an agent that a person has stopped is a person\u2019s to start again', async () => {
+  const { parts } = door
+  const bot = somebody('bot', 'agent')
+  const id = await sessionOf(bot.actor)
+  await stop(parts, bot.actor, id)
+  expect(start(parts, bot.actor, id).state).toBe('ready')
+  await stop(parts, owner, id)
+  expect(() => start(parts, bot.actor, id)).toThrow(expect.objectContaining({ code: 'forbidden' }))
+  expect(start(parts, owner, id).state).toBe('ready')
+})
+
+function judge(text: string, key?: string): Verdict {
+  const verifier = exportVerifier(
+    {
+      sha256(...parts) {
+        const hash = createHash('sha256')
+        for (const part of parts) hash.update(part)
+        return hash.digest('hex')
+      },
+      verify(raw, message, signature) {
+        const der = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), raw])
+        return verify(null, Buffer.from(message), createPublicKey({ key: der, format: 'der', type: 'spki' }), signature)
+      },
+    },
+    { key },
+  )
+  const lines = text.split('\n')
+  for (const line of lines.slice(0, -1)) verifier.line(Buffer.from(line))
+  return verifier.end({ whole: lines.at(-1) === '' })
+}
+
+test('exports are intact, of one session and of everything, and hold what the log holds', async () => {
+  const { parts } = door
+  const { secret: token } = createToken(parts, owner, { name: 'mine' })
+  const [one, two] = [await sessionOf(owner), await sessionOf(owner)]
+  for (const id of [one, two])
+    record(
+      parts,
+      id,
+      ...Array.from(
+        { length: 100 },
+        (_, n) => ({ type: 'notice', body: { level: 'info', code: 'x', message: `${n}` } }) as const,
+      ),
+    )
+  const { fingerprint } = await get<{ fingerprint: string }>('/signing-key', token)
+  const exported = (await door.ask(`/sessions/${one}/export`, { token })).text
+  expect(judge(exported, fingerprint)).toMatchObject({ intact: true, logs: 1, problems: [] })
+  const events = exported
+    .split('\n')
+    .slice(1, -2)
+    .map((line) => JSON.parse(line) as Event)
+  expect(events.map(({ seq, type, body }) => ({ seq, type, body }))).toEqual(
+    parts.all(one).map(({ seq, type, body }) => ({ seq, type, body })),
+  )
+  const whole = (await door.ask('/export', { token })).text
+  expect(judge(whole, fingerprint)).toMatchObject({ intact: true, logs: 3, problems: [] })
+  expect(house().at(-1)).toMatchObject({ type: 'exported', body: { logs: 2, actor: 'owner' } })
+})
+
+test('an export that cannot be signed is a failure, not half an export', async () => {
+  const { secret: token } = createToken(door.parts, owner, { name: 'mine' })
+  const id = await sessionOf(owner)
+  door.parts.gate.handle = () => {
+    throw new Error('gone')
+  }
+  expect((await door.ask(`/sessions/${id}/export`, { token })).status).toBe(500)
+})
