@@ -127,7 +127,10 @@ test('exportVerifier() tells a log that was made anew from the one that was sign
   expect(found(anew, fingerprintOf(ours))).toEqual(['7 foreign'])
   const shorter = log(session, [{ n: 'one' }], { key: theirs })
   const { key, fingerprint } = JSON.parse(five.at(-1)!) as { key: string; fingerprint: string }
-  const forged = shorter.with(-1, JSON.stringify({ ...(JSON.parse(shorter.at(-1)!) as object), key, fingerprint }))
+  const forged = shorter.with(
+    shorter.length - 1,
+    JSON.stringify({ ...(JSON.parse(shorter.at(-1)!) as object), key, fingerprint }),
+  )
   expect(found(forged)).toEqual(['3 forged'])
 })
 

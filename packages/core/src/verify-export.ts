@@ -1,4 +1,5 @@
 import { Head, type LogName, LogName as Log, SignedHead } from '@anchorhold/protocol/heads'
+import { houseBodies } from '@anchorhold/protocol/house'
 import { firstDigest, firstHash, footerLine, hashTailChars, headerLine, headMessage, nextDigest } from './chain.ts'
 
 /** What the platform does for it. */
@@ -217,13 +218,13 @@ function readFooter(text: string): { readonly head: Head; readonly signed: Signe
   }
 }
 
-function exported(bytes: Uint8Array): { readonly logs: unknown; readonly digest: unknown } | null {
+function exported(bytes: Uint8Array): { readonly logs: number; readonly digest: string } | null {
   try {
     const { type, body } = JSON.parse(new TextDecoder().decode(bytes)) as {
       type: string
-      body: { logs: unknown; digest: unknown }
+      body: unknown
     }
-    return type === 'exported' ? body : null
+    return type === 'exported' ? houseBodies.exported.parse(body) : null
   } catch {
     return null
   }
