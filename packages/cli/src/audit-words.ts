@@ -58,6 +58,8 @@ const said: { readonly [T in HouseEventType]: (body: Extract<HouseEvent, { type:
   'policy.changed': ({ policy, sha256 }) => `policy ${policy} ${sha256 === null ? 'removed' : `is now ${short(sha256)}`}`,
   'provider.changed': ({ provider, what }) => `provider ${provider} ${what}`,
   'provider.tested': ({ provider, verdict }) => `credential of ${provider} used for a test: ${verdict}`,
+  'budget.set': ({ node, span, cap_nanos: cap }) =>
+    `budget of ${node} by ${span}: ${cap === null ? 'without limit' : money(cap)}`,
   panic: ({ sessions }) => `panic: ${sessions} sessions stopped`,
   shutdown: ({ all }) => `daemon ended${all ? ', and all with it' : ''}`,
   'session.purged': ({ session, name, seq, hash }) =>

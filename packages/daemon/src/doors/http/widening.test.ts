@@ -77,6 +77,7 @@ const more: Partial<Record<ApiName, readonly unknown[]>> = {
   putProvider: [{ kind: 'local', base_url: 'http://127.0.0.1:1', credential: { from: 'none' }, test: false }],
   createToken: [{ name: 'more' }, { name: 'more', user: 'owner' }, { name: 'more', user: 'bot', days: 3650 }],
   addUser: [{ name: 'second', role: 'owner' }],
+  setBudget: [{ node: 'owner', per: 'day', budget_micros: 5 }],
   changeUser: [{ role: 'owner' }, { policy: null }],
   shareSession: [{ access: 'work' }],
   shutdown: [{ all: true }],
