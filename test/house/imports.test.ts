@@ -34,8 +34,9 @@ const mayImportFromOutside: Readonly<Record<string, readonly string[]>> = {
 const daemonLevels: Readonly<Record<string, readonly string[]>> = {
   store: ['store'],
   workspace: ['workspace', ''],
+  policy: ['policy', ''],
   processes: ['processes', 'store', 'workspace', ''],
-  app: ['app', 'processes', 'store', 'workspace', ''],
+  app: ['app', 'processes', 'store', 'workspace', 'policy', ''],
   doors: ['doors', 'app', ''],
 }
 

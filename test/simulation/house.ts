@@ -4,6 +4,7 @@ import { deliverAll } from '@anchorhold/daemon/app/deliver'
 import { openWindows } from '@anchorhold/daemon/app/keeper-start'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
 import { type Parts, record } from '@anchorhold/daemon/app/parts'
+import { fakePolicies } from '@anchorhold/daemon/policy/fake-policies'
 import { reconciler } from '@anchorhold/daemon/app/reconcile'
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf } from '@anchorhold/daemon/folders'
@@ -193,6 +194,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       store,
       hub,
       watches: watches(),
+      policies: fakePolicies(),
       sources,
       gate: gateProcess({
         folders: { gateSocket, gateLog: '' },

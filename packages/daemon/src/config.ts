@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ImageName, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
-import { PolicyFile } from './policy-file.ts'
+import { SeedConfig } from './policy/seed-names.ts'
 import type { Pool } from './processes/places.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
@@ -199,7 +199,7 @@ function readFile(path: string): z.output<typeof ConfigFile> {
   } catch (error) {
     throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }
-  const parsed = PolicyFile.pipe(ConfigFile).safeParse(raw)
+  const parsed = SeedConfig.pipe(ConfigFile).safeParse(raw)
   if (!parsed.success) throw new Failure('bad_request', `Cannot use "${path}": ${z.prettifyError(parsed.error)}`)
   return parsed.data
 }

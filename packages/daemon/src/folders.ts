@@ -16,6 +16,8 @@ export function folders(state: string) {
     log: `${state}/daemon.log`,
     /** What was found out about this machine. */
     doctor: `${state}/doctor.json`,
+    /** The policies that could last be used. */
+    policies: `${state}/policies`,
     runtime: `${state}/runtime`,
     images: `${state}/images`,
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */

@@ -27,6 +27,7 @@ import { calls } from './doors/http/calls.ts'
 import { httpDoor } from './doors/http/http.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
+import { policies as openPolicies } from './policy/policies.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
 import { gateLauncher, gateProcess } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
@@ -126,6 +127,7 @@ async function main(): Promise<void> {
     folders,
     store,
     hub,
+    policies: openPolicies({ folder: config.config, memory: folders.policies, log }),
     watches: watches(),
     sources,
     gate,

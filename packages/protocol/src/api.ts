@@ -71,7 +71,7 @@ export const CreateSession = SessionOptions.extend({
 })
 export type CreateSession = z.infer<typeof CreateSession>
 
-export const ChangeSession = SessionOptions.pick({ name: true, model: true })
+export const ChangeSession = SessionOptions.pick({ name: true, model: true, autonomy: true })
   .extend({ budget_micros: Micros.nullable() })
   .partial()
 export type ChangeSession = z.infer<typeof ChangeSession>

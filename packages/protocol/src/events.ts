@@ -111,6 +111,8 @@ export const eventBodies = {
   }),
   'session.changed': z.object({
     autonomy: Autonomy.optional(),
+    /** By somebody who may give more than the policy does. */
+    autonomy_given: z.boolean().optional(),
     name: z.string().optional(),
     model: z.string().optional(),
     budget_nanos: Nanos.nullable().optional(),

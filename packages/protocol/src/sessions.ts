@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { PromptId, SessionId } from './ids.ts'
 import { Micros } from './money.ts'
+import { PolicyName } from './people.ts'
+import { Autonomy } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
 
 export const sessionStates = [
@@ -111,6 +113,12 @@ export const SessionOptions = z.strictObject({
   on_crash: OnCrash.optional().describe(
     'When a crash cuts a turn short: wait for a person, or take the turn up again, at most three times in a row',
   ),
+  autonomy: Autonomy.optional().describe('How freely the agent uses its tools; the policy says it otherwise'),
+  policy: PolicyName.optional().describe("A policy of the config folder that the session is held to beside the house's own"),
+  observe: z
+    .boolean()
+    .optional()
+    .describe('What would be asked is done and written down instead, so that a policy can be made of it'),
   toolchains: z
     .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
     .max(40)
@@ -163,6 +171,10 @@ export const Session = z.object({
   forked_from: SessionId.nullable(),
   on_crash: OnCrash,
   spend: Spend,
+  autonomy: Autonomy.nullable().describe('As it was chosen for the session; null where the policy says it'),
+  policy: z.string().nullable(),
+  observe: z.boolean(),
+  group: z.string().nullable(),
 })
 export type Session = z.infer<typeof Session>
 

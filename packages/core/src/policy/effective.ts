@@ -97,11 +97,12 @@ export type EffectivePolicy = {
 }
 
 const autonomies: readonly Autonomy[] = ['full', 'supervised', 'restricted', 'read_only']
-const rungs: readonly Rung[] = ['none', 'bwrap', 'container', 'gvisor', 'microvm']
+/** Bubblewrap and seatbelt are one rung of the ladder, on two systems. */
+const strength: Readonly<Record<Rung, number>> = { none: 0, bwrap: 1, seatbelt: 1, container: 2, gvisor: 3, microvm: 4 }
 
 /** Whether the first lets an agent do more than the second. */
 export const isMilder = (a: Autonomy, b: Autonomy): boolean => autonomies.indexOf(a) < autonomies.indexOf(b)
-export const isWeaker = (a: Rung, b: Rung): boolean => rungs.indexOf(a) < rungs.indexOf(b)
+export const isWeaker = (a: Rung, b: Rung): boolean => strength[a] < strength[b]
 
 const strictest = (all: readonly (Autonomy | null)[]): Autonomy | null => autonomies.findLast((one) => all.includes(one)) ?? null
 const least = (all: readonly (number | null | undefined)[]): number | null => {
@@ -135,7 +136,10 @@ export function effective(settings: readonly PolicySettings[], wish: SessionWish
     },
     origins: rules.map(({ origin }) => origin),
     providers: each((one) => one.providers).filter((list) => list.length > 0),
-    rung: rungs.findLast((one) => settings.some(({ rung }) => rung === one)) ?? null,
+    rung: settings.reduce<Rung | null>(
+      (found, { rung }) => (rung !== null && (found === null || isWeaker(found, rung)) ? rung : found),
+      null,
+    ),
     repoFilters: settings.flatMap(({ repoFilter }) => (repoFilter === null || repoFilter === 'none' ? [] : [repoFilter])),
     maxConcurrent: least(each((one) => one.maxConcurrent)),
     requireIdempotency: settings.some((one) => one.requireIdempotency),

@@ -13,6 +13,7 @@ import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/wor
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
+import { admit, effectiveFor, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 import { refuseWider, rungFor } from './widening.ts'
@@ -28,7 +29,17 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
   if (known !== null) return known
 
-  const rung = rungFor(parts.config, actor, options.rung)
+  const model = options.model ?? provider.model
+  const wanted = {
+    options,
+    owner: ownerOf(actor),
+    rung: rungFor(parts.config, actor, options.rung),
+    provider,
+    model,
+    budgetNanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
+    hasKey: key !== undefined,
+  }
+  const { rung, repoFilter, budgetNanos } = admit(parts, actor, wanted)
   refuseWider(parts.config, actor, options, rung)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
@@ -37,7 +48,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       hint: 'Choose the rung "container"',
     })
   const spend = options.spend ?? parts.config.spend
-  const repo_filter = options.repo_filter ?? filterFor(parts.config, options)
+  const repo_filter = repoFilter ?? options.repo_filter ?? filterFor(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image } = options
   const isPlain = [folder, toolchains, extras, image].every((one) => one === undefined)
@@ -66,6 +77,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
         if (parts.store.tokens.sessionByKey(actor.name, key) !== null) throw new Lost()
         parts.store.tokens.keepSessionKey(actor.name, key, id, digest)
       }
+      requireRoom(parts, actor, effectiveFor(parts, { ownerId: ownerOf(actor), options }))
       parts.store.sessions.insert({
         id,
         ownerId: ownerOf(actor),
@@ -81,13 +93,14 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           name: options.name ?? nameFrom(prompt?.text) ?? 'New session',
           rung,
           provider: provider.name,
-          model: options.model ?? provider.model,
+          model,
           simulated: provider.kind === 'rehearsal',
           workspace: path,
-          budget_nanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
+          budget_nanos: budgetNanos,
           forked_from: null,
           on_crash: options.on_crash ?? parts.config.onCrash,
           spend,
+          ...(options.autonomy === undefined ? {} : { autonomy: options.autonomy }),
           ...by(actor),
         },
       })

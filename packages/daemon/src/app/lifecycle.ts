@@ -1,4 +1,4 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
@@ -9,7 +9,11 @@ import type { SessionRow } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { removeCgroups } from '../processes/cgroups.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
+import { isMilder } from '@anchorhold/core/policy/effective'
+import type { Autonomy } from '@anchorhold/protocol/policy'
 import { keepWarm, warmUp } from './deliver.ts'
+import { effectiveFor, requireModel } from './policy.ts'
+import { providerFor } from './providers.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
@@ -139,11 +143,14 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
   require(parts, actor, 'session.work', id)
-  const { budgetNanos } = sessionFor(parts, id, 'change')
+  const session = sessionFor(parts, id, 'change')
+  const { budgetNanos } = session
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
   if (budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos))
     require(parts, actor, 'session.widen', id)
+  if (input.model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), input.model)
+  const given = input.autonomy === undefined ? null : requireAutonomy(parts, actor, session, input.autonomy)
   if (input.model !== undefined && parts.keepers.has(id)) await parts.keepers.do(id, { do: 'model', model: input.model })
   record(parts, id, {
     type: 'session.changed',
@@ -151,10 +158,19 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
       ...(input.name === undefined ? {} : { name: input.name }),
       ...(input.model === undefined ? {} : { model: input.model }),
       ...(budget === undefined ? {} : { budget_nanos: budget }),
+      ...(input.autonomy === undefined ? {} : { autonomy: input.autonomy, autonomy_given: given === 'given' }),
       ...by(actor),
     },
   })
   if (budget !== undefined && parts.keepers.has(id))
     await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget, actor: actor.name, door: actor.door })
   return current(parts, id)
+}
+
+/** More of it is for those who may widen a session; then it holds whatever the policy gives to an agent. */
+function requireAutonomy(parts: Parts, actor: Actor, session: SessionRow, autonomy: Autonomy): 'given' | 'narrowed' {
+  const now = effectiveFor(parts, session).policy.autonomy
+  if (isMilder(autonomy, now)) require(parts, actor, 'session.widen', session.id)
+  else if (!may(actor, 'session.widen', parts.store.people.ties(session.id) ?? undefined)) return 'narrowed'
+  return 'given'
 }

@@ -9,6 +9,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
 import type { Hub } from '../hub.ts'
+import type { Policies } from '../policy/policies.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
@@ -23,6 +24,7 @@ export type Parts = {
   readonly store: Store
   readonly hub: Hub
   readonly watches: Watches
+  readonly policies: Policies
   readonly sources: Sources
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses
@@ -113,6 +115,7 @@ export function shown(row: SessionRow): Session {
     grants: _g,
     forgetAfter: _f,
     costNanos: _n,
+    autonomyGiven: _a,
     budgetNanos: _b,
     ...session
   } = row

@@ -4,6 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom, promptKey } from './enqueue.ts'
+import { effectiveFor } from './policy.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
@@ -18,6 +19,10 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
       return { id: known.id, session: id, queued_at: known.queuedAt }
     }
     const session = sessionFor(parts, id, 'prompt')
+    if (input.idempotency_key === undefined && effectiveFor(parts, session).requireIdempotency)
+      throw new Failure('bad_request', 'Cannot take the prompt: the policy requires an idempotency key', {
+        hint: 'Send idempotency_key',
+      })
     const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
     if (name !== null) record(parts, id, { type: 'session.changed', body: { name, ...by(actor) } })
     // Who sends a prompt has decided that the session goes on; from here on a restart of the daemon delivers it.

@@ -12,6 +12,7 @@ import { hub } from '../hub.ts'
 import { type FakeGate, fakeGate, type FakeKeepers, fakeKeepers } from '../processes/fake-processes.ts'
 import { sources } from '../processes/sources.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import { policies } from '../policy/policies.ts'
 import { watches } from '../watches.ts'
 import type { Parts } from './parts.ts'
 
@@ -46,6 +47,7 @@ export function testParts(): TestParts {
     store,
     hub: events,
     watches: watches(),
+    policies: policies({ folder: config.config, memory: folders.policies, log }),
     sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),
@@ -62,6 +64,7 @@ export function testParts(): TestParts {
     logged,
     all: (id) => store.events.after(id, 0, 1000),
     [Symbol.dispose]() {
+      parts.policies.close()
       store.close()
       rmSync(root, { recursive: true })
     },

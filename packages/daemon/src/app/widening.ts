@@ -10,10 +10,10 @@ function pinOf(pins: Config['pins'], { name, token }: Actor): Rung | undefined {
   return pinned === undefined ? undefined : pins[pinned]
 }
 
-/** Whom the owner has pinned to a rung gets that one. */
-export function rungFor({ rung, pins }: Pick<Config, 'rung' | 'pins'>, actor: Actor, asked: Rung | undefined): Rung {
+/** Whom the owner has pinned to a rung gets that one. Null where nothing is said: then house and policy settle it. */
+export function rungFor({ pins }: Pick<Config, 'pins'>, actor: Actor, asked: Rung | undefined): Rung | null {
   const pinned = pinOf(pins, actor)
-  if (pinned === undefined) return asked ?? rung
+  if (pinned === undefined) return asked ?? null
   if (asked !== undefined && asked !== pinned)
     throw new Failure('forbidden', `"${actor.name}" works on the rung "${pinned}" and on no other`, {
       hint: 'The owner sets this in config.yaml: pins',

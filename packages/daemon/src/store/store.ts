@@ -56,6 +56,8 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
+  /** What agents have done and what was decided upon, from a time on, by `pos`. */
+  acts(after: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]
   /** Takes note of a record that is no event of a log. */
   pass(source: string, n: number): void
   /** The last record of a source that was taken in. */
@@ -98,6 +100,8 @@ export type SessionRow = Session & {
   readonly forgetAfter: readonly string[]
   readonly costNanos: number
   readonly budgetNanos: number | null
+  /** Its autonomy was chosen by somebody who may give more than the policy does. */
+  readonly autonomyGiven: boolean
 }
 export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'> &
   Partial<Pick<SessionRow, 'forgetAfter' | 'ownerId'>>
@@ -120,6 +124,8 @@ export interface SessionTable {
   /** Sessions that a crash cut short and that nobody has gone on with. */
   crashed(): readonly SessionId[]
   counts(seenBy: UserId | null): Partial<Record<SessionState, number>>
+  /** How many sessions of a user are not ended. */
+  openOf(owner: UserId): number
   /** Other sessions that work in the same folder. */
   sharing(session: Pick<SessionRow, 'id' | 'workspace'>): readonly SessionRow[]
   setGrants(id: SessionId, grants: readonly string[]): void

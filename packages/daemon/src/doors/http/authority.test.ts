@@ -3,6 +3,8 @@ import { api, type ApiName, type Route } from '@anchorhold/protocol/api'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role } from '@anchorhold/protocol/people'
 import { randomBytes } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
@@ -160,6 +162,10 @@ const actors = {} as Record<Asker, Actor>
 const names = {} as Record<Asker, string>
 beforeAll(async () => {
   door = await testDoor()
+  // Every call has sessions of its own, more than an agent has otherwise.
+  mkdirSync(door.parts.config.config, { recursive: true })
+  writeFileSync(join(door.parts.config.config, 'policy.yaml'), 'max_concurrent: 10000\n')
+  door.parts.policies.reload()
   addUser(door.parts, owner, { name: 'somebody', role: 'member' })
   for (const asker of askerNames) {
     names[asker] = asker.replaceAll(/[, ]+/g, '-').replace('owner', 'second')

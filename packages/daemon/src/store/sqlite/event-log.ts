@@ -60,6 +60,12 @@ export function sqliteEventLog(db: Database): EventLog {
     `select ${columns} from event where pos < @pos and session_id in ${seenIds} order by pos desc limit @limit`,
   )
 
+  // The types are written out, because only then does the index over these two serve.
+  const acts = db.prepare<[{ after: number; since: number; limit: number; seenBy: string | null }], EventRow>(
+    `select ${columns} from event where type in ('tool.started', 'decision') and pos > @after and at >= @since
+      and (@seenBy is null or session_id in ${seenIds}) order by pos limit @limit`,
+  )
+
   /** The session's row is read once and brought up to date once, however many events come together. */
   const appendAll = (session: SessionId, source: string, entries: readonly Entry[]): Event[] => {
     const row = rowOf.get(session)
@@ -131,6 +137,7 @@ export function sqliteEventLog(db: Database): EventLog {
       (seenBy === null ? afterPos.all(pos, limit) : seenAfter.all({ pos, limit, seenBy })).map(toEvent),
     beforePos: (pos, limit, seenBy) =>
       (seenBy === null ? beforePos.all(pos, limit) : seenBefore.all({ pos, limit, seenBy })).map(toEvent).reverse(),
+    acts: (after, since, limit, seenBy) => acts.all({ after, since, limit, seenBy }).map(toEvent),
     pass: (source, n) => void took.run(source, n),
     lastOf,
   }

@@ -14,6 +14,7 @@ export function projection(db: Database): (event: Event) => void {
   const rename = db.prepare(`update session set name = ? where id = ?`)
   const remodel = db.prepare(`update session set model = ? where id = ?`)
   const rebudget = db.prepare(`update session set budget_nanos = ? where id = ?`)
+  const freed = db.prepare(`update session set options = json_set(options, '$.autonomy', ?, '$.autonomy_given', ?) where id = ?`)
   const tended = db.prepare(`update session set limits = ? where id = ?`)
   const turned = db.prepare(`update session set turns = turns + 1, conversing = 1 where id = ?`)
   const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
@@ -50,10 +51,11 @@ export function projection(db: Database): (event: Event) => void {
         break
       }
       case 'session.changed': {
-        const { name, model, budget_nanos } = event.body
+        const { name, model, budget_nanos, autonomy, autonomy_given } = event.body
         if (name !== undefined) rename.run(name, session)
         if (model !== undefined) remodel.run(model, session)
         if (budget_nanos !== undefined) rebudget.run(budget_nanos, session)
+        if (autonomy !== undefined) freed.run(autonomy, autonomy_given === true ? 1 : 0, session)
         break
       }
       case 'session.state':

@@ -71,6 +71,9 @@ export function sqliteSessions(db: Database): SessionTable {
   const counts = db.prepare<[{ readonly seenBy: string | null }], { state: string; count: number }>(
     `select state, count(*) as count from session where @seenBy is null or id in ${seenIds} group by state`,
   )
+  const openOf = db.prepare<[string], { count: number }>(
+    `select count(*) as count from session where owner = ? and state not in ('stopped', 'failed', 'archived')`,
+  )
   const sharing = db.prepare<[string, string], Row>(`${select} where workspace = ? and id <> ?`)
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
   // Owners of host folders are in the same column, and may have any uid.
@@ -111,6 +114,7 @@ export function sqliteSessions(db: Database): SessionTable {
     tended: () => tended.all().map(toSession),
     crashed: () => crashed.all().map(({ id }) => id as SessionId),
     counts: (seenBy) => Object.fromEntries(counts.all({ seenBy }).map(({ state, count }) => [state, count])),
+    openOf: (owner) => openOf.get(owner)?.count ?? 0,
     sharing: ({ id, workspace }) => sharing.all(workspace, id).map(toSession),
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
     takeUid(first) {
@@ -125,7 +129,7 @@ export function sqliteSessions(db: Database): SessionTable {
 
 function toSession(row: Row): SessionRow {
   const standing = JSON.parse(row.standing) as Standing
-  const options = JSON.parse(row.options) as SessionOptions
+  const { autonomy_given: given, ...options } = JSON.parse(row.options) as SessionOptions & { autonomy_given?: number }
   return {
     id: row.id as SessionId,
     owner: row.owner_name,
@@ -152,6 +156,11 @@ function toSession(row: Row): SessionRow {
     forked_from: row.forked_from as SessionId | null,
     on_crash: standing.onCrash,
     spend: options.spend ?? 'stop',
+    autonomy: options.autonomy ?? null,
+    policy: options.policy ?? null,
+    observe: options.observe ?? false,
+    group: options.group ?? null,
+    autonomyGiven: given === 1,
     options,
     standing,
     runAs: row.run_as === null ? null : (JSON.parse(row.run_as) as { uid: number; gid: number }),

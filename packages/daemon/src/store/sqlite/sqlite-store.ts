@@ -11,6 +11,7 @@ import { withdrawn } from './migrations/006-withdrawn.ts'
 import { ledger } from './migrations/008-ledger.ts'
 import { people } from './migrations/009-people.ts'
 import { chain } from './migrations/010-chain.ts'
+import { policy } from './migrations/011-policy.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteLedger } from './ledger.ts'
 import { sqlitePeople } from './people.ts'
@@ -23,7 +24,7 @@ import { sqliteTokens } from './tokens.ts'
 import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn, '', ledger, people, chain] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn, '', ledger, people, chain, policy] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)

@@ -1,20 +1,29 @@
 import { usualRung } from '@anchorhold/protocol/rungs'
+import { RepoFilter } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
 
 /** The seed's `local` is a process of this machine, which is walled in here like any other. */
-const rungs = { local: usualRung(process.platform), container: 'container', gvisor: 'gvisor', firecracker: 'microvm' } as const
+export const seedRungs = {
+  local: usualRung(process.platform),
+  container: 'container',
+  gvisor: 'gvisor',
+  firecracker: 'microvm',
+} as const
 const pools = { min_workers: 'min', max_workers: 'max', idle_timeout_secs: 'idle_seconds' } as const
+
+export const IsolationMode = z.enum(['local', 'container', 'gvisor', 'firecracker'])
+export const NetworkMode = z.enum(['proxy_only', 'none'], {
+  error: 'No session has the network of the host: write proxy_only or none, or use anchorhold sandbox --net host',
+})
+/** The seed's own lists stand below `custom`. */
+export const SeedRepoFilter = z.union([RepoFilter, z.strictObject({ custom: RepoFilter }).transform(({ custom }) => custom)])
 
 /** A policy file that was written for what came before Anchorhold, brought into the words of `config.yaml`. What it does not know
  *  passes through as it is. */
-export const PolicyFile = z
+export const SeedConfig = z
   .looseObject({
-    isolation_mode: z.enum(['local', 'container', 'gvisor', 'firecracker']).optional(),
-    network_mode: z
-      .enum(['proxy_only', 'none'], {
-        error: 'No session has the network of the host: write proxy_only or none, or use anchorhold sandbox --net host',
-      })
-      .optional(),
+    isolation_mode: IsolationMode.optional(),
+    network_mode: NetworkMode.optional(),
     repo_filter: z.union([z.object({ custom: z.unknown() }).transform(({ custom }) => custom), z.unknown()]).optional(),
     pool: z
       .record(z.string(), z.unknown())
@@ -22,7 +31,7 @@ export const PolicyFile = z
       .optional(),
   })
   .transform(({ isolation_mode, network_mode: _network, repo_filter, pool, ...rest }): unknown => {
-    const rung = rest.rung ?? (isolation_mode === undefined ? undefined : rungs[isolation_mode])
+    const rung = rest.rung ?? (isolation_mode === undefined ? undefined : seedRungs[isolation_mode])
     return {
       ...rest,
       ...(rung === undefined ? {} : { rung }),

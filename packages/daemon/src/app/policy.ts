@@ -1,0 +1,225 @@
+import { type Actor, may } from '@anchorhold/core/actors'
+import { compilePolicy, type CompiledPolicy } from '@anchorhold/core/policy/decide'
+import {
+  effective,
+  type EffectivePolicy,
+  isMilder,
+  isWeaker,
+  modelRefusal,
+  noSettings,
+  type PolicySettings,
+} from '@anchorhold/core/policy/effective'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId, UserId } from '@anchorhold/protocol/ids'
+
+import type { Policy } from '@anchorhold/protocol/policy'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { RepoFilter, SessionOptions } from '@anchorhold/protocol/sessions'
+import type { ProviderRow, SessionRow } from '../store/store.ts'
+import { type Parts, sessionFor } from './parts.ts'
+
+/** An agent that no policy says more of has so many sessions at once. */
+const agentSessionsMax = 3
+
+type Held = Pick<SessionRow, 'ownerId' | 'options'> & Partial<Pick<SessionRow, 'autonomyGiven'>>
+
+/** A policy that applies to a session; the house's own has no name. */
+export type Applied = { readonly name: string | null; readonly settings: PolicySettings }
+
+/** The policy of the house, of the session's owner if that is an agent, and the one that it names. */
+export function appliedTo(
+  parts: Pick<Parts, 'store' | 'policies'>,
+  { ownerId, options }: Pick<Held, 'ownerId' | 'options'>,
+): readonly Applied[] {
+  const owner = parts.store.people.get(ownerId)
+  const names = [owner?.role === 'agent' ? owner.policy : null, options.policy ?? null].filter((name) => name !== null)
+  return [
+    { name: null, settings: parts.policies.house().settings },
+    ...[...new Set(names)].map((name) => ({ name, settings: namedSettings(parts, name) })),
+  ]
+}
+
+/** What is in force for a session: all that applies to it, taken together. */
+export function effectiveFor(parts: Pick<Parts, 'store' | 'policies'>, held: Held): EffectivePolicy {
+  const { ownerId, options, autonomyGiven = false } = held
+  const owner = parts.store.people.get(ownerId)
+  // Whoever is not there any more widens nothing.
+  const mayWiden = autonomyGiven || (owner !== null && owner.role !== 'agent')
+  const settings = appliedTo(parts, held).map((one) => one.settings)
+  return effective(settings, { autonomy: options.autonomy ?? null, observe: options.observe ?? false, mayWiden })
+}
+
+/** For keeper and gate: all that they need to decide by themselves. */
+export function effectivePolicy(parts: Parts, session: SessionId): Policy {
+  return effectiveFor(parts, sessionFor(parts, session, null)).policy
+}
+
+export const compiledFor = (parts: Parts, session: SessionId): CompiledPolicy => compilePolicy(effectivePolicy(parts, session))
+
+/** A policy that somebody was given and that never was lets nothing happen. */
+function namedSettings({ policies }: Pick<Parts, 'policies'>, name: string): PolicySettings {
+  const found = policies.named(name)
+  if (found !== null) return found.settings
+  const file = `policies/${name}.yaml`
+  const why = `${file} is not there`
+  return {
+    ...noSettings(file),
+    rules: [
+      { rule: { on: 'tool', match: {}, effect: 'deny', why }, line: 1 },
+      { rule: { on: 'net', match: { host: '*' }, effect: 'deny', why }, line: 1 },
+      { rule: { on: 'host', match: { program: '*' }, effect: 'deny', why }, line: 1 },
+      { rule: { on: 'spend', match: {}, effect: 'deny', why }, line: 1 },
+    ],
+  }
+}
+
+/** What a new session is held to, as far as it is settled when it is made. */
+export type Admission = {
+  readonly rung: Rung
+  /** For a host folder; null where the house's own is strict enough. */
+  readonly repoFilter: RepoFilter | null
+  readonly budgetNanos: number | null
+}
+
+export type Wanted = {
+  readonly options: SessionOptions
+  readonly owner: UserId
+  /** Asked for by name, or where the owner has pinned the actor to it. */
+  readonly rung: Rung | null
+  readonly provider: ProviderRow
+  readonly model: string
+  readonly budgetNanos: number | null
+  readonly hasKey: boolean
+}
+
+/** Holds a session to the policies before anything of it is made. */
+export function admit(
+  parts: Parts,
+  actor: Actor,
+  { options, owner, rung, provider, model, budgetNanos, hasKey }: Wanted,
+): Admission {
+  if (options.policy !== undefined) requirePolicy(parts, options.policy)
+  for (const { file, inForce, problems } of parts.policies.list())
+    if (inForce === 'locked' && (file === 'policy.yaml' || file === `policies/${options.policy}.yaml`))
+      throw new Failure(
+        'forbidden',
+        `Cannot start a session: ${file} cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`,
+        {
+          hint: 'Mend it: anchorhold policy check',
+        },
+      )
+  const held = effectiveFor(parts, { ownerId: owner, options })
+  requireNarrow(parts, actor, owner, options)
+  if (held.requireIdempotency && !hasKey)
+    throw new Failure('bad_request', 'Cannot start a session: the policy requires an idempotency key', {
+      hint: 'Send idempotency_key',
+    })
+  const chosen = rung ?? (held.rung !== null && isWeaker(parts.config.rung, held.rung) ? held.rung : parts.config.rung)
+  if (held.rung !== null && isWeaker(chosen, held.rung))
+    throw new Failure('forbidden', `Cannot start a session of rung "${chosen}": the policy requires "${held.rung}" or stronger`, {
+      hint: `Ask for "${held.rung}", or for none; the owner sets this in policy.yaml: isolation_mode`,
+    })
+  requireModel(held, provider, model)
+  if (held.money.requireMaxCost && budgetNanos === null)
+    throw new Failure('bad_request', 'Cannot start a session without a budget: the policy requires one', {
+      hint: 'Give one: --budget 5, or budget_micros',
+    })
+  requireRoom(parts, actor, held)
+  return {
+    rung: chosen,
+    repoFilter: options.workspace === undefined ? null : filterFor(parts, options.repo_filter, held),
+    budgetNanos: budgetNanos ?? held.money.defaultMaxCostNanos,
+  }
+}
+
+/** How many sessions an agent may have at once; asked again in the transaction that makes one. */
+export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePolicy, 'maxConcurrent'>): void {
+  if (actor.kind !== 'agent' || actor.user === null) return
+  const max = held.maxConcurrent ?? agentSessionsMax
+  const open = parts.store.sessions.openOf(actor.user)
+  if (open >= max)
+    throw new Failure(
+      'too_many',
+      `Cannot start a session: "${actor.name}" has ${open} that are not ended, and the policy allows ${max}`,
+      {
+        hint: 'Stop or archive one of them; the owner sets this in policy.yaml: max_concurrent',
+      },
+    )
+}
+
+/** A model that the policy does not allow is refused before anything is asked of it. */
+export function requireModel(held: EffectivePolicy, provider: Pick<ProviderRow, 'name' | 'kind'>, model: string): void {
+  // In the seed the vendor's own service is called the cloud.
+  const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
+  for (const allowed of held.providers)
+    if (!names.some((name) => allowed.includes(name)))
+      throw new Failure(
+        'forbidden',
+        `Cannot use the provider "${provider.name}": the policy allows ${allowed.map((one) => `"${one}"`).join(', ')}`,
+        {
+          hint: 'Choose one of these; the owner sets this in policy.yaml: allowed_providers',
+        },
+      )
+  const refusal = modelRefusal(held.policy.models, model)
+  if (refusal !== null)
+    throw new Failure('forbidden', `Cannot use the model "${model}": the policy's ${refusal}`, {
+      hint: 'Choose another model; the owner sets this in policy.yaml',
+    })
+}
+
+/** Who may widen nothing may only ask for less than the policy gives. */
+export function requireNarrow(
+  parts: Parts,
+  actor: Actor,
+  owner: UserId,
+  options: Pick<SessionOptions, 'autonomy' | 'observe' | 'policy'>,
+): void {
+  if (may(actor, 'session.create_wider')) return
+  const refuse = (what: string) => {
+    throw new Failure('forbidden', `"${actor.name}" may not start a session with ${what}: an agent widens nothing`, {
+      hint: 'Leave it out, or let a person start the session',
+    })
+  }
+  if (options.observe === true) refuse('observe')
+  const { autonomy: _, ...rest } = options
+  const given = effectiveFor(parts, { ownerId: owner, options: rest }).policy.autonomy
+  if (options.autonomy !== undefined && isMilder(options.autonomy, given))
+    refuse(`autonomy ${options.autonomy} where the policy gives ${given}`)
+}
+
+function requirePolicy({ policies }: Parts, name: string): void {
+  const found = policies.named(name)
+  if (found !== null && found.inForce !== 'gone') return
+  const names = policies.list().flatMap((one) => (one.name === null ? [] : [`"${one.name}"`]))
+  throw new Failure('not_found', `There is no policy "${name}"`, {
+    hint: names.length === 0 ? `Write policies/${name}.yaml in the config folder` : `There is ${names.join(', ')}`,
+  })
+}
+
+const hides = { none: 0, standard: 1, strict: 2 } as const
+
+/** The stricter of what is asked for and what the policies require. Of two lists of patterns nobody can say which that is. */
+function filterFor(parts: Parts, asked: RepoFilter | undefined, { repoFilters }: EffectivePolicy): RepoFilter | null {
+  let chosen = asked ?? parts.config.repoFilter
+  for (const required of repoFilters) {
+    if (JSON.stringify(chosen) === JSON.stringify(required)) continue
+    if (typeof chosen === 'string' && typeof required === 'string') {
+      if (hides[chosen] >= hides[required]) continue
+      if (asked === undefined) {
+        chosen = required
+        continue
+      }
+    } else if (asked === undefined && chosen === parts.config.repoFilter) {
+      chosen = required
+      continue
+    }
+    throw new Failure(
+      'forbidden',
+      `Cannot start a session with the repo_filter ${JSON.stringify(chosen)}: the policy requires ${JSON.stringify(required)}`,
+      {
+        hint: 'Leave repo_filter out, or ask for what the policy requires',
+      },
+    )
+  }
+  return chosen === (asked ?? parts.config.repoFilter) ? null : chosen
+}

@@ -1,0 +1,206 @@
+import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effective'
+import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
+import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, statSync, watch } from 'node:fs'
+import { join } from 'node:path'
+import { appendRule, replaceFile } from './append-rule.ts'
+import { policyBytesMax, readPolicy } from './read-policy.ts'
+
+/** Editors write a file in several steps; what comes within this is one change. */
+const settleMs = 200
+const houseFile = 'policy.yaml'
+const folderName = 'policies'
+const policyName = /^[a-z][a-z0-9-]{0,39}$/
+const namedMax = 500
+
+/** A policy file and what of it is in force: as it stands now; as it stood when it could last be used; nothing but refusals; or, of
+ *  one that was taken away, what it said to those who were given it. */
+export type PolicyState = {
+  readonly file: string
+  /** Null for the policy of the house. */
+  readonly name: string | null
+  readonly inForce: 'current' | 'last good' | 'locked' | 'gone'
+  readonly settings: PolicySettings
+  readonly problems: readonly PolicyProblem[]
+  readonly text: string
+}
+
+export interface Policies {
+  /** The policy of the house. */
+  house(): PolicyState
+  /** A named one, also when it was taken away since; null when there never was one of that name. */
+  named(name: string): PolicyState | null
+  list(): readonly PolicyState[]
+  /** Grows with each change of what is in force. */
+  readonly version: number
+  /** Looks at the files again, now. */
+  reload(): void
+  /** Adds a rule to the policy of the house; it is in force when this returns. */
+  addRule(rule: Rule): void
+  /** Called after each change of what is in force. Returns how to end that. */
+  onChange(listener: () => void): () => void
+  close(): void
+}
+
+export type PoliciesOptions = {
+  /** Where `policy.yaml` and `policies/` are. */
+  readonly folder: string
+  /** Where the last usable text of each is kept. */
+  readonly memory: string
+  readonly log: (message: string) => void
+}
+
+/** The policy files of the house, watched. Invariant: a file that cannot be used changes nothing of what is in force. */
+export function policies({ folder, memory, log }: PoliciesOptions): Policies {
+  mkdirSync(memory, { recursive: true, mode: 0o700 })
+  const listeners = new Set<() => void>()
+  let house = load(houseFile, null)
+  let named = loadNamed()
+  let version = 1
+  let timer: NodeJS.Timeout | null = null
+  const watchers = new Map<string, FSWatcher>()
+  watchFolders()
+
+  function load(file: string, name: string | null): PolicyState {
+    const path = join(folder, file)
+    const text = readText(path, file)
+    const kept = join(memory, file.replaceAll('/', '-'))
+    if (typeof text === 'string') {
+      const { settings, problems } = readPolicy(file, text)
+      if (settings !== null) {
+        if (!existsSync(kept) || readFileSync(kept, 'utf8') !== text) replaceFile(kept, text)
+        return { file, name, inForce: 'current', settings, problems, text }
+      }
+      return fallBack(file, name, kept, problems, text)
+    }
+    if (text === null)
+      return { file, name, inForce: 'gone', settings: lastGood(file, kept) ?? locked(file), problems: [], text: '' }
+    return fallBack(file, name, kept, [text], '')
+  }
+
+  function fallBack(
+    file: string,
+    name: string | null,
+    kept: string,
+    problems: readonly PolicyProblem[],
+    text: string,
+  ): PolicyState {
+    const last = lastGood(file, kept)
+    const [first] = problems
+    log(
+      `${file}${first === undefined ? '' : `:${first.line}: ${first.message}`}; ${last === null ? 'nothing is allowed under it' : 'the last good one stays in force'}`,
+    )
+    return { file, name, inForce: last === null ? 'locked' : 'last good', settings: last ?? locked(file), problems, text }
+  }
+
+  function loadNamed(): ReadonlyMap<string, PolicyState> {
+    const at = join(folder, folderName)
+    const there = existsSync(at) && statSync(at).isDirectory() ? readdirSync(at).filter((name) => name.endsWith('.yaml')) : []
+    // One that was taken away holds for those who were given it.
+    const before = readdirSync(memory).flatMap((name) =>
+      name.startsWith(`${folderName}-`) ? [name.slice(folderName.length + 1)] : [],
+    )
+    const names = [...new Set([...there, ...before])]
+      .map((name) => name.slice(0, -'.yaml'.length))
+      .filter((name) => policyName.test(name))
+    for (const name of there)
+      if (!policyName.test(name.slice(0, -'.yaml'.length)))
+        log(`${folderName}/${name}: not taken: a policy's name has small letters, digits and dashes`)
+    return new Map(names.slice(0, namedMax).map((name) => [name, load(`${folderName}/${name}.yaml`, name)]))
+  }
+
+  /** What is watched may appear later, so the folder above is watched too. */
+  function watchFolders(): void {
+    for (const path of [folder, join(folder, folderName)]) {
+      if (watchers.has(path) || !existsSync(path)) continue
+      try {
+        const watcher = watch(path, () => soon())
+        watcher.unref()
+        watcher.on('error', () => {
+          watcher.close()
+          watchers.delete(path)
+        })
+        watchers.set(path, watcher)
+      } catch (error) {
+        log(
+          `Cannot watch "${path}": ${error instanceof Error ? error.message : String(error)}; anchorhold policy reload looks again`,
+        )
+      }
+    }
+    if (!existsSync(join(folder, folderName))) watchers.get(join(folder, folderName))?.close()
+    if (!existsSync(join(folder, folderName))) watchers.delete(join(folder, folderName))
+  }
+
+  function soon(): void {
+    timer ??= setTimeout(() => {
+      timer = null
+      reload()
+    }, settleMs).unref()
+  }
+
+  function reload(): void {
+    const before = fingerprint()
+    house = load(houseFile, null)
+    named = loadNamed()
+    watchFolders()
+    if (fingerprint() === before) return
+    version++
+    for (const listener of listeners) listener()
+  }
+
+  const fingerprint = () =>
+    JSON.stringify([house, ...named.values()].map(({ name, inForce, settings, problems }) => [name, inForce, settings, problems]))
+
+  return {
+    house: () => house,
+    named: (name) => named.get(name) ?? null,
+    list: () => [house, ...named.values()].filter(({ inForce }) => inForce !== 'gone'),
+    get version() {
+      return version
+    },
+    reload,
+    addRule(rule) {
+      appendRule(join(folder, houseFile), rule)
+      reload()
+    },
+    onChange(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    close() {
+      if (timer !== null) clearTimeout(timer)
+      for (const watcher of watchers.values()) watcher.close()
+      watchers.clear()
+      listeners.clear()
+    },
+  }
+}
+
+const lastGood = (file: string, kept: string): PolicySettings | null =>
+  existsSync(kept) ? readPolicy(file, readFileSync(kept, 'utf8')).settings : null
+
+/** The text, or why there is none; null for a named one that was taken away. The house needs no policy. */
+function readText(path: string, file: string): string | PolicyProblem | null {
+  const problem = (message: string): PolicyProblem => ({ file, line: 1, column: 1, level: 'error', message })
+  try {
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (found === undefined) return file === houseFile ? '' : null
+    // A pipe would hold up the house.
+    if (!found.isFile()) return problem('It is no file')
+    if (found.size > policyBytesMax) return problem(`The file is larger than ${policyBytesMax / 1024 / 1024} MiB`)
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    return problem(`It cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** What holds where a policy was meant and none can be had: nothing is allowed. */
+function locked(file: string): PolicySettings {
+  const why = `${file} cannot be used: anchorhold policy check says why`
+  const rules: readonly Rule[] = [
+    { on: 'tool', match: {}, effect: 'deny', why },
+    { on: 'net', match: { host: '*' }, effect: 'deny', why },
+    { on: 'host', match: { program: '*' }, effect: 'deny', why },
+    { on: 'spend', match: {}, effect: 'deny', why },
+  ]
+  return { ...noSettings(file), rules: rules.map((rule) => ({ rule, line: 1 })) }
+}

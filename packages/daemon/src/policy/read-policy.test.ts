@@ -1,0 +1,224 @@
+import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import { expect, test } from 'vitest'
+import { readPolicy } from './read-policy.ts'
+
+const read = (text: string) => readPolicy('policy.yaml', text)
+const settings = (text: string) => {
+  const { settings, problems } = read(text)
+  expect(problems).toEqual([])
+  return settings!
+}
+const problems = (text: string) =>
+  read(text).problems.map(({ line, column, level, message }) => `${line}:${column} ${level} ${message}`)
+
+test('readPolicy() takes every field of the seed, and ours', () => {
+  const { rules, ...rest } = settings(`
+allowed_providers: [anthropic]
+allowed_models: ["claude-sonnet-*"]
+blocked_models: ["claude-opus-*"]
+allowed_tools: [Read, Bash]
+blocked_tools: [WebFetch]
+approval_required_tools: [Bash]
+max_cost_usd_per_tick: 1000000
+max_cost_usd_per_day: "$100"
+default_max_cost_usd: 5000000
+require_max_cost: false
+max_concurrent: 2
+max_context_tokens: 200000
+default_autonomy: supervised
+require_idempotency: true
+allowed_tunnels: []
+isolation_mode: gvisor
+network_mode: proxy_only
+repo_filter: strict
+proxy_allowlist: [api.anthropic.com, "*.example.org"]
+budget:
+  per_tick_usd: "$0.50"
+  per_day_micros: 200000000
+  approval_threshold_usd: 10000000
+  approvers: [alice]
+rules:
+  - { on: tool, match: { tool: Bash, command: git push * }, effect: deny, why: no }
+  - on: spend
+    match: { above: "$2" }
+    effect: ask
+breakers: { repeats: 3, turns: null }
+rates: { requests_per_minute: 10, tokens_per_minute: 1000 }
+park_after_seconds: 60
+request_hours: 2
+grant_hours: 0.5
+tick_seconds: 600
+`)
+  expect(rest).toEqual({
+    file: 'policy.yaml',
+    tools: ['Read', 'Bash'],
+    models: { allowed: ['claude-sonnet-*'], blocked: ['claude-opus-*'] },
+    providers: ['anthropic'],
+    autonomy: 'supervised',
+    maxContextTokens: 200_000,
+    breakers: { repeats: 3, turns: null },
+    parkAfterMs: 60_000,
+    requestMs: 7_200_000,
+    grantMs: 1_800_000,
+    rung: 'gvisor',
+    repoFilter: 'strict',
+    maxConcurrent: 2,
+    requireIdempotency: true,
+    money: {
+      perTickNanos: 500_000_000,
+      perDayNanos: 100_000_000_000,
+      approvalThresholdNanos: 10_000_000_000,
+      approvers: ['alice'],
+      defaultMaxCostNanos: 5_000_000_000,
+      requireMaxCost: false,
+      tickMs: 600_000,
+    },
+    rates: { requestsPerMinute: 10, tokensPerMinute: 1000 },
+  })
+  expect(rules.map(({ rule, line }) => `${line} ${ruleWords(rule)}`)).toEqual([
+    '6 deny WebFetch (blocked_tools)',
+    '7 ask Bash (approval_required_tools)',
+    '5 allow Read (allowed_tools)',
+    '5 allow Bash (allowed_tools)',
+    '20 allow net api.anthropic.com (proxy_allowlist)',
+    '20 allow net .example.org (proxy_allowlist)',
+    '27 deny Bash "git push *" (no)',
+    '28 ask spend any model above $2.00',
+  ])
+})
+
+test("readPolicy() takes the seed's own nesting as it stands", () => {
+  const { rules, money, autonomy, models, tools, maxConcurrent } = settings(`
+mounts:
+  /claude:
+    type: claude
+    access: budgeted  # REQUIRED: Claude API costs money
+    budget:
+      per_tick_usd: 1000000       # $1/tick (in micro-USD)
+      per_day_usd: 100000000      # $100/day (in micro-USD)
+      approval_threshold_usd: 10000000  # $10 requires approval
+    policy:
+      allowed_providers: ["tunnel", "cloud"]
+      allowed_models: ["claude-sonnet-4-*", "claude-haiku-*"]
+      blocked_models: ["claude-opus-*"]
+      allowed_tools: ["Read", "Write", "Edit", "Bash", "Glob", "Grep"]
+      blocked_tools: ["WebFetch"]
+      approval_required_tools: ["Bash"]
+      max_concurrent: 3
+      max_context_tokens: 200000
+      require_max_cost: true
+      repo_filter: { custom: { denylist: ["*.pem"], allowlist: [] } }
+`)
+  expect({ autonomy, maxConcurrent, tools: tools?.length, models: models.allowed.length }).toEqual({
+    autonomy: 'supervised',
+    maxConcurrent: 3,
+    tools: 6,
+    models: 2,
+  })
+  expect(money).toMatchObject({ perTickNanos: 1e9, perDayNanos: 1e11, approvalThresholdNanos: 1e10, requireMaxCost: true })
+  expect(rules[0]).toMatchObject({ line: 15, rule: { effect: 'deny', match: { tool: 'WebFetch' } } })
+})
+
+test('readPolicy() takes an empty file, comments alone and keys without a value for a policy that says nothing', () => {
+  for (const text of ['', '# nothing\n', '---\n', 'rules:\nblocked_tools:\n', '{}']) expect(settings(text).rules).toEqual([])
+})
+
+test.each([
+  ['max_concurrent: 3\nblocked_tool: [x]\n', '2:1 error Unknown key "blocked_tool": did you mean "blocked_tools"?'],
+  ['defaultAutonomy: full\n', '1:1 error Unknown key "defaultAutonomy": did you mean "default_autonomy"?'],
+  ['rules:\n  - on: tool\n    match:\n      toool: x\n    effect: deny\n', '4:7 error Unknown key "rules.0.match.toool"'],
+  [
+    'rules:\n  - on: tool\n    match: {}\n    effect: maybe\n',
+    '4:13 error rules.0.effect: Invalid option: expected one of "allow"|"ask"|"deny"',
+  ],
+  ['rules:\n  - on: network\n    match: {}\n    effect: deny\n', '2:9 error rules.0.on: '],
+  ['max_concurrent: three\n', '1:17 error max_concurrent: Invalid input: expected number, received string'],
+  ['budget:\n  per_week_usd: 1\n', '2:3 error Unknown key "budget.per_week_usd"'],
+  ['network_mode: host\n', '1:15 error network_mode: No session has the network of the host: write proxy_only or none'],
+  ['proxy_allowlist:\n  - https://a.org/\n', '2:5 error proxy_allowlist.0: not a host'],
+  ['a: 1\na: 2\n', '2:1 error The key "a" is there twice'],
+  ['rules: [\n', '2:1 error '],
+  ['rules: !!js/function x\n', '1:8 error Unresolved tag'],
+  ['a: 1\n---\nb: 2\n', '2:1 error There is more than one document'],
+  ['x: &a [1]\ny: *a\n', '2:4 error The alias "*a" is not taken'],
+  ['- 1\n', '1:1 error Invalid input: expected object, received array'],
+  [
+    'max_cost_usd_per_day: 1000000\nmax_cost_micros_per_day: 1000000\n',
+    '2:26 error "max_cost_micros_per_day" and "max_cost_usd_per_day" say the same',
+  ],
+  ['mounts:\n  /compute: {}\n', 'error Unknown key "mounts./compute"'],
+])('readPolicy() refuses %j with its line and column', (text, message) => {
+  expect(read(text).settings).toBe(null)
+  expect(problems(text).join('\n')).toContain(message)
+})
+
+test.each([
+  [
+    'max_cost_usd_per_day: 5.5',
+    '5.5 is a fraction, and its unit is not clear: as micro-USD it is $0.0000055, as dollars $5.50; write "$5.5" for dollars',
+  ],
+  ['max_cost_usd_per_day: 20000000000', 'as micro-USD it is $20,000.00, as dollars $20,000,000,000.00'],
+  ['default_max_cost_micros: 0.1', 'as micro-USD it is $0.0000001, as dollars $0.10'],
+  ['budget: { per_tick_usd: -1 }', '-1 is below nothing'],
+  ['budget: { per_tick_usd: "5" }', '"5" is no sum of money: write dollars as "$5"'],
+  ['budget: { per_tick_usd: "$5.1234567" }', 'is no sum of money'],
+])('readPolicy() refuses %s, and shows both readings', (text, message) => {
+  expect(problems(text).join()).toContain(message)
+})
+
+test('readPolicy() takes ten thousand dollars, and warns of a number that was hardly meant', () => {
+  expect(settings('max_cost_usd_per_day: 10000000000').money.perDayNanos).toBe(1e13)
+  expect(problems('max_cost_usd_per_day: 100')).toEqual([
+    '1:23 warning max_cost_usd_per_day: 100 micro-USD are $0.0001; write "$100" if dollars are meant',
+  ])
+})
+
+test('readPolicy() warns of what another line makes void, and leaves what blocking settles', () => {
+  const text = `
+allowed_tools: [Bash]
+blocked_tools: [Bash]
+allowed_models: [a]
+blocked_models: [a]
+rules:
+  - { on: net, match: { host: a.org, port: 1 }, effect: allow }
+  - { on: net, match: { port: 1, host: a.org }, effect: deny }
+`
+  expect(read(text).settings).not.toBe(null)
+  expect(problems(text)).toEqual([
+    '7:5 warning "allow net a.org:1" is void: line 8 has "deny net a.org:1", and the strictest counts',
+    '4:18 warning "a" is void: blocked_models has it too',
+  ])
+})
+
+test('readPolicy() is not brought down by files that grow when they are read', () => {
+  const bomb = [
+    'a: &a [x,x,x,x,x,x,x,x,x]',
+    ...Array.from(
+      { length: 8 },
+      (_, i) =>
+        `${String.fromCodePoint(98 + i)}: &${String.fromCodePoint(98 + i)} [${`*${String.fromCodePoint(97 + i)},`.repeat(9)}]`,
+    ),
+  ].join('\n')
+  expect(problems(bomb).join()).toContain('alias')
+  for (const nested of [
+    '['.repeat(1_000_000),
+    '{a: '.repeat(250_000),
+    '- '.repeat(500_000),
+    '[\n'.repeat(1000),
+    `${' '.repeat(500)}a: 1`,
+  ])
+    expect(problems(nested).join()).toContain('nested too deep')
+  expect(problems(Array.from({ length: 5000 }, (_, i) => `key-${i}: 1`).join('\n'))).toHaveLength(50)
+  expect(problems(`# ${'x'.repeat(1024 * 1024)}`)).toEqual(['1:1 error The file is larger than 1 MiB'])
+  expect(
+    problems(
+      'x'
+        .repeat(1000)
+        .split('')
+        .map((_, i) => `k${i}: 1`)
+        .join('\n'),
+    ),
+  ).toHaveLength(50)
+  expect(settings('__proto__:\n').rules).toEqual([])
+  expect(problems('__proto__: { default_autonomy: full }\n').length).toBe(1)
+})

@@ -1,0 +1,326 @@
+import {
+  allowedHost,
+  allowedTool,
+  askedTool,
+  blockedTool,
+  isWeaker,
+  noSettings,
+  type PolicySettings,
+} from '@anchorhold/core/policy/effective'
+import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import { printableLine } from '@anchorhold/core/printable'
+import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
+import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml'
+import type { z } from 'zod'
+import { PolicyFile, SeedMounts } from './policy-schema.ts'
+import { seedRungs } from './seed-names.ts'
+
+export const policyBytesMax = 1024 * 1024
+/** A file that is wrong in many places is told about the first of them. */
+const problemsMax = 50
+const depthMax = 100
+const hourMs = 60 * 60 * 1000
+
+export type PolicyReading = {
+  /** Null when it cannot be used. */
+  readonly settings: PolicySettings | null
+  readonly problems: readonly PolicyProblem[]
+}
+
+type Path = readonly PropertyKey[]
+type Place = { readonly line: number; readonly column: number }
+
+/** Reads a policy from its text. It comes from its owner, and may still be anything. */
+export function readPolicy(file: string, text: string): PolicyReading {
+  const problems: PolicyProblem[] = []
+  const tell = (level: PolicyProblem['level'], { line, column }: Place, message: string) => {
+    if (problems.length < problemsMax)
+      problems.push({ file, line, column, level, message: printableLine(message).slice(0, 2000) })
+  }
+  const failed = (): PolicyReading => ({ settings: null, problems })
+  if (Buffer.byteLength(text) > policyBytesMax) {
+    tell('error', { line: 1, column: 1 }, `The file is larger than ${policyBytesMax / 1024 / 1024} MiB`)
+    return failed()
+  }
+  const deep = tooDeep(text)
+  if (deep !== null) {
+    tell('error', { line: deep, column: 1 }, 'The file is nested too deep')
+    return failed()
+  }
+  const lines = new LineCounter()
+  const parsed = parse(text, lines)
+  if (typeof parsed === 'string') {
+    tell('error', { line: 1, column: 1 }, parsed)
+    return failed()
+  }
+  const [doc, second] = parsed
+  const placeOf = (offset: number | undefined): Place => {
+    const { line, col } = lines.linePos(offset ?? 0)
+    return { line: Math.max(1, line), column: Math.max(1, col) }
+  }
+  // A file of comments alone says nothing.
+  if (doc === undefined) return { settings: noSettings(file), problems }
+  for (const { message, pos } of [...doc.errors, ...doc.warnings])
+    tell('error', placeOf(pos[0]), message.split('\n')[0]!.replace(/ at line \d+.*$/, ''))
+  if (second !== undefined) tell('error', placeOf(second.range[0]), 'There is more than one document in the file')
+  visit(doc, {
+    // What stands for something else can stand for more than anybody wrote.
+    Alias(_, node) {
+      tell('error', placeOf(node.range?.[0]), `The alias "*${node.source}" is not taken: write it out`)
+    },
+    // The parser would look for these too, by comparing each with each.
+    Map(_, { items }) {
+      const seen = new Set<string>()
+      for (const { key } of items) {
+        if (!isScalar(key)) continue
+        const name = String(key.value)
+        if (seen.has(name)) tell('error', placeOf(key.range?.[0]), `The key "${name}" is there twice`)
+        seen.add(name)
+      }
+    },
+  })
+  if (problems.length > 0) return failed()
+  const value = said(doc.toJS())
+  const place = (path: Path) => placeOf(offsetOf(doc, path))
+  const keyPlace = (path: Path) => placeOf(keyOffset(doc, path))
+
+  const nested = typeof value === 'object' && 'mounts' in (value as object)
+  const known: z.ZodSafeParseResult<unknown> = nested ? SeedMounts.safeParse(value) : PolicyFile.safeParse(value)
+  if (!known.success) {
+    for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { place, keyPlace }, tell)
+    return failed()
+  }
+  const base: Path = nested ? ['mounts', '/claude', 'policy'] : []
+  const budgetAt: Path = nested ? ['mounts', '/claude', 'budget'] : ['budget']
+  const content: PolicyFile = nested ? fromMounts(known.data as z.output<typeof SeedMounts>) : (known.data as PolicyFile)
+  const settings = settingsOf(file, content, {
+    place: (path) => place([...base, ...path]),
+    budget: (path) => place([...budgetAt, ...path]),
+    tell,
+    raw: value,
+    base,
+    budgetAt,
+  })
+  return problems.some(({ level }) => level === 'error') ? failed() : { settings, problems }
+}
+
+function parse(text: string, lineCounter: LineCounter): readonly Document.Parsed[] | string {
+  try {
+    const docs = parseAllDocuments(text, {
+      lineCounter,
+      uniqueKeys: false,
+      merge: false,
+      version: '1.2',
+      schema: 'core',
+      prettyErrors: false,
+    })
+    return 'empty' in docs ? [] : docs
+  } catch (error) {
+    return `The file cannot be read: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
+
+/** The line where a text is nested deeper than any policy, so that no parser has to follow it there. */
+function tooDeep(text: string): number | null {
+  let depth = 0
+  for (const [index, line] of text.split('\n').entries()) {
+    if (/^ {400}/.test(line) || /^(\s*[-?] ?){50}/.test(line)) return index + 1
+    for (const character of line) {
+      if (character === '[' || character === '{') depth++
+      else if (character === ']' || character === '}') depth--
+      if (depth > depthMax) return index + 1
+    }
+  }
+  return null
+}
+
+/** A key with nothing behind it says nothing. */
+function said(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value ?? {}
+  return Object.fromEntries(Object.entries(value).filter(([, one]) => one !== null))
+}
+
+/** Where a key stands. */
+function keyOffset(doc: Document.Parsed, path: Path): number | undefined {
+  const parent: unknown = path.length === 1 ? doc.contents : doc.getIn(path.slice(0, -1), true)
+  const pair = isMap(parent)
+    ? parent.items.find(({ key }) => isScalar(key) && String(key.value) === String(path.at(-1)))
+    : undefined
+  return isScalar(pair?.key) ? pair.key.range?.[0] : offsetOf(doc, path)
+}
+
+/** Where the value at a path stands; where it is missing, what it would be part of. */
+function offsetOf(doc: Document.Parsed, path: Path): number | undefined {
+  for (let length = path.length; length >= 0; length--) {
+    const node: unknown = length === 0 ? doc.contents : doc.getIn(path.slice(0, length), true)
+    if (isNode(node)) return node.range?.[0]
+  }
+  return undefined
+}
+
+type Tell = (level: PolicyProblem['level'], place: Place, message: string) => void
+
+type Places = { readonly place: (path: Path) => Place; readonly keyPlace: (path: Path) => Place }
+
+function tellIssue(issue: z.core.$ZodIssue, places: Places, tell: Tell): void {
+  const { place, keyPlace } = places
+  const name = issue.path.map(String).join('.')
+  if (issue.code === 'unrecognized_keys') {
+    for (const key of issue.keys.slice(0, problemsMax)) {
+      const near = issue.path.length === 0 ? closest(key) : null
+      tell(
+        'error',
+        keyPlace([...issue.path, key]),
+        `Unknown key "${[...issue.path.map(String), key].join('.')}"${near === null ? '' : `: did you mean "${near}"?`}`,
+      )
+    }
+  } else if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    // The reading that came furthest says most.
+    const best = issue.errors.toSorted((a, b) => depth(b) - depth(a) || a.length - b.length)[0]!
+    if (best.length === 0) tell('error', place(issue.path), `${name}: ${issue.message}`)
+    for (const one of best) tellIssue({ ...one, path: [...issue.path, ...one.path] }, places, tell)
+  } else tell('error', place(issue.path), name === '' ? issue.message : `${name}: ${issue.message}`)
+}
+
+const depth = (issues: readonly z.core.$ZodIssue[]): number => Math.max(0, ...issues.map(({ path }) => path.length))
+
+/** The key that somebody may have meant. */
+function closest(key: string): string | null {
+  const plain = (text: string) => text.toLowerCase().replaceAll(/[^a-z]/g, '')
+  const same = Object.keys(PolicyFile.shape).find(
+    (known) => plain(known) === plain(key) || plain(known) === `${plain(key)}s` || `${plain(known)}s` === plain(key),
+  )
+  return same ?? Object.keys(PolicyFile.shape).find((known) => distance(plain(known), plain(key)) <= 2) ?? null
+}
+
+function distance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > 2) return 3
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
+    row = next
+  }
+  return row[b.length]!
+}
+
+/** In the seed an agent is supervised unless its policy says otherwise; who wrote one relied on that. */
+function fromMounts({ mounts: { '/claude': mount } }: z.output<typeof SeedMounts>): PolicyFile {
+  const { policy = {}, budget } = mount
+  return { default_autonomy: 'supervised', ...policy, ...(budget === undefined ? {} : { budget }) }
+}
+
+type Reader = {
+  readonly place: (path: Path) => Place
+  readonly budget: (path: Path) => Place
+  readonly tell: Tell
+  readonly raw: unknown
+  readonly base: Path
+  readonly budgetAt: Path
+}
+
+function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySettings {
+  const { place, tell } = reader
+  const listed = (
+    key: 'blocked_tools' | 'approval_required_tools' | 'allowed_tools' | 'proxy_allowlist',
+    ruleOf: (item: string) => Rule,
+  ) => (content[key] ?? []).map((item, index) => ({ rule: ruleOf(item), line: place([key, index]).line }))
+  const rules = [
+    ...listed('blocked_tools', blockedTool),
+    ...listed('approval_required_tools', askedTool),
+    ...listed('allowed_tools', allowedTool),
+    ...listed('proxy_allowlist', allowedHost),
+    ...(content.rules ?? []).map((rule, index) => ({ rule, line: place(['rules', index]).line })),
+  ]
+  warnOfVoid(content, reader)
+  const { budget = {}, breakers = {} } = content
+  const top = (ours: keyof PolicyFile, seeds: keyof PolicyFile) => once(content, ours, seeds, place, reader.base, reader)
+  const inBudget = (ours: keyof typeof budget, seeds: keyof typeof budget) =>
+    once(budget, ours, seeds, reader.budget, reader.budgetAt, reader)
+  const seedRung = content.isolation_mode === undefined ? null : seedRungs[content.isolation_mode]
+  const ownRung = content.rung ?? null
+  return {
+    ...noSettings(file),
+    rules,
+    tools: (content.allowed_tools?.length ?? 0) > 0 ? content.allowed_tools! : null,
+    models: { allowed: content.allowed_models ?? [], blocked: content.blocked_models ?? [] },
+    providers: content.allowed_providers ?? [],
+    autonomy: content.default_autonomy ?? null,
+    maxContextTokens: content.max_context_tokens ?? null,
+    breakers: Object.fromEntries(Object.entries(breakers).filter(([, value]) => value !== undefined)),
+    parkAfterMs: content.park_after_seconds === undefined ? null : content.park_after_seconds * 1000,
+    requestMs: content.request_hours === undefined ? null : Math.ceil(content.request_hours * hourMs),
+    grantMs: content.grant_hours === undefined ? null : Math.ceil(content.grant_hours * hourMs),
+    rung: seedRung === null || (ownRung !== null && isWeaker(seedRung, ownRung)) ? ownRung : seedRung,
+    repoFilter: content.repo_filter ?? null,
+    maxConcurrent: content.max_concurrent ?? null,
+    requireIdempotency: content.require_idempotency ?? false,
+    money: {
+      perTickNanos: least(top('max_cost_micros_per_tick', 'max_cost_usd_per_tick'), inBudget('per_tick_micros', 'per_tick_usd')),
+      perDayNanos: least(top('max_cost_micros_per_day', 'max_cost_usd_per_day'), inBudget('per_day_micros', 'per_day_usd')),
+      approvalThresholdNanos: inBudget('approval_threshold_micros', 'approval_threshold_usd'),
+      approvers: budget.approvers ?? null,
+      defaultMaxCostNanos: top('default_max_cost_micros', 'default_max_cost_usd'),
+      requireMaxCost: content.require_max_cost ?? false,
+      tickMs: content.tick_seconds === undefined ? null : content.tick_seconds * 1000,
+    },
+    rates: {
+      requestsPerMinute: content.rates?.requests_per_minute ?? null,
+      tokensPerMinute: content.rates?.tokens_per_minute ?? null,
+    },
+  }
+
+  /** A sum under either of its names, and not under both. */
+  function once<T extends object>(
+    from: T,
+    ours: keyof T,
+    seeds: keyof T,
+    at: (path: Path) => Place,
+    base: Path,
+    { raw }: Reader,
+  ): number | null {
+    if (from[ours] !== undefined && from[seeds] !== undefined)
+      tell('error', at([ours]), `"${String(ours)}" and "${String(seeds)}" say the same thing: keep one of them`)
+    const name = from[ours] === undefined ? seeds : ours
+    const nanos = from[name] as number | undefined
+    if (nanos === undefined) return null
+    const written = [...base, name].reduce<unknown>(
+      (value, key) => (value as Readonly<Record<PropertyKey, unknown>> | undefined)?.[key],
+      raw,
+    )
+    if (typeof written === 'number' && nanos > 0 && nanos < 10_000_000)
+      tell(
+        'warning',
+        at([name]),
+        `${String(name)}: ${written} micro-USD are ${formatUsd(microsUp(nanos))}; write "$${written}" if dollars are meant`,
+      )
+    return nanos
+  }
+}
+
+const least = (a: number | null, b: number | null): number | null => (a === null ? b : b === null ? a : Math.min(a, b))
+
+/** What another line of the same file makes void is no error, but hardly what was meant. */
+function warnOfVoid(content: PolicyFile, { place, tell }: Reader): void {
+  const stricter = new Map<string, { readonly rule: Rule; readonly line: number }>()
+  const key = (rule: Rule) => JSON.stringify([rule.on, Object.entries(rule.match).toSorted(([a], [b]) => (a < b ? -1 : 1))])
+  const rules = content.rules ?? []
+  for (const [index, rule] of rules.entries())
+    if (rule.effect !== 'allow') stricter.set(key(rule), { rule, line: place(['rules', index]).line })
+  for (const [index, rule] of rules.entries()) {
+    const other = stricter.get(key(rule))
+    if (rule.effect === 'allow' && other !== undefined)
+      tell(
+        'warning',
+        place(['rules', index]),
+        `"${ruleWords(rule)}" is void: line ${other.line} has "${ruleWords(other.rule)}", and the strictest counts`,
+      )
+  }
+  const blocked = new Set(content.blocked_models)
+  for (const [index, glob] of (content.allowed_models ?? []).entries())
+    if (blocked.has(glob)) tell('warning', place(['allowed_models', index]), `"${glob}" is void: blocked_models has it too`)
+  if (content.require_max_cost === true && (content.default_max_cost_usd ?? content.default_max_cost_micros) !== undefined)
+    tell('warning', place(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
+}
