@@ -13,7 +13,7 @@ import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/wor
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
-import { admit, effectiveFor, requireRoom } from './policy.ts'
+import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 import { refuseWider, rungFor } from './widening.ts'
@@ -39,8 +39,9 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     budgetNanos: options.budget_micros === undefined ? null : nanosOfMicros(options.budget_micros),
     hasKey: key !== undefined,
   }
-  const { rung, repoFilter, budgetNanos } = admit(parts, actor, wanted)
+  const { held, rung, repoFilter, budgetNanos } = admit(parts, actor, wanted)
   refuseWider(parts.config, actor, options, rung)
+  requireRoom(parts, actor, held)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
   if (options.extras !== undefined && rung !== 'container' && Object.values(options.extras).includes(true))
@@ -77,7 +78,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
         if (parts.store.tokens.sessionByKey(actor.name, key) !== null) throw new Lost()
         parts.store.tokens.keepSessionKey(actor.name, key, id, digest)
       }
-      requireRoom(parts, actor, effectiveFor(parts, { ownerId: ownerOf(actor), options }))
+      requireRoom(parts, actor, held)
       parts.store.sessions.insert({
         id,
         ownerId: ownerOf(actor),

@@ -10,7 +10,7 @@ import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
-import { admit, effectiveFor, requireRoom } from './policy.ts'
+import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
@@ -28,7 +28,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   if (at > origin.last_seq)
     throw new Failure('bad_request', `Cannot fork session "${from}" at event ${at}: its last one is ${origin.last_seq}`)
   const memory = memoryAt(parts, origin, input.at ?? null)
-  admit(parts, actor, {
+  const { held } = admit(parts, actor, {
     // What the session it comes from may see stays as it is.
     options: { ...origin.options, workspace: undefined },
     owner: ownerOf(actor),
@@ -38,6 +38,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     budgetNanos: origin.budgetNanos,
     hasKey: true,
   })
+  requireRoom(parts, actor, held)
   const shares = input.share_workspace ?? false
   if (shares) refuseUnlessShareable(origin)
   const id = newSessionId(parts.random)
@@ -55,7 +56,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     await copyTree(parts.folders.home(from), home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
-      requireRoom(parts, actor, effectiveFor(parts, { ownerId: ownerOf(actor), options }))
+      requireRoom(parts, actor, held)
       parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
         type: 'session.created',

@@ -75,6 +75,7 @@ function namedSettings({ policies }: Pick<Parts, 'policies'>, name: string): Pol
 
 /** What a new session is held to, as far as it is settled when it is made. */
 export type Admission = {
+  readonly held: EffectivePolicy
   readonly rung: Rung
   /** For a host folder; null where the house's own is strict enough. */
   readonly repoFilter: RepoFilter | null
@@ -124,8 +125,8 @@ export function admit(
     throw new Failure('bad_request', 'Cannot start a session without a budget: the policy requires one', {
       hint: 'Give one: --budget 5, or budget_micros',
     })
-  requireRoom(parts, actor, held)
   return {
+    held,
     rung: chosen,
     repoFilter: options.workspace === undefined ? null : filterFor(parts, options.repo_filter, held),
     budgetNanos: budgetNanos ?? held.money.defaultMaxCostNanos,
