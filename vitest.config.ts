@@ -8,7 +8,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/src/**/*.test.ts'],
-          exclude: ['**/*.machine.test.ts'],
+          exclude: ['**/*.machine.test.ts', '**/*.engine.test.ts'],
           testTimeout: 30_000,
         },
       },
@@ -45,6 +45,20 @@ export default defineConfig({
                 globalSetup: ['test/machine-images.ts'],
                 testTimeout: 600_000,
                 hookTimeout: 900_000,
+                fileParallelism: false,
+              },
+            },
+          ]),
+      // With daemons of root's that are started for it: run by `npm run test:engines`, not by `npm test`.
+      ...(process.env.ENGINES === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'engines',
+                include: ['packages/*/src/**/*.engine.test.ts'],
+                testTimeout: 60_000,
+                hookTimeout: 120_000,
                 fileParallelism: false,
               },
             },

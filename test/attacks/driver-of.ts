@@ -2,7 +2,7 @@ import type { CellDriver } from '@anchorhold/keeper/cells/cell'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import { findImage } from '@anchorhold/keeper/images/images'
-import type { Rung } from '@anchorhold/protocol/rungs'
+import { ContainerEngine, type Rung } from '@anchorhold/protocol/rungs'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -14,4 +14,5 @@ const inside = ['.', '../../dist']
 /** For machines, which need an image: by the environment, so that a keeper of its own finds it too. */
 const root = findImage(process.env.ANCHORHOLD_IMAGES ?? '', 'base')?.root
 
-export const driverOf = (rung: Rung): CellDriver => drivers[rung]({ ...trialFiles(inside ?? ''), root })
+export const driverOf = (rung: Rung): CellDriver =>
+  drivers[rung]({ ...trialFiles(inside ?? ''), root, engine: ContainerEngine.optional().parse(process.env.ANCHORHOLD_ENGINE) })

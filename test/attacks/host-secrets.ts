@@ -98,6 +98,7 @@ export const hostSecrets: Attack = {
       // What the program inside a container or a machine brings along.
       ...[
         '.containerenv',
+        '.dockerenv',
         'cell',
         'opt',
         'anchorhold',

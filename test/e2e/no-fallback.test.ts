@@ -1,5 +1,5 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
-import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { giveTo, keepersOf } from './host.ts'
@@ -63,6 +63,41 @@ describe.each(backends)('with the backend of $rung gone', ({ rung, programs, lac
       await hidden('down', '--all')
     }
   })
+})
+
+test.skipIf(!isRoot).each(['docker', 'podman-rootful'])(
+  'root’s daemon hands no keeper an engine of root’s: with container_engine: %s sessions are refused with the remedy',
+  async (engine) => {
+    const state = join(base, engine)
+    mkdirSync(join(state, 'config'), { recursive: true })
+    writeFileSync(join(state, 'config/config.yaml'), `container_engine: ${engine}\n`)
+    const cli = (...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args]).ended
+    try {
+      expect(await cli('up', '--detach', '--port', '0')).toMatchObject({ code: 0 })
+      const refusal = { code: 7, err: expect.stringMatching(/would be root as well[^]*container_engine: podman/) as string }
+      expect(await cli('run', '--rung', 'container', 'create hello.txt saying hi')).toMatchObject(refusal)
+      expect(await cli('ls')).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
+      expect(await cli('doctor')).toMatchObject({ out: expect.stringMatching(/✗ container\n.*would be root/) as string })
+      expect(keepersOf(state)).toEqual([])
+    } finally {
+      await cli('down', '--all')
+    }
+  },
+)
+
+test('a session without a limit that the policy requires is refused with the remedy, and no agent starts', async () => {
+  const state = join(base, 'limits')
+  mkdirSync(join(state, 'config'), { recursive: true })
+  writeFileSync(join(state, 'config/config.yaml'), 'require_limits: [tmp]\n')
+  const cli = (...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args]).ended
+  try {
+    expect(await cli('up', '--detach', '--port', '0')).toMatchObject({ code: 0 })
+    const { code, out } = await cli('run', '--rung', 'none', 'create hello.txt saying hi')
+    expect([code, out]).toEqual([7, expect.stringMatching(/requires are not enforced here: tmp[^]*Choose another rung/)])
+    expect(out).not.toContain('hello.txt.')
+  } finally {
+    await cli('down', '--all')
+  }
 })
 
 test.each([

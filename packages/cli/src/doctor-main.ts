@@ -1,13 +1,16 @@
 // Prints what this machine can isolate, as JSON. The daemon asks it too, as a process of its own.
-//   node doctor.mjs [--rung RUNG] [--fresh] [--memory FILE] [--images FOLDER]
+//   node doctor.mjs [--rung RUNG] [--fresh] [--memory FILE] [--images FOLDER] [--engine ENGINE | --state FOLDER]
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { readConfig } from '@anchorhold/daemon/config'
+import type { CellDriver } from '@anchorhold/keeper/cells/cell'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import { examine } from '@anchorhold/keeper/doctor'
 import { findImage } from '@anchorhold/keeper/images/images'
 import { DoctorReport } from '@anchorhold/protocol/doctor'
-import { Rung, rungsOf } from '@anchorhold/protocol/rungs'
+import { Failure } from '@anchorhold/protocol/failures'
+import { ContainerEngine, engineRefusal, Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { homedir, release } from 'node:os'
@@ -16,7 +19,10 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 
 const { values } = parseArgs({
-  options: { rung: { type: 'string' }, fresh: { type: 'boolean' }, memory: { type: 'string' }, images: { type: 'string' } },
+  options: {
+    ...{ rung: { type: 'string' }, fresh: { type: 'boolean' }, memory: { type: 'string' }, images: { type: 'string' } },
+    ...{ engine: { type: 'string' }, state: { type: 'string' } },
+  },
 })
 const { fresh = false, memory = null } = values
 const only = values.rung === undefined ? null : Rung.parse(values.rung)
@@ -26,13 +32,16 @@ const patienceMs = 3000
 const believedMs = 7 * 24 * 60 * 60 * 1000
 const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs })
 
+const engine = values.engine === undefined ? configured() : ContainerEngine.parse(values.engine)
+
 const before = fresh ? [] : recall()
 // The programs of a release lie in one folder.
 const files = {
   ...trialFiles(join(import.meta.dirname, 'inside.mjs')),
   root: findImage(values.images ?? '', 'base')?.root,
+  engine,
 }
-const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) => drivers[rung](files))
+const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) => forSessions(drivers[rung](files)))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
   const report = await examine({
@@ -48,6 +57,23 @@ try {
   console.log(JSON.stringify(report))
 } finally {
   withdrawCgroups(cgroups)
+}
+
+/** What the configuration says. One that cannot be read is for the daemon to complain of. */
+function configured(): ContainerEngine {
+  try {
+    return readConfig(values.state === undefined ? [] : ['--state', values.state], process.env).containerEngine
+  } catch {
+    return 'podman'
+  }
+}
+
+/** This process may be root; the keepers of sessions are not, and what they cannot have is not there. */
+function forSessions(driver: CellDriver): CellDriver {
+  const refusal = driver.rung === 'container' ? engineRefusal(engine, { root: process.getuid?.() === 0 }) : null
+  if (refusal === null) return driver
+  const start = () => Promise.reject(new Failure('cell_unavailable', refusal.what, { hint: refusal.remedy }))
+  return { rung: driver.rung, missing: async () => [refusal], start }
 }
 
 /** What was found before on this machine as it is now: with another kernel or another engine it may be otherwise. */
@@ -79,6 +105,6 @@ function machine(): string {
   const places = [...programs, ...emulators].flatMap((name) => [`/usr/bin/${name}`, `/usr/sbin/${name}`])
   const times = places.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0)
   return createHash('sha256')
-    .update(`${release()} ${process.version} ${import.meta.dirname} ${times.join(' ')}`)
+    .update(`${release()} ${process.version} ${import.meta.dirname} ${engine} ${times.join(' ')}`)
     .digest('hex')
 }

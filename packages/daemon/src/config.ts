@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ImageName, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
-import { LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
+import { ContainerEngine, LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { SeedConfig } from './policy/seed-names.ts'
 import type { Pool } from './processes/places.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
@@ -29,6 +29,9 @@ export const ConfigFile = z.strictObject({
   rung: Rung.optional().describe('The rung of sessions that name none; `bwrap` otherwise, and on macOS `seatbelt`'),
   image: ImageName.optional().describe(
     "The image of containers and machines that name none; containers use the host's own programs otherwise, machines `base`",
+  ),
+  container_engine: ContainerEngine.default('podman').describe(
+    'What makes containers: podman, which needs no root; or podman-rootful or docker, for a user who may use its socket',
   ),
   repo_filter: RepoFilter.default('standard').describe(
     'Which files of a host folder a cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
@@ -101,6 +104,7 @@ export type Config = {
   readonly publicUrl: string | null
   readonly rung: Rung
   readonly image: string | null
+  readonly containerEngine: ContainerEngine
   readonly repoFilter: RepoFilter
   readonly onCrash: OnCrash
   readonly spend: Spend
@@ -154,6 +158,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     publicUrl: file.public_url ?? null,
     rung: file.rung ?? usualRung(process.platform),
     image: file.image ?? null,
+    containerEngine: file.container_engine,
     repoFilter: file.repo_filter,
     onCrash: file.on_crash,
     spend: file.spend,

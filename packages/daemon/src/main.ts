@@ -86,7 +86,7 @@ async function main(): Promise<void> {
   const onDisk = sessionsOnDisk(folders)
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
   const sources = makeSources({ store, hub, log })
-  const runtime = stageRuntime(dist, folders.runtime)
+  const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
     return Object.fromEntries(

@@ -1,5 +1,5 @@
 import { openBlocks } from '@anchorhold/core/open-blocks'
-import { Failure } from '@anchorhold/protocol/failures'
+import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import { newRequestId, type PromptId, type RandomBytes, type RequestId } from '@anchorhold/protocol/ids'
 import { KeeperCommand, type KeeperStart, type OutboxRecord, type Settlement } from '@anchorhold/protocol/link'
@@ -307,7 +307,7 @@ export function keeper(options: KeeperOptions): Keeper {
       }
   }
 
-  async function leave(why: string, { crashed = false, failed = false } = {}): Promise<void> {
+  async function leave(why: string, { crashed = false, failed = false, code }: Leaving = {}): Promise<void> {
     if (leaving) return left.promise
     leaving = true
     stayUp()
@@ -332,7 +332,10 @@ export function keeper(options: KeeperOptions): Keeper {
       for (const id of [...requests.keys()]) await withdraw(id)
       over = true
       // What dies before it did anything would die again: the session has failed, and is not tried over and over.
-      await journal({ type: 'keeper.left', body: { why, failed: failed || (crashed && turns === 0) } })
+      await journal({
+        type: 'keeper.left',
+        body: { why, failed: failed || (crashed && turns === 0), ...(code === undefined ? {} : { code }) },
+      })
     })
     left.resolve()
   }
@@ -345,7 +348,7 @@ export function keeper(options: KeeperOptions): Keeper {
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
-      leaveBehind(`${why}${hint}`, { failed: true })
+      leaveBehind(`${why}${hint}`, { failed: true, ...(error instanceof Failure ? { code: error.code } : {}) })
     }
   })
 
@@ -416,6 +419,9 @@ export function keeper(options: KeeperOptions): Keeper {
 
   return { handle, saying: said.frames, left: left.promise, leave: (why) => leave(why) }
 }
+
+/** Why a keeper goes, beyond what is said of it. */
+type Leaving = { readonly crashed?: boolean; readonly failed?: boolean; readonly code?: FailureCode }
 
 /** Throws unless each of these is really in force. */
 function requireLimits(limits: readonly LimitInForce[], required: readonly LimitName[]): void {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { type FailureCode, failureCodes } from './failures.ts'
 import { actionBounds, Digest, HostAction, NetAction, Pin, SpendAction, ToolAction } from './actions.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
@@ -23,6 +24,9 @@ const parent = z.string().max(200).nullable().optional()
 
 /** The agent's own id of the message that this was part of: where a fork may begin. A sub-agent's messages have none. */
 const message = z.uuid().optional()
+
+/** Which kind of failure it was, where it was an expected one. */
+const failure = { code: z.enum(Object.keys(failureCodes) as [FailureCode, ...FailureCode[]]).optional() }
 
 /** Through which door it was asked for. */
 const door = z.string().optional()
@@ -127,6 +131,7 @@ export const eventBodies = {
     why: z.string().nullable(),
     /** Interrupted, and about to be taken up again without anybody's doing. */
     goes_on: z.boolean().optional(),
+    ...failure,
     ...by,
   }),
   /** Accepted and stored; the agent has not got it yet. */
@@ -253,7 +258,7 @@ export const eventBodies = {
     resumed: z.boolean(),
   }),
   /** The keeper left on purpose: idle, stopped; or because it could not start its cell or agent. */
-  'keeper.left': z.object({ why: z.string(), failed: z.boolean() }),
+  'keeper.left': z.object({ why: z.string(), failed: z.boolean(), ...failure }),
   /** The keeper died, and its cell with it. */
   'keeper.lost': z.object({ why: z.string() }),
   notice: z.object({ level: z.enum(['info', 'warning', 'error']), code: z.string(), message: z.string() }),

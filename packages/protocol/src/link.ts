@@ -3,7 +3,7 @@ import { booking, LiveFrame, NodeName, RequestAnswer, Span } from './events.ts'
 import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
-import { LimitInForce, LimitName, Rung } from './rungs.ts'
+import { ContainerEngine, LimitInForce, LimitName, Rung } from './rungs.ts'
 import { Extras, Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
@@ -128,7 +128,11 @@ export const KeeperStart = z.strictObject({
   extras: Extras,
   /** Host files that are needed inside: the agent's own program; Node; the forwarder for the second model route; the program that
    *  starts processes in cells which have but one stream of bytes. */
-  files: z.strictObject({ program: z.string(), node: z.string(), forwarder: z.string(), inside: z.string() }),
+  files: z.strictObject({
+    ...{ program: z.string(), node: z.string(), forwarder: z.string(), inside: z.string() },
+    /** What makes containers; Podman without root where it is not said. */
+    engine: ContainerEngine.optional(),
+  }),
   agent_version: z.string(),
   /** The agent's own id of the conversation; `resume` says whether it exists already. */
   conversation: z.uuid(),

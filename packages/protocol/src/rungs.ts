@@ -15,6 +15,20 @@ export const usualRung = (platform: string): Rung => (platform === 'darwin' ? 's
 /** Rungs that nobody has run on real hardware yet. */
 export const untestedRungs: readonly Rung[] = ['seatbelt']
 
+/** What makes the cells of the rung `container`: Podman without root, or a daemon of root's. */
+export const ContainerEngine = z.enum(['podman', 'podman-rootful', 'docker'])
+export type ContainerEngine = z.infer<typeof ContainerEngine>
+
+/** Why the sessions of a daemon cannot have this engine; null when nothing speaks against it. */
+export function engineRefusal(engine: ContainerEngine, daemon: { readonly root: boolean }): EngineRefusal | null {
+  if (engine === 'podman' || !daemon.root) return null
+  return {
+    what: `the daemon runs as root, so each keeper is a user of its own, and one that may use "${engine}" would be root as well`,
+    remedy: 'Write container_engine: podman, which needs no root, or run the daemon as an ordinary user',
+  }
+}
+type EngineRefusal = { readonly what: string; readonly remedy: string }
+
 /** Whether a limit really holds: by the kernel, by a watcher that ends the cell, or not at all. */
 export const Enforcement = z.enum(['enforced', 'watched', 'not enforced'])
 export type Enforcement = z.infer<typeof Enforcement>

@@ -25,8 +25,14 @@ export function doctor(program: Command, context: Context): void {
       if (options.disk) return showDisk(context, options.json ?? false)
       context.terminal.spin(options.fresh ? 'trying each rung several times' : 'trying each rung')
       const script = join(dirname(fileURLToPath(import.meta.url)), 'doctor.mjs')
-      const { state } = context.where()
-      const known = ['--memory', join(state, 'doctor.json'), '--images', join(state, 'images')]
+      const { state, moved } = context.where()
+      const known = [
+        '--memory',
+        join(state, 'doctor.json'),
+        '--images',
+        join(state, 'images'),
+        ...(moved ? ['--state', state] : []),
+      ]
       const args = ['--disable-warning=ExperimentalWarning', script, ...known, ...(options.fresh ? ['--fresh'] : [])]
       const { stdout } = await promisify(execFile)(process.execPath, args)
       const report = Report.parse(JSON.parse(stdout))

@@ -1,9 +1,10 @@
 import type { Event } from '@anchorhold/protocol/events'
+import type { FailureCode } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import { createInterface } from 'node:readline/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
-import { type ExitCode, exitOfState, exitOfTurn } from '../exit-codes.ts'
+import { type ExitCode, exitOfFailure, exitOfState, exitOfTurn } from '../exit-codes.ts'
 import { eventPrinter } from '../show-events.ts'
 import { watchSession } from '../stream.ts'
 
@@ -29,6 +30,7 @@ export async function follow(context: Context, { daemon, session, after, until, 
   }
   process.on('SIGINT', onInterrupt)
   let delivered = until === null
+  let cause: FailureCode | undefined
   let code: ExitCode = until === null ? 0 : 1
   try {
     let first: Daemon | null = daemon
@@ -50,9 +52,12 @@ export async function follow(context: Context, { daemon, session, after, until, 
         code = exitOfTurn[event.body.reason]
         break
       }
-      const over = event.type === 'session.state' && !event.body.goes_on ? exitOfState[event.body.to] : undefined
+      if (event.type === 'keeper.left') cause = event.body.code
+      if (event.type !== 'session.state' || event.body.goes_on) continue
+      const over = exitOfState[event.body.to]
       if (over !== undefined) {
-        code = over
+        const why = event.body.code ?? cause
+        code = event.body.to === 'failed' && why !== undefined ? exitOfFailure(why) : over
         break
       }
     }

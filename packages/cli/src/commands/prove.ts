@@ -21,7 +21,7 @@ export function prove(program: Command, context: Context): void {
     .action(async (options: { rung?: readonly Rung[]; json?: true }) => {
       const report = await askProver(
         program.version() ?? '',
-        context.where().state,
+        context.where(),
         options.rung ?? rungsOf(process.platform),
         (doing) => context.terminal.step(doing),
       )
@@ -44,12 +44,12 @@ const rungs =
 
 async function askProver(
   version: string,
-  state: string,
+  { state, moved }: { readonly state: string; readonly moved: boolean },
   wanted: readonly Rung[],
   tell: (doing: string) => void,
 ): Promise<ProofReport> {
   const script = join(dirname(fileURLToPath(import.meta.url)), 'prove.mjs')
-  const args = [script, '--version', version, ...wanted.flatMap((rung) => ['--rung', rung])]
+  const args = [script, '--version', version, ...(moved ? ['--state', state] : []), ...wanted.flatMap((rung) => ['--rung', rung])]
   const prover = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, ANCHORHOLD_IMAGES: join(state, 'images') },

@@ -122,7 +122,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     if (chosen.provider.kind === 'rehearsal') options.say('No provider is set up: the rehearsal answers, and no model is asked.')
   }
   if (options.bridge !== null) undone.use(await relayTo(options.bridge, join(windows, 'bridge.sock')))
-  const cell = await drivers[rung](files).start(
+  const cell = await drivers[rung]({ ...files, engine: config.containerEngine }).start(
     {
       name: 'launcher',
       workspace: prepared.path,

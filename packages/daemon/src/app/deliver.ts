@@ -64,12 +64,13 @@ export function warmUp(parts: Parts, id: SessionId): void {
     if (parts.keepers.startsNoMore) return
     const why = error instanceof Error ? error.message : String(error)
     const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
+    const code = error instanceof Failure ? { code: error.code } : {}
     parts.log(`session ${id}: ${why}`)
     const state = parts.store.sessions.get(id)?.state
     // The keeper itself may have said why it could not go on.
     if (state === undefined || state === 'failed' || isEnded(parts, id)) return
     // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
     if (error instanceof Failure && error.code === 'storage_unavailable') return
-    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}` } })
+    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })
   })
 }

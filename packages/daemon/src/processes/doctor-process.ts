@@ -17,7 +17,7 @@ export function doctorProcess(
   const known = new Map<Rung, Promise<DoctorReport>>()
   async function examine({ fresh, rung }: Look): Promise<DoctorReport> {
     const args = [
-      ...['--memory', memory, '--images', images],
+      ...['--memory', memory, '--images', images, '--engine', runtime.engine ?? 'podman'],
       ...(fresh ? ['--fresh'] : []),
       ...(rung === undefined ? [] : ['--rung', rung]),
     ]

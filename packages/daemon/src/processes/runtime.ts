@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { ContainerEngine } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -27,11 +28,13 @@ export type Runtime = {
   readonly reap: string
   readonly agent: string
   readonly agentVersion: string
+  /** What makes containers; Podman without root where it is not said. */
+  readonly engine?: ContainerEngine
 }
 
 /** What of it a cell gets to see. */
-export const filesOf = ({ agent, node, forwarder, inside }: Runtime): KeeperStart['files'] => ({
-  ...{ program: agent, node, forwarder, inside },
+export const filesOf = ({ agent, node, forwarder, inside, engine }: Runtime): KeeperStart['files'] => ({
+  ...{ program: agent, node, forwarder, inside, engine },
 })
 
 const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs', 'reap.mjs'] as const

@@ -1,4 +1,4 @@
-import type { LimitInForce, Rung } from '@anchorhold/protocol/rungs'
+import type { ContainerEngine, LimitInForce, Rung } from '@anchorhold/protocol/rungs'
 import type { Extras } from '@anchorhold/protocol/sessions'
 import type { Readable, Writable } from 'node:stream'
 
@@ -22,6 +22,8 @@ export type CellFiles = {
   readonly inside: string
   /** The root folder of an image, for a rung that needs one where a cell names none. */
   readonly root?: string | undefined
+  /** What makes containers; Podman without root where it is not said. */
+  readonly engine?: ContainerEngine | undefined
 }
 
 /** Something the host lacks, and the command or step that mends it. */

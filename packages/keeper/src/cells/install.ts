@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { accessSync, constants, readFileSync } from 'node:fs'
 
 /** Reads a kernel or system file, null when it is not there. An argument, so that other machines can be made up. */
 export type ReadText = (path: string) => string | null
@@ -8,6 +8,15 @@ export const readText: ReadText = (path) => {
     return readFileSync(path, 'utf8').trim()
   } catch {
     return null
+  }
+}
+
+export function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -14,14 +14,17 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { removeContainers, servedEngines } from './container/served-engine.ts'
 import { isGone, type ProcessId, signalPid, treeOf, until } from './limits/processes.ts'
 
 /** What a driver writes down of a cell in the cell's own folder, so that whoever finds it later can end what is left of it. */
 const Lease = z.object({
   rung: z.string().max(40),
   processes: z.array(z.object({ pid: z.int().min(2), startedAt: z.string().max(40) })).max(16),
+  /** Whose daemon made a container for it, where one did. */
+  engine: z.enum(['docker', 'podman-rootful']).optional(),
 })
-type Lease = { readonly rung: string; readonly processes: readonly ProcessId[] }
+type Lease = Readonly<z.infer<typeof Lease>>
 
 const fileName = 'cell.json'
 const leaseBytesMax = 16 * 1024
@@ -34,14 +37,16 @@ export function writeLease(scratch: string, lease: Lease): void {
 
 /** Ends what is left of the cell whose driver kept its things in this folder, and empties the folder. It may be done twice, and
  *  to a folder that no cell was ever in. Invariant: no process is touched but those that the lease names by number and start
- *  and that belong to the folder's owner, with what descends from them; and no file outside the folder. */
-export async function reapCell(scratch: string): Promise<void> {
+ *  and that belong to the folder's owner, with what descends from them; no container but those that are labelled with the folder; and no file outside the folder. */
+export async function reapCell(scratch: string, engines = servedEngines): Promise<void> {
   const folder = lstatSync(scratch, { throwIfNoEntry: false })
   if (folder === undefined || !folder.isDirectory()) return
-  const left = readLease(scratch).filter((each) => !isGone(each) && ownerOf(each) === folder.uid)
+  const lease = readLease(scratch)
+  const left = (lease?.processes ?? []).filter((each) => !isGone(each) && ownerOf(each) === folder.uid)
   const all = [...left, ...treeOf(left.map(({ pid }) => pid))]
   for (const { pid } of left) signalPid(pid, 'SIGKILL')
   await until('what is left of a cell has ended', endTimeoutMs, () => all.every(isGone))
+  if (lease?.engine !== undefined) await removeContainers(engines[lease.engine], scratch)
   emptyScratch(scratch)
 }
 
@@ -64,18 +69,18 @@ function remove(folder: string): void {
 }
 
 /** The file may be missing or cut off, and the cell's user may have put anything in its place. */
-function readLease(scratch: string): readonly ProcessId[] {
+function readLease(scratch: string): Lease | null {
   try {
     const fd = openSync(join(scratch, fileName), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     try {
       const stat = fstatSync(fd)
-      if (!stat.isFile() || stat.size > leaseBytesMax) return []
-      return Lease.parse(JSON.parse(readFileSync(fd, 'utf8'))).processes
+      if (!stat.isFile() || stat.size > leaseBytesMax) return null
+      return Lease.parse(JSON.parse(readFileSync(fd, 'utf8')))
     } finally {
       closeSync(fd)
     }
   } catch {
-    return []
+    return null
   }
 }
 

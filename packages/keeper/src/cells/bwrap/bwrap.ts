@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { accessSync, closeSync, constants, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -11,7 +11,7 @@ import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HostRoot, readHostRoot } from '../host-root.ts'
-import { readText } from '../install.ts'
+import { isExecutable, readText } from '../install.ts'
 import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
@@ -392,15 +392,6 @@ function findBwrap({ bwrapPath, path = [] }: BwrapOptions): string | null {
   const candidates =
     bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap')), ...ownBwrap()] : [bwrapPath]
   return candidates.find(isExecutable) ?? null
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 function unavailable(lacks: readonly Lack[]): Failure {

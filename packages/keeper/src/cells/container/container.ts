@@ -23,9 +23,14 @@ import { type Engine, type Plan, scratchPlaces, type Users } from './engine.ts'
 import { gvisor } from './gvisor.ts'
 import { chooseRuntime, podman } from './podman.ts'
 import { type Bind, makeRoot, own, type Root } from './root.ts'
+import { servedCells } from './served.ts'
+import { servedEngines } from './served-engine.ts'
 
-/** Cells made by rootless Podman. */
+/** Cells made by rootless Podman, or by the engine that was chosen instead. */
 export const containerCells = (files: CellFiles): CellDriver =>
+  files.engine === undefined || files.engine === 'podman' ? podmanCells(files) : servedCells(servedEngines[files.engine], files)
+
+const podmanCells = (files: CellFiles): CellDriver =>
   containerDriver(podman({ runtime: chooseRuntime(readText, (program) => find(program) !== null) }), files)
 
 /** Cells made by gVisor. */

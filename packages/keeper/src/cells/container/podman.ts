@@ -98,11 +98,11 @@ export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
   ]
 }
 
-const rlimitOptions = (limits: Readonly<Record<string, number | null>>) =>
+export const rlimitOptions = (limits: Readonly<Record<string, number | null>>) =>
   Object.entries(limits).flatMap(([limit, value]) => (value === null ? [] : ['--ulimit', `${limit}=${value}:${value}`]))
 
 /** Of /proc, what engines leave open beyond the usual; of /sys, everything, as bubblewrap cells have none. */
-const hidden = ['/sys', '/proc/key-users', '/proc/kmsg', '/proc/pressure', '/proc/sysrq-trigger']
+export const hidden = ['/sys', '/proc/key-users', '/proc/kmsg', '/proc/pressure', '/proc/sysrq-trigger']
 
 /** What root inside may have of itself for sudo to work, or for an engine of its own. */
 const capabilitiesOfRoot = ({ nested }: { readonly nested: boolean }) => [
@@ -111,7 +111,7 @@ const capabilitiesOfRoot = ({ nested }: { readonly nested: boolean }) => [
 ]
 
 /** Podman reads --mount as a line of CSV. */
-const csvField = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+export const csvField = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
 function lacksPodman(read: ReadText, has: (program: string) => boolean): Lack[] {
   const needed = [

@@ -1,21 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  lchownSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, lchownSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Cell, CellDriver, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
+import { isExecutable } from '../install.ts'
 import { signalPid, until } from '../limits/processes.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { lineage } from './lineage.ts'
@@ -233,14 +223,6 @@ function refusals(spec: CellSpec): Lack[] {
   ]
 }
 
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
-}
 const isThere = (path: string) => statSync(path, { throwIfNoEntry: false }) !== undefined
 
 function unavailable(lacks: readonly Lack[]): Failure {

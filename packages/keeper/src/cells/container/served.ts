@@ -1,0 +1,365 @@
+import { spawn } from 'node:child_process'
+import { createHash, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { LimitInForce } from '@anchorhold/protocol/rungs'
+import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
+import { exitOf } from '../cell-process.ts'
+import { readHostRoot } from '../host-root.ts'
+import { insideChannel } from '../inside/channel.ts'
+import { isExecutable, readText } from '../install.ts'
+import { isPlaceForMount, placeInside } from '../layout.ts'
+import { limitsOf } from '../limits/limits.ts'
+import { identify, isGone, type ProcessId, signalPid, until } from '../limits/processes.ts'
+import { emptyScratch, writeLease } from '../reap.ts'
+import { seccompArch } from '../seccomp.ts'
+import { lacksOnTrial } from '../trial.ts'
+import { lacksInit, scratchPlaces } from './engine.ts'
+import { groupsOf, limitsByGroup } from './group-limits.ts'
+import { makeRoot, own } from './root.ts'
+import { seccompProfile } from './seccomp-profile.ts'
+import {
+  ask,
+  asking,
+  clientEnv,
+  lacksServed,
+  ownLabel,
+  removeContainers,
+  removing,
+  type ServedEngine,
+  servedRun,
+  wordsFor,
+} from './served-engine.ts'
+
+/** Cells made by a daemon of root's: Docker, or Podman as root runs it. For an ordinary user who may use its socket anyway.
+ *  Does not stop: who escapes from such a container is root, or near it, where one of the driver without root is nobody. */
+export function servedCells(engine: ServedEngine, files: CellFiles): CellDriver {
+  const unavailable = (lacks: readonly Lack[]) =>
+    new Failure('cell_unavailable', `Cannot start a container cell: ${lacks.map(({ what }) => what).join('; ')}`, {
+      hint: lacks.map(({ remedy }) => remedy).join('; '),
+    })
+  const lacks = () => [...lacksServed(engine, readText), ...lacksInit(readText, () => findInit() !== null)]
+  const start: CellDriver['start'] = async (spec, signal) => {
+    const missing = [...lacks(), ...refusals(spec)]
+    if (missing.length > 0) throw unavailable(missing)
+    signal.throwIfAborted()
+    return startCell({ engine, files, spec, unavailable }, signal)
+  }
+  return {
+    rung: 'container',
+    start,
+    notes: () => [`made by ${wordsFor(engine)}: whoever escapes from such a container is root, or near it`],
+    async missing() {
+      const missing = lacks()
+      return missing.length > 0 ? missing : lacksOnTrial(start, probeTimeoutMs)
+    },
+  }
+}
+
+const probeTimeoutMs = 60_000
+const endTimeoutMs = 15_000
+/** The program inside and the first process. */
+const ownTasks = { tasks: 24, whose: 'of the program inside' }
+
+type Making = {
+  readonly engine: ServedEngine
+  readonly files: CellFiles
+  readonly spec: CellSpec
+  readonly unavailable: (lacks: readonly Lack[]) => Failure
+}
+
+async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
+  const { engine, spec, unavailable } = making
+  const over = new AbortController()
+  const ended = Promise.withResolvers<string>()
+  const name = `anchorhold-${randomUUID()}`
+  let first: ProcessId | null = null
+  let lifeline: ProcessId | null = null
+  let server: Server | null = null
+  // The engine's own groups hold it.
+  const limits = limitsOf({ ...spec, cgroups: [] }, () => (first === null ? [] : [first.pid]), ownTasks)
+
+  let ending: Promise<void> | null = null
+  async function end(): Promise<void> {
+    ending ??= (async () => {
+      over.abort()
+      server?.close()
+      // An engine that has ended took the container along, which shows in its processes.
+      await removeContainers(engine, spec.scratch).catch((error: unknown) => {
+        if (first === null) throw error
+      })
+      if (lifeline !== null && !isGone(lifeline)) signalPid(lifeline.pid, 'SIGKILL')
+      await until('the processes of a cell have ended', endTimeoutMs, () => first === null || isGone(first))
+      emptyScratch(spec.scratch)
+      await limits[Symbol.asyncDispose]()
+    })()
+    await ending
+  }
+  async function endBecause(reason: string): Promise<void> {
+    if (over.signal.aborted) return
+    await end()
+    ended.resolve(reason)
+  }
+
+  try {
+    const { binds, image, channelFolder } = await prepare(making, signal)
+    server = createServer()
+    server.listen(join(channelFolder, 'keeper'))
+    await once(server, 'listening')
+    giveTo(spec, join(channelFolder, 'keeper'))
+    lifeline = tie(engine, name)
+    writeLease(spec.scratch, { rung: 'container', processes: lifeline === null ? [] : [lifeline], engine: engine.name })
+    const plan = {
+      name,
+      image,
+      binds,
+      scratch: spec.scratch,
+      user: userOf(spec),
+      seccomp: join(spec.scratch, 'seccomp.json'),
+      rlimits: limits.rlimits,
+      memoryBytes: spec.limits.memoryBytes,
+      tasksMax: spec.limits.processesMax + ownTasks.tasks,
+      cpus: spec.limits.cpus,
+      tmpBytes: spec.limits.tmpBytes,
+      command: [own.init, '--', own.node, ...nodeOptions, own.program, '--socket', `${own.channel}/keeper`],
+    } as const
+    const connected = once(server, 'connection') as Promise<[Socket]>
+    await ask(engine, servedRun(engine.name, plan), signal).catch((error: unknown) => {
+      signal.throwIfAborted()
+      const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error)
+      throw unavailable([{ what: `${wordsFor(engine)} does not start it: ${said.slice(-saidCharsMax)}`, remedy: mend }])
+    })
+    const pid = Number(await ask(engine, ['inspect', '--format', '{{.State.Pid}}', name], signal).catch(() => 0))
+    first = pid > 1 ? identify(pid) : null
+    const aborted = once(signal, 'abort').then(() => Promise.reject(signal.reason as Error))
+    aborted.catch(() => {})
+    const [socket] = await Promise.race([connected, aborted, gone(making, name, over.signal)])
+    server.close()
+    const channel = insideChannel(socket)
+    void channel.closed.then((why) => endBecause(`The cell was ended: ${why}`))
+    const report = await Promise.race([channel.ready, aborted])
+    const tmpBytes = check(making, report)
+    void limits.watch(over.signal).then((reason) => (reason === null ? undefined : endBecause(`The cell was ended: ${reason}`)))
+    const byGroup = limitsByGroup(spec.limits, ownTasks, first === null ? null : groupsOf(first.pid))
+    const requireStanding = (command: string) => {
+      if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)
+    }
+    return {
+      limits: (await limits.inForce({ limits: report, tmpBytes })).map((limit): LimitInForce => byGroup[limit.name] ?? limit),
+      ended: ended.promise,
+      place: (hostPath) => placeInside(spec, hostPath),
+      spawn(argv, options) {
+        requireStanding(argv[0])
+        return channel.spawn(argv, options)
+      },
+      async onTerminal(argv, options) {
+        requireStanding(argv[0])
+        // By way of a file, because an argument list can be read by everyone.
+        const command = `command-${randomUUID()}`
+        const file = join(channelFolder, command)
+        writeFileSync(file, JSON.stringify({ argv, ...options }), { mode: 0o600 })
+        giveTo(spec, file)
+        const becoming = [own.node, ...nodeOptions, own.program, '--command', `${own.channel}/${command}`]
+        const [program, ...args] = [...asking(engine), 'exec', '--interactive', '--tty', name, ...becoming] as const
+        try {
+          return await exitOf(
+            spawn(program, args, { env: { ...clientEnv, TERM: options.env.TERM ?? 'xterm' }, cwd: '/', stdio: 'inherit' }),
+          )
+        } finally {
+          rmSync(file, { force: true })
+        }
+      },
+      [Symbol.asyncDispose]: end,
+    }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+const saidCharsMax = 1_000
+const mend = 'Mend what is named and run "anchorhold doctor" again'
+
+/** It carries bytes: a small heap and no helping threads are enough. */
+const nodeOptions = [
+  '--disable-warning=ExperimentalWarning',
+  '--max-semi-space-size=1',
+  '--max-old-space-size=128',
+  '--v8-pool-size=0',
+]
+
+/** A process that waits for this one to end, however it does, and then removes the container: the engine would keep it. What runs
+ *  inside cannot hinder it. */
+function tie(engine: ServedEngine, name: string): ProcessId | null {
+  const waiting = 'read -r _ <&3; "$@" >/dev/null 2>&1; sleep 2; exec "$@" >/dev/null 2>&1'
+  const child = spawn('/bin/sh', ['-c', waiting, 'sh', ...asking(engine), ...removing(engine, name)], {
+    env: clientEnv,
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  })
+  child.on('error', () => {})
+  child.unref()
+  ;(child.stdio[3] as Socket).on('error', () => {}).unref()
+  return child.pid === undefined ? null : identify(child.pid)
+}
+
+/** Rejects when the container ends before its program has come. */
+async function gone({ engine, unavailable }: Making, name: string, over: AbortSignal): Promise<never> {
+  await ask(engine, ['wait', name], over).catch(() => {})
+  throw unavailable([{ what: `${wordsFor(engine)} started it, and it ended at once`, remedy: mend }])
+}
+
+/** Everything that the engine finds in the driver's folder, and the image, which is made when the engine has not got it. */
+async function prepare({ engine, files, spec, unavailable }: Making, signal: AbortSignal) {
+  emptyScratch(spec.scratch)
+  const at = (name: string) => join(spec.scratch, name)
+  const channelFolder = at('channel')
+  mkdirSync(channelFolder, { mode: 0o700 })
+  const { folder, binds } = makeRoot({
+    ...{ spec, files, init: findInit()!, host: readHostRoot(), folder: at('root'), channel: channelFolder },
+  })
+  // There are no namespaces of users: the cell's is the session's own by number, and has a name.
+  const { uid, gid } = userOf(spec)
+  const named = (file: string, from: string, to: string) => {
+    const path = join(folder, 'etc', file)
+    writeFileSync(path, readFileSync(path, 'utf8').replace(from, to))
+  }
+  named('passwd', 'agent:x:1000:1000:', `agent:x:${uid}:${gid}:`)
+  named('group', 'agent:x:1000:', `agent:x:${gid}:`)
+  writeFileSync(at('seccomp.json'), JSON.stringify(seccompProfile(seccompArch(process.arch)!, { nested: false })), {
+    mode: 0o644,
+  })
+  openToAll(folder)
+  giveTo(spec, spec.scratch)
+  const image = `anchorhold/root:${digestOf(folder, spec.root)}`
+  try {
+    await ask(engine, ['image', 'inspect', '--format', '{{.Id}}', image], signal)
+  } catch {
+    signal.throwIfAborted()
+    await importImage(engine, image, [...(spec.root === null ? [] : [spec.root]), folder], signal).catch((error: unknown) => {
+      signal.throwIfAborted()
+      throw unavailable([{ what: `${wordsFor(engine)} does not take its root: ${String(error)}`, remedy: mend }])
+    })
+  }
+  return { binds, image, channelFolder }
+}
+
+/** In the image it is root's, whatever the umask was that it was made with here. */
+function openToAll(path: string): void {
+  const stat = lstatSync(path)
+  if (stat.isSymbolicLink()) return
+  // What anybody may write to stays so.
+  if ((stat.mode & 0o1000) === 0) chmodSync(path, stat.isDirectory() ? 0o755 : 0o644)
+  if (stat.isDirectory()) for (const name of readdirSync(path)) openToAll(join(path, name))
+}
+
+/** What lies later in the list hides what lies earlier. */
+async function importImage(engine: ServedEngine, image: string, folders: readonly string[], signal: AbortSignal): Promise<void> {
+  const [program, ...args] = [...asking(engine), 'import', '--change', `LABEL ${ownLabel}=image`, '-', image] as const
+  const packing = ['--numeric-owner', '--owner=0', '--group=0', '--create', ...folders.flatMap((folder) => ['-C', folder, '.'])]
+  const tar = spawn('tar', packing, { env: clientEnv, stdio: ['ignore', 'pipe', 'ignore'], signal })
+  const client = spawn(program, args, { env: clientEnv, cwd: '/', stdio: ['pipe', 'ignore', 'pipe'], signal })
+  let said = ''
+  client.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
+  const [code] = await Promise.all([exitOf(client), exitOf(tar), pipeline(tar.stdout, client.stdin).catch(() => {})])
+  if (code !== 0) throw new Error(said.trim() || `it ended with ${code}`)
+  // Those of other releases and other mounts, that nothing was started from for a day.
+  const old = ['--filter', `label=${ownLabel}=image`, '--filter', 'until=24h']
+  await ask(engine, ['image', 'prune', '--all', '--force', ...old], signal).catch(() => {})
+}
+
+/** Of what the image is made from: the same is not made twice. */
+function digestOf(folder: string, root: string | null): string {
+  const hash = createHash('sha256')
+  const add = (path: string, name: string) => {
+    const stat = lstatSync(path)
+    hash.update(`${name}\0${stat.mode}\0`)
+    if (stat.isDirectory()) for (const each of readdirSync(path).sort()) add(join(path, each), `${name}/${each}`)
+    else hash.update(stat.isSymbolicLink() ? readlinkSync(path) : readFileSync(path))
+  }
+  add(folder, '')
+  if (root !== null) hash.update(`${root}\0${statSync(root).ino}\0${statSync(root).ctimeMs}`)
+  return hash.digest('hex').slice(0, 32)
+}
+
+/** The size of the scratch places. Throws unless the program inside is held as it should be. */
+function check({ spec, unavailable }: Making, report: string): number {
+  const { uid } = userOf(spec)
+  const posture = [
+    new RegExp(`^Uid:\\t${uid}\\t${uid}\\t${uid}\\t${uid}$`, 'm'),
+    ...[/^CapPrm:\t0{16}$/m, /^CapEff:\t0{16}$/m, /^CapBnd:\t0{16}$/m, /^NoNewPrivs:\t1$/m, /^Seccomp:\t2$/m],
+  ]
+  const wrong = posture.filter((line) => !line.test(report))
+  if (wrong.length > 0)
+    throw unavailable([
+      { what: `a process inside was not held as it should be (${wrong.map(String).join(', ')})`, remedy: 'Update the engine' },
+    ])
+  const sizes = scratchPlaces.map((path) => {
+    const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
+    const [, figure, unit] = /[ ,]size=(\d+)(k?)/.exec(mount ?? '') ?? []
+    return figure === undefined ? Infinity : Number(figure) * (unit === 'k' ? 1024 : 1)
+  })
+  const tmpBytes = Math.max(...sizes)
+  if (tmpBytes > spec.limits.tmpBytes)
+    throw unavailable([{ what: 'the size of /tmp could not be limited', remedy: 'Update the engine' }])
+  return tmpBytes
+}
+
+function refusals(spec: CellSpec): Lack[] {
+  const misplaced = spec.mounts.find((mount) => !isPlaceForMount(mount))
+  const wanted = Object.entries(spec.extras).filter(([, value]) => value === true)
+  return [
+    ...(seccompArch(process.arch) === null
+      ? [{ what: `there is no seccomp filter for "${process.arch}"`, remedy: 'Use x86-64 or arm64' }]
+      : []),
+    ...(userOf(spec).uid === 0
+      ? [{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }]
+      : []),
+    ...(misplaced === undefined
+      ? []
+      : [{ what: `nothing may be mounted at "${misplaced.target}"`, remedy: 'Mount it under /opt' }]),
+    ...(spec.network === 'host'
+      ? [{ what: "the host's network cannot be given to this rung", remedy: 'Use --rung bwrap for it' }]
+      : []),
+    ...(wanted.length === 0
+      ? []
+      : [
+          {
+            what: `an engine of root's gives a cell no ${wanted.map(([extra]) => extra).join(', ')}`,
+            remedy: 'Write container_engine: podman',
+          },
+        ]),
+    // Where links in the path have been followed, so that a folder is the same one for the engine.
+    ...(lstatSync(spec.workspace, { throwIfNoEntry: false })?.isDirectory() === true
+      ? []
+      : [{ what: `"${spec.workspace}" is not a folder`, remedy: 'Choose another workspace' }]),
+  ]
+}
+
+const userOf = ({ runAs }: CellSpec) => runAs ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+
+function giveTo(spec: CellSpec, path: string): void {
+  if (spec.runAs === null || process.getuid?.() !== 0) return
+  lchownSync(path, spec.runAs.uid, spec.runAs.gid)
+  if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) giveTo(spec, join(path, name))
+}
+
+const findInit = () =>
+  ['/usr/bin', '/bin', '/usr/libexec/podman', '/usr/lib/podman'].map((folder) => join(folder, 'catatonit')).find(isExecutable) ??
+  null
