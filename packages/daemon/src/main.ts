@@ -138,6 +138,7 @@ async function main(): Promise<void> {
     log,
   }
 
+  parts.policies.onChange(() => reconcile.policyChanged())
   await reconcile.findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`

@@ -1,12 +1,14 @@
 import type { Actor } from '@anchorhold/core/actors'
+import { type MoneyLimits, noSettings } from '@anchorhold/core/policy/effective'
 import type { EventBody } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { newUserId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { fakePolicies } from '../policy/fake-policies.ts'
 import { createSession } from './create-session.ts'
 import { openWindows } from './keeper-start.ts'
-import { listBudgets, raiseNodes, requireRaise, setBudget } from './ledger.ts'
+import { approved, listBudgets, raiseNodes, requireRaise, setBudget } from './ledger.ts'
 import { prompt } from './prompt.ts'
 import { spending } from './read.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
@@ -156,4 +158,65 @@ test('an idempotency key counts for one actor', async () => {
   const first = prompt(parts, owner, id, input)
   expect(prompt(parts, other, id, input).id).not.toBe(first.id)
   expect(prompt(parts, owner, id, input).id).toBe(first.id)
+})
+
+/** The daemon under these policies. */
+const under = (house: Partial<MoneyLimits>, named: Readonly<Record<string, Partial<MoneyLimits>>> = {}) => {
+  const money = (limits: Partial<MoneyLimits>) => ({ money: { ...noSettings('').money, ...limits } })
+  const all = Object.fromEntries(Object.entries(named).map(([name, limits]) => [name, money(limits)]))
+  return { ...parts, policies: fakePolicies(money(house), all) }
+}
+const hour = 3_600_000
+
+test('openWindows() tells what the policies cap: the house by its own, and what a named one covers by that', async () => {
+  const held = under({ perDayNanos: 50, tickMs: hour / 2 }, { ci: { perTickNanos: 7 } })
+  const { id } = await createSession(held, owner, { policy: 'ci', group: 'docs' })
+  await openWindows(held, id)
+  const command = parts.gate.commands.findLast((one) => one.do === 'open')
+  expect(command?.do === 'open' && command.ledger.nodes).toMatchObject([
+    { node: 'owner', caps: { life: null, day: 50, tick: null }, tick_ms: hour / 2 },
+    { node: 'policy/ci', caps: { life: null, day: null, tick: 7 }, tick_ms: hour / 2 },
+    { node: 'group/docs', caps: { life: null, day: null, tick: null } },
+  ])
+})
+
+test('setBudget() raises a cap of the policy in the period that is now, and in no other', async () => {
+  const held = under({ perDayNanos: 5000 })
+  const { id } = await createSession(held, owner, {})
+  parts.at = 10 * dayMs
+  const cap = async () => (await openWindows(held, id), parts.gate.commands.findLast((one) => one.do === 'open'))
+  const day = async () => {
+    const command = await cap()
+    return command?.do === 'open' ? command.ledger.nodes[0]?.caps.day : undefined
+  }
+  expect(await day()).toBe(5000)
+  await setBudget(held, owner, { node: 'owner', per: 'day', budget_micros: 9 })
+  expect(await day()).toBe(9000)
+  parts.at = 11 * dayMs
+  expect(await day()).toBe(5000)
+  await setBudget(held, owner, { node: 'owner', per: 'day', budget_micros: 2 })
+  expect(await day()).toBe(2000)
+})
+
+test('a session that has spent what needs no approval is asked about, by those whom the policy names', async () => {
+  const held = under({ approvalThresholdNanos: 1000, approvers: ['ann'] })
+  const { id } = await createSession(held, owner, {})
+  spend(id, 300, { simulated: true })
+  await openWindows(held, id)
+  const command = parts.gate.commands.findLast((one) => one.do === 'open')
+  const node = `approval/${id}`
+  expect(command?.do === 'open' && command.ledger.nodes[1]).toMatchObject({
+    node,
+    asks: true,
+    caps: { life: 1000 },
+    spent: { life: 300 },
+  })
+  const raises = [{ node, span: 'life' as const, period: 0, cap_nanos: 1300 }]
+  const member = (name: string): Actor => ({ kind: 'member', user: newUserId(randomBytes), name, door: 'test' })
+  expect(() => requireRaise(held, member('bob'), id, raises)).toThrow('may not approve')
+  expect(() => requireRaise(held, member('ann'), id, raises)).not.toThrow()
+  await raiseNodes(held, member('ann'), id, approved(held, id, raises))
+  await openWindows(held, id)
+  const next = parts.gate.commands.findLast((one) => one.do === 'open')
+  expect(next?.do === 'open' && next.ledger.nodes[1]?.caps.life).toBe(2000)
 })

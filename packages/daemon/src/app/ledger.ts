@@ -7,7 +7,8 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { LedgerNode, Raise, ToldNodes } from '@anchorhold/protocol/link'
 import { microsUp, type Nanos, nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionRow } from '../store/store.ts'
-import { by, note, type Parts, record, require } from './parts.ts'
+import { by, note, type Parts, record, require, sessionFor } from './parts.ts'
+import { appliedTo, effectiveFor } from './policy.ts'
 
 /** Caps that come from somewhere else than a door: what the policies say. */
 type Rule = {
@@ -15,26 +16,54 @@ type Rule = {
   readonly caps: Partial<Record<Span, Nanos>>
   readonly tickMs: number
   readonly asks: boolean
+  /** Where it is known from somewhere else than the ledger. */
+  readonly spent?: Readonly<Record<Span, Nanos>>
 }
 
-const hourMs = 60 * 60 * 1000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 
-/** The nodes above a session, from the owner down, with what its policies let each of them spend. */
-function nodesAbove(_parts: Parts, { options }: Pick<SessionRow, 'options'>): readonly Rule[] {
-  const plain = (node: NodeName): Rule => ({ node, caps: {}, tickMs: hourMs, asks: false })
-  return [plain('owner'), ...(options.group === undefined ? [] : [plain(`group/${options.group}`)])]
+/** The nodes that a session's calls go through, from the owner down, with what the policies let each of them spend. */
+function nodesOf(parts: Parts, session: Pick<SessionRow, 'id' | 'ownerId' | 'options' | 'costNanos'>): readonly Rule[] {
+  const { options, costNanos } = session
+  const { approvalThresholdNanos: threshold } = effectiveFor(parts, session).money
+  const approval = `approval/${session.id}`
+  return [
+    ruleOf(parts, 'owner'),
+    ...appliedTo(parts, session).flatMap(({ name }) => (name === null ? [] : [ruleOf(parts, `policy/${name}`)])),
+    ...(options.group === undefined ? [] : [ruleOf(parts, `group/${options.group}`)]),
+    ...(threshold === null
+      ? []
+      : [{ node: approval, caps: { life: threshold }, tickMs: hourMs, asks: true, spent: { life: costNanos, day: 0, tick: 0 } }]),
+  ]
+}
+
+/** What the policies say of a node: the house's own of the owner, a named one of all that it covers. */
+function ruleOf({ policies }: Pick<Parts, 'policies'>, node: NodeName): Rule {
+  const name = node.startsWith('policy/') ? node.slice('policy/'.length) : null
+  const money = node === 'owner' ? policies.house().settings.money : name === null ? null : policies.named(name)?.settings.money
+  const caps = {
+    ...(money?.perDayNanos == null ? {} : { day: money.perDayNanos }),
+    ...(money?.perTickNanos == null ? {} : { tick: money.perTickNanos }),
+  }
+  const tickMs = money?.tickMs ?? policies.house().settings.money.tickMs ?? hourMs
+  // Sums are kept by the minute.
+  return { node, caps, tickMs: Math.max(1, Math.ceil(tickMs / minuteMs)) * minuteMs, asks: false }
 }
 
 /** What is known of a session's nodes. The sums and the number of the record that they go up to are read together. */
-export function ledgerOf(parts: Parts, session: Pick<SessionRow, 'options' | 'simulated'>): ToldNodes {
-  return told(parts, session.simulated, nodesAbove(parts, session))
+export function ledgerOf(
+  parts: Parts,
+  session: Pick<SessionRow, 'id' | 'ownerId' | 'options' | 'costNanos' | 'simulated'>,
+): ToldNodes {
+  return told(parts, session.simulated, nodesOf(parts, session))
 }
 
 function told(parts: Parts, simulated: boolean, rules: readonly Rule[]): ToldNodes {
   const { ledger, events } = parts.store
   // By a clock that does not go back either: no call that is booked began later.
   const at = Math.max(parts.now(), ledger.latestMs())
-  const nodes = rules.map(({ node, caps, tickMs, asks }): LedgerNode => {
+  const nodes = rules.map(({ node, caps, tickMs, asks, spent }): LedgerNode => {
     const set = ledger.caps(node)
     const raises = ledger.raises(node, simulated)
     const cap = (span: Span): Nanos | null => {
@@ -47,7 +76,7 @@ function told(parts: Parts, simulated: boolean, rules: readonly Rule[]): ToldNod
       caps: { life: cap('life'), day: cap('day'), tick: cap('tick') },
       tick_ms: tickMs,
       asks,
-      spent: { ...ledger.spent(node, simulated, at, tickMs) },
+      spent: { ...(spent ?? ledger.spent(node, simulated, at, tickMs)) },
     }
   })
   return { simulated, at, to: events.lastOf('gate'), nodes }
@@ -59,10 +88,23 @@ function least(...caps: readonly (Nanos | undefined)[]): Nanos | null {
 }
 
 /** Whoever allows a call that the nodes above its session do not hold must be one who may write their caps. */
-export function requireRaise(parts: Parts, actor: Actor, _session: SessionId, raises: readonly Raise[]): void {
+export function requireRaise(parts: Parts, actor: Actor, session: SessionId, raises: readonly Raise[]): void {
   if (raises.some(({ node }) => !isOfSession(node))) require(parts, actor, 'policy.write')
+  const { approvers } = effectiveFor(parts, sessionFor(parts, session, null)).money
+  const needsApproval = raises.some(({ node }) => node.startsWith('approval/'))
+  if (!needsApproval || approvers === null || actor.kind === 'owner' || approvers.includes(actor.name)) return
+  throw new Failure('forbidden', `"${actor.name}" may not approve what this session spends: the policy names its approvers`, {
+    hint: `Ask ${approvers.join(', ')} or an owner`,
+  })
 }
 const isOfSession = (node: NodeName) => /^(session|approval|agent)\//.test(node)
+
+/** An approval is for as much again as needed none, and not for the one call alone. */
+export function approved(parts: Parts, session: SessionId, raises: readonly Raise[]): readonly Raise[] {
+  const threshold = effectiveFor(parts, sessionFor(parts, session, null)).money.approvalThresholdNanos ?? 0
+  const whole = (nanos: Nanos) => (threshold === 0 ? nanos : Math.ceil(nanos / threshold) * threshold)
+  return raises.map((raise) => (raise.node.startsWith('approval/') ? { ...raise, cap_nanos: whole(raise.cap_nanos) } : raise))
+}
 
 /** Lets the nodes above a session spend more: in the log first, and then at the gate. */
 export async function raiseNodes(parts: Parts, actor: Actor, session: SessionId, raises: readonly Raise[]): Promise<void> {
@@ -82,7 +124,7 @@ export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
   const known = ledger.nodes().filter(({ node }) => !isOfSession(node))
   const nodes = known.some(({ node }) => node === 'owner') ? known : [{ node: 'owner', simulated: false }, ...known]
   return nodes.flatMap(({ node, simulated }) => {
-    const { at, nodes: views } = told(parts, simulated, [{ node, caps: {}, tickMs: hourMs, asks: false }])
+    const { at, nodes: views } = told(parts, simulated, [ruleOf(parts, node)])
     return views.map(({ caps, spent, tick_ms }) => {
       const view = (span: Span) => ({
         spent_micros: microsUp(spent[span]),
@@ -102,7 +144,14 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
     throw new Failure('bad_request', `"${node}" is no node that has a budget of its own`, { hint: 'Name owner or group/NAME' })
   const cap_nanos = budget_micros === null ? null : nanosOfMicros(budget_micros)
   parts.store.atomically(() => {
-    parts.store.ledger.setCap(node, per, cap_nanos)
+    const { ledger } = parts.store
+    ledger.setCap(node, per, cap_nanos)
+    // What a policy caps lower is raised above it for the period that is now, and for no other.
+    const { caps, tickMs } = ruleOf(parts, node)
+    const lower = caps[per]
+    const period = periodOf(per, Math.max(parts.now(), ledger.latestMs()), tickMs)
+    if (lower !== undefined && cap_nanos !== null && cap_nanos > lower)
+      for (const simulated of [false, true]) ledger.raise(node, simulated, per, period, cap_nanos)
     note(parts, { type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
   })
   await tellCaps(parts, actor, [node])
@@ -113,7 +162,7 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
 async function tellCaps(parts: Parts, actor: Actor, nodes: readonly NodeName[]): Promise<void> {
   if (!parts.gate.up) return
   for (const simulated of [false, true]) {
-    const rules = nodes.map((node): Rule => ({ node, caps: {}, tickMs: hourMs, asks: false }))
+    const rules = nodes.map((node) => ruleOf(parts, node))
     await parts.gate.do({ do: 'ledger', ...told(parts, simulated, rules), actor: actor.name, door: actor.door })
   }
 }

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
 import { reconciler } from './reconcile.ts'
 import { record } from './parts.ts'
@@ -28,4 +28,13 @@ test('findKeepers() starts no gate where nobody works', async () => {
   parts.gate.ensure = async () => void (gateSought = true)
   await reconciler(() => parts).findKeepers()
   expect(gateSought).toBe(false)
+})
+
+test('policyChanged() tells the gate anew what live sessions may spend', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  await parts.keepers.ensure(id)
+  parts.gate.commands.length = 0
+  reconciler(() => parts).policyChanged()
+  await vi.waitFor(() => expect(parts.gate.commands).toMatchObject([{ do: 'open', session: id }]))
 })

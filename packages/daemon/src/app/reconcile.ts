@@ -13,6 +13,8 @@ export interface Reconciler {
   keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
   /** A gate stands that serves these sessions by itself: each is to have the windows that it needs, and no other. */
   gateUp(served: readonly SessionId[]): Promise<void>
+  /** Another policy is in force: what is under way goes on under that one. */
+  policyChanged(): void
 }
 
 /** `parts` is asked for when it is needed: some of the parts tell the reconciler what happens to them. */
@@ -47,6 +49,9 @@ export function reconciler(parts: () => Parts): Reconciler {
       // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
       for (const id of served) if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
       for (const id of live) void openWindows(parts(), id).catch(tell)
+    },
+    policyChanged() {
+      for (const id of parts().keepers.sessions) void openWindows(parts(), id).catch(tell)
     },
   }
 }

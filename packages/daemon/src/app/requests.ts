@@ -3,7 +3,7 @@ import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/link'
-import { raiseNodes, requireRaise } from './ledger.ts'
+import { approved, raiseNodes, requireRaise } from './ledger.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 export function listRequests(
@@ -54,7 +54,7 @@ async function answerSpend(parts: Parts, actor: Actor, { id, session }: Request,
     requireRaise(parts, actor, session, raises)
     if (sessionFor(parts, session, null).budgetNanos !== budget_nanos)
       record(parts, session, { type: 'session.changed', body: { budget_nanos, ...by(actor) } })
-    await raiseNodes(parts, actor, session, raises)
+    await raiseNodes(parts, actor, session, approved(parts, session, raises))
     try {
       return void (await tell(budget_nanos))
     } catch (error) {

@@ -211,6 +211,7 @@ export interface LedgerTable {
   caps(node: NodeName): Partial<Record<Span, Nanos>>
   /** Null takes the cap away; whatever was raised is what it was. */
   setCap(node: NodeName, span: Span, nanos: Nanos | null): void
+  raise(node: NodeName, simulated: boolean, span: Span, period: number, nanos: Nanos): void
   /** The last raise of each span. It counts in its own period, and a life has but one. */
   raises(node: NodeName, simulated: boolean): readonly { readonly span: Span; readonly period: number; readonly nanos: Nanos }[]
 }

@@ -9,11 +9,16 @@ const minuteMs = 60_000
 const life = -1
 /** Longer ago than any day or tick that may still be asked for. */
 const keptMinutes = 4 * 24 * 60
-/** Nodes that the daemon tells the gate of. */
-const isTold = (name: NodeName) => !name.startsWith('agent/')
+/** What a session and its sub-agents spend is known from the session's own sum, and from the gate alone. */
+const isTold = (name: NodeName) => /^(owner$|policy\/|group\/)/.test(name)
 
 const add = `insert into ledger (node, simulated, minute, nanos) values (?, ?, ?, ?)
   on conflict do update set nanos = nanos + excluded.nanos`
+
+/** Within a period a cap is only ever raised. */
+export const raiseSql = `insert into raise (node, simulated, span, period, nanos) values (?, ?, ?, ?, ?)
+  on conflict do update set period = excluded.period,
+    nanos = case when period = excluded.period then max(nanos, excluded.nanos) else excluded.nanos end`
 
 /** Books what a call cost at every node that it went through. */
 export function ledgerProjection(db: Database): (usage: EventBody<'usage'>, beganMs: number) => void {
@@ -42,6 +47,7 @@ export function sqliteLedger(db: Database): LedgerTable {
   const raises = db.prepare<[string, number], { span: Span; period: number; nanos: number }>(
     `select span, period, nanos from raise where node = ? and simulated = ?`,
   )
+  const raise = db.prepare(raiseSql)
   const dropRaises = db.prepare(`delete from raise where node = ? and span = ?`)
   return {
     latestMs: () => Math.max(0, latest.get()?.minute ?? 0) * minuteMs,
@@ -62,6 +68,7 @@ export function sqliteLedger(db: Database): LedgerTable {
       else setCap.run(node, span, nanos)
       dropRaises.run(node, span)
     },
+    raise: (node, simulated, span, period, nanos) => void raise.run(node, simulated ? 1 : 0, span, period, nanos),
     raises: (node, simulated) => raises.all(node, simulated ? 1 : 0),
   }
 }

@@ -1,6 +1,6 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
-import { ledgerProjection } from './ledger.ts'
+import { ledgerProjection, raiseSql } from './ledger.ts'
 
 /** Brings the tables up to date with an event that was just stored. */
 export function projection(db: Database): (event: Event) => void {
@@ -24,10 +24,7 @@ export function projection(db: Database): (event: Event) => void {
     on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos, input = input + excluded.input,
       output = output + excluded.output, cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write`)
   const bookNodes = ledgerProjection(db)
-  const raised = db.prepare(`
-    insert into raise (node, simulated, span, period, nanos) values (?, ?, ?, ?, ?)
-    on conflict do update set period = excluded.period,
-      nanos = case when period = excluded.period then max(nanos, excluded.nanos) else excluded.nanos end`)
+  const raised = db.prepare(raiseSql)
   const delivered = db.prepare(`update prompt set state = 'delivered' where id = ? and session_id = ?`)
   const dropped = db.prepare(`update prompt set state = 'dropped', images = '[]' where id = ? and session_id = ?`)
   const finished = db.prepare(`
