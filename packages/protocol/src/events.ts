@@ -216,6 +216,20 @@ export const eventBodies = {
     call: z.string().nullable(),
     action: z.union([NetAction, HostAction, SpendAction]).optional(),
   }),
+  /** What went through the net window to one host since the event before: written when it has gone quiet, or at the turn's end.
+   *  Without a host it is what named none, or the rest of more hosts than are told apart. */
+  net: z.object({
+    host: z.string().max(253).nullable(),
+    port: z.int().min(1).max(65_535).nullable(),
+    connections: z.int().min(0),
+    bytes_out: z.int().min(0),
+    bytes_in: z.int().min(0),
+    blocked: z.int().min(0),
+    /** Why the last of those was. */
+    why: z.string().max(500).nullable(),
+    /** Which secrets were put in, and how often. */
+    secrets: z.array(z.object({ name: z.string().max(200), count: z.int().min(1) })).max(100),
+  }),
   usage: z.object({
     /** Which reservation of the gate this settles. */
     call: z.string().max(60).optional(),

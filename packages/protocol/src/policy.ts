@@ -41,7 +41,20 @@ const SpendMatch = z.strictObject({
 /** What may happen. Of the rules that match, the strictest counts. */
 export const Rule = z.discriminatedUnion('on', [
   z.strictObject({ on: z.literal('tool'), match: ToolMatch, effect: Effect, why }),
-  z.strictObject({ on: z.literal('net'), match: NetMatch, effect: Effect, why }),
+  z.strictObject({
+    on: z.literal('net'),
+    match: NetMatch,
+    effect: Effect,
+    how: z
+      .enum(['tunnel', 'open'])
+      .optional()
+      .describe('Whether TLS to that host is passed on as it is or opened; opened where a rule names a method or a path'),
+    own_network: z
+      .literal(true)
+      .optional()
+      .describe('Of an allowance with one host and port: they may be on this machine or in a private network'),
+    why,
+  }),
   z.strictObject({ on: z.literal('host'), match: HostMatch, effect: Effect, why }),
   z.strictObject({ on: z.literal('spend'), match: SpendMatch, effect: Effect, why }),
 ])

@@ -1,0 +1,36 @@
+import type { Rule } from '@anchorhold/protocol/policy'
+import type { Target } from './target.ts'
+
+/** How a target is reached, once something allows it. */
+export type Route = {
+  /** `tunnel` passes TLS on as it is; `open` looks inside. */
+  readonly how: 'tunnel' | 'open'
+  /** A rule opens this one place although it is on the owner's own network. */
+  readonly ownNetwork: boolean
+}
+
+type NetRule = Extract<Rule, { readonly on: 'net' }>
+
+/** What the rules say of how targets are reached. What a rule says outright counts; otherwise TLS is opened where a rule speaks of
+ *  what is inside it. */
+export function routesOf(rules: readonly Rule[]): (target: Target) => Route {
+  const net = rules.filter((rule) => rule.on === 'net')
+  return (target) => {
+    const matching = net.filter((rule) => isOf(rule, target))
+    const said = matching.filter(({ effect }) => effect === 'allow').flatMap(({ how }) => how ?? [])
+    const looksInside = matching.some(({ match }) => match.method !== undefined || match.path !== undefined)
+    const isOpen = said.length > 0 ? said.includes('open') : looksInside
+    return { how: isOpen ? 'open' : 'tunnel', ownNetwork: matching.some((rule) => opensOwnNetwork(rule, target)) }
+  }
+}
+
+function isOf({ match: { host, port } }: NetRule, target: Target): boolean {
+  if (port !== undefined && port !== target.port) return false
+  const wanted = host.toLowerCase()
+  if (wanted === '*' || wanted === target.host) return true
+  return wanted.startsWith('.') && (target.host === wanted.slice(1) || target.host.endsWith(wanted))
+}
+
+/** Only one place, by its very name and port: whoever controls what a name resolves to must not choose the place. */
+const opensOwnNetwork = ({ effect, own_network, match }: NetRule, target: Target): boolean =>
+  effect === 'allow' && own_network === true && match.host.toLowerCase() === target.host && match.port === target.port

@@ -1,0 +1,149 @@
+import { type ClientRequest, type IncomingMessage, request as send, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import {
+  authorityOf,
+  hostTarget,
+  isSameTarget,
+  type Misnamed,
+  absoluteTarget,
+  originPath,
+  type Target,
+} from '@anchorhold/core/net/target'
+import { join } from './join.ts'
+
+/** Where a request goes: read once, and judged and sent as it was read. */
+export type Asked = { readonly target: Target; readonly path: string }
+
+/** Reads a request's target. Within a connection that leads to one host, `within`, it can be no other. */
+export function askedOf(request: IncomingMessage, within: Target | null): Asked | Misnamed {
+  const hosts = headersNamed(request.rawHeaders, 'host')
+  if (hosts.length > 1) return { misnamed: 'the request names its host twice' }
+  const url = request.url ?? ''
+  const asked = within !== null && url.startsWith('/') ? inOriginForm(url, within) : absoluteTarget(url)
+  if ('misnamed' in asked) return asked
+  const [host] = hosts
+  if (host === undefined && within !== null) return { misnamed: 'the request does not name its host' }
+  const said = host === undefined ? asked.target : hostTarget(host, within === null ? 80 : within.port)
+  if ('misnamed' in said) return said
+  if (!isSameTarget(said, asked.target)) return { misnamed: 'the Host header names another place than the request' }
+  if (within !== null && !isSameTarget(asked.target, within))
+    return { misnamed: 'the request names another place than the connection was opened to' }
+  const [coding, ...further] = headersNamed(request.rawHeaders, 'transfer-encoding')
+  if (further.length > 0 || (coding !== undefined && coding.toLowerCase() !== 'chunked'))
+    return { misnamed: 'the request has a transfer coding other than chunked' }
+  if (coding !== undefined && headersNamed(request.rawHeaders, 'content-length').length > 0)
+    return { misnamed: 'the request says its length in two ways' }
+  return asked
+}
+
+function inOriginForm(url: string, target: Target): Asked | Misnamed {
+  const path = originPath(url)
+  return typeof path === 'string' ? { target, path } : path
+}
+
+/** Sends a request over a connection that leads to its target, and its answer back. Fails with words when there is none. */
+export function exchange(
+  { target, path }: Asked,
+  socket: Socket,
+  request: IncomingMessage,
+  response: ServerResponse,
+  failed: (why: string) => void,
+): void {
+  const outgoing = begin(request, target, path, socket, framing(request))
+  const fail = () => failed(`"${target.host}" gave no answer that can be passed on`)
+  outgoing.once('error', fail)
+  outgoing.once('response', (incoming) => answer(incoming, response, fail))
+  response.once('close', () => outgoing.destroy())
+  request.once('error', () => outgoing.destroy())
+  request.pipe(outgoing)
+}
+
+/** The same for a WebSocket: when the other side agrees, both are joined. */
+export function upgrade(
+  { target, path }: Asked,
+  socket: Socket,
+  request: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+  answerOf: () => ServerResponse,
+  failed: (why: string) => void,
+): void {
+  const outgoing = begin(request, target, path, socket, ['connection', 'Upgrade', 'upgrade', 'websocket'])
+  const fail = () => failed(`"${target.host}" gave no answer that can be passed on`)
+  const gone = () => outgoing.destroy()
+  client.once('close', gone)
+  outgoing.once('error', fail)
+  outgoing.once('response', (incoming) => answer(incoming, answerOf(), fail))
+  outgoing.once('upgrade', (incoming, _socket, early) => {
+    client.off('close', gone)
+    if (incoming.headers.upgrade?.toLowerCase() !== 'websocket') return fail()
+    const headers = ['connection', 'Upgrade', 'upgrade', 'websocket', ...endToEnd(incoming.rawHeaders)]
+    client.write(`HTTP/1.1 101 Switching Protocols\r\n${headerLines(headers)}\r\n`)
+    client.write(early)
+    socket.write(head)
+    join(client, socket)
+  })
+  outgoing.end()
+}
+
+export const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
+  method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
+
+function begin(
+  { method, rawHeaders }: IncomingMessage,
+  target: Target,
+  path: string,
+  socket: Socket,
+  more: string[],
+): ClientRequest {
+  // Said anew from what was judged.
+  const host = target.port === 80 ? authorityOf(target).slice(0, -':80'.length) : authorityOf(target)
+  const headers = ['host', host, ...endToEnd(rawHeaders), 'via', '1.1 anchorhold', ...more]
+  // Without an agent of any kind: with one, even with `false`, Node dials by itself and leaves this connection aside.
+  return send({ method: method ?? 'GET', path, headers, createConnection: () => socket, setHost: false })
+}
+
+/** How long the body is, said in one way whatever the client said. */
+function framing({ headers, method }: IncomingMessage): string[] {
+  if (headers['transfer-encoding'] !== undefined) return ['transfer-encoding', 'chunked', 'connection', 'close']
+  const length = headers['content-length'] ?? (method === 'GET' || method === 'HEAD' ? null : '0')
+  return [...(length === null ? [] : ['content-length', length]), 'connection', 'close']
+}
+
+function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void): void {
+  const status = incoming.statusCode ?? 0
+  // Only a proxy asks for a password in this way, and this one never does.
+  if (status < 200 || status === 407 || response.headersSent) return fail()
+  const length = incoming.headers['content-length']
+  const headers = [...endToEnd(incoming.rawHeaders), ...(length === undefined ? [] : ['content-length', length])]
+  try {
+    response.writeHead(status, headers)
+  } catch {
+    return fail()
+  }
+  incoming.once('error', () => response.destroy())
+  incoming.pipe(response)
+}
+
+/** What concerns one connection only (RFC 9110, 7.6.1), and what is written anew. */
+const hopByHop = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer'],
+  ...['transfer-encoding', 'upgrade', 'http2-settings', 'expect', 'host', 'content-length'],
+])
+
+/** Names and values by turns, without those that concern one connection, by their own name or by being listed as such. */
+function endToEnd(raw: readonly string[]): string[] {
+  const listed = headersNamed(raw, 'connection').flatMap((value) => value.split(',').map((name) => name.trim().toLowerCase()))
+  const dropped = new Set([...hopByHop, ...listed])
+  return pairs(raw).flatMap(([name, value]) => (dropped.has(name.toLowerCase()) ? [] : [name, value]))
+}
+
+const headersNamed = (raw: readonly string[], wanted: string): string[] =>
+  pairs(raw).flatMap(([name, value]) => (name.toLowerCase() === wanted ? [value] : []))
+const pairs = (raw: readonly string[]): [string, string][] =>
+  Array.from({ length: raw.length / 2 }, (_, at) => [raw[at * 2]!, raw[at * 2 + 1]!])
+const headerLines = (raw: readonly string[]): string =>
+  pairs(raw)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')

@@ -1,0 +1,186 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { type IncomingMessage, request } from 'node:http'
+import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { connect as connectTls, type TLSSocket } from 'node:tls'
+import type { NetAction } from '@anchorhold/protocol/actions'
+import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { routesOf } from '@anchorhold/core/net/routes'
+import type { Rule } from '@anchorhold/protocol/policy'
+import type { CallLine } from '../model/window.ts'
+import { type DialParts, dialler } from './dial.ts'
+import { type Judged, netWindow } from './window.ts'
+
+/** An address of everybody's, behind which tests put a server of their own. */
+export const publicAddress = '93.184.215.14'
+
+export type NetSetup = {
+  /** Hosts that may be reached; all else is denied. */
+  readonly allow?: readonly string[]
+  readonly judge?: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  readonly rules?: readonly Rule[]
+  readonly dial?: DialParts
+  /** The port of this machine that public addresses lead to. */
+  readonly upstream?: number
+  readonly askMs?: number
+}
+
+/** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
+export async function testNet({ allow = ['allowed.test'], judge, rules = [], dial, upstream = 0, askMs }: NetSetup) {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
+  const socketPath = join(folder, 'net.sock')
+  const events: NewEvent[] = []
+  const lines: CallLine[] = []
+  const judged: NetAction[] = []
+  const resolved: string[] = []
+  /** What was dialled, by address and port. */
+  const dialled: string[] = []
+  const window = await netWindow({
+    session: 'ses_0000000000000001' as SessionId,
+    folder,
+    judge: async (action, signal) => {
+      judged.push(action)
+      if (judge !== undefined) return judge(action, signal)
+      return allow.includes(action.host) ? { allow: true } : { allow: false, why: 'no rule speaks of it' }
+    },
+    routeOf: routesOf(rules),
+    dial: dialler({
+      machineAddresses: () => [],
+      ...dial,
+      resolve: async (host, signal) => {
+        resolved.push(host)
+        return dial?.resolve === undefined ? [publicAddress] : dial.resolve(host, signal)
+      },
+      connect(address, port) {
+        dialled.push(`${address} ${port}`)
+        if (dial?.connect !== undefined) return dial.connect(address, port)
+        return address === publicAddress
+          ? createConnection({ host: '127.0.0.1', port: upstream, allowHalfOpen: true })
+          : createConnection({ host: address, port, allowHalfOpen: true })
+      },
+    }),
+    note: (event) => void events.push(event),
+    log: (line) => void lines.push(line),
+    now: Date.now,
+    ...(askMs === undefined ? {} : { askMs }),
+  })
+
+  /** Sends bytes, and gives all that comes back until the window ends it. */
+  async function raw(bytes: string | Buffer): Promise<string> {
+    const socket = createConnection({ path: socketPath, allowHalfOpen: true })
+    socket.on('error', () => {})
+    socket.write(bytes)
+    const [said] = await Promise.all([text(socket).catch(() => ''), once(socket, 'end').catch(() => {})])
+    socket.destroy()
+    return said
+  }
+
+  async function connect(authority: string, headers: Record<string, string> = {}) {
+    const asking = request({
+      socketPath,
+      method: 'CONNECT',
+      path: authority,
+      headers: { host: authority, ...headers },
+      agent: false,
+    })
+    asking.end()
+    const [response, socket] = (await once(asking, 'connect')) as [IncomingMessage, Socket, Buffer]
+    socket.on('error', () => {})
+    return { status: response.statusCode ?? 0, headers: response.headers, socket }
+  }
+
+  return {
+    folder,
+    socketPath,
+    window,
+    events,
+    lines,
+    judged,
+    resolved,
+    dialled,
+    raw,
+    connect,
+    /** A CONNECT that is refused, with what its answer says. */
+    async refused(authority: string) {
+      const said = await raw(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+      return { status: Number(said.split(' ')[1]), said, body: JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) as unknown }
+    },
+    async tls(authority: string, servername?: string): Promise<TLSSocket> {
+      const { socket } = await connect(authority)
+      const name = servername ?? authority.replace(/:\d+$/, '')
+      const secure = connectTls({ socket, servername: name, rejectUnauthorized: false })
+      await once(secure, 'secureConnect')
+      return secure
+    },
+    /** A request in absolute form. */
+    async get(
+      url: string,
+      { method = 'GET', headers = {}, body = '' }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+    ) {
+      const asking = request({ socketPath, method, path: url, headers: { host: new URL(url).host, ...headers }, agent: false })
+      asking.end(body)
+      const [response] = (await once(asking, 'response')) as [IncomingMessage]
+      return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
+    },
+    net: (): EventBody<'net'>[] => {
+      window.flush()
+      return events.flatMap((event) => (event.type === 'net' ? [event.body] : []))
+    },
+    async [Symbol.asyncDispose]() {
+      await window.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Listens on loopback, and counts who comes. */
+export async function listener<S extends Server>(server: S) {
+  let connections = 0
+  const open = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    connections++
+    open.add(socket)
+    socket.on('error', () => {}).once('close', () => open.delete(socket))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    get connections() {
+      return connections
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** A place that must never be reached. */
+export const trap = () => listener(createServer((socket) => void socket.end('reached')))
+
+/** A certificate of nobody's for these names. */
+export function selfSigned(...names: readonly string[]): { readonly key: string; readonly cert: string } {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-cert-'))
+  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
+  const san = names.map((name) => `${/^[\d.]+$/.test(name) ? 'IP' : 'DNS'}:${name}`).join(',')
+  try {
+    execFileSync(
+      'openssl',
+      [
+        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+        ...['-subj', '/CN=test', '-addext', `subjectAltName=${san}`, '-keyout', key, '-out', cert],
+      ],
+      { stdio: 'ignore' },
+    )
+    return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,265 @@
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { join as joinPath } from 'node:path'
+import type { Duplex } from 'node:stream'
+import type { Route } from '@anchorhold/core/net/routes'
+import { authorityOf, connectTarget, hostTarget, isSameTarget, type Target } from '@anchorhold/core/net/target'
+import type { NetAction } from '@anchorhold/protocol/actions'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { CallLine } from '../model/window.ts'
+import type { Dial } from './dial.ts'
+import { type Asked, askedOf, exchange, isWebSocket, upgrade } from './exchange.ts'
+import { join, sayLast } from './join.ts'
+import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
+import { traffic } from './traffic.ts'
+import { firstBytes, notFor } from './first-bytes.ts'
+
+/** A session's window to everything but its model: an HTTP proxy that leads only where the rules say.
+ *  Invariant: nothing is looked up or dialled for a target before it was judged, and no byte of a client goes to a place that it
+ *  did not name in the one way that was judged. */
+export type NetWindow = {
+  /** Writes down what has left so far. */
+  flush(): void
+  /** Ends every connection at once, and takes the socket away. */
+  close(): Promise<void>
+}
+
+export type Judged = { readonly allow: true } | { readonly allow: false; readonly why: string }
+
+export type NetWindowParts = {
+  readonly session: SessionId
+  /** Who may enter the folder may use the window. */
+  readonly folder: string
+  /** Whether that may happen; waits for a person where the policy says so, as long as the signal lets it. */
+  readonly judge: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  /** How a target is reached that may be. */
+  readonly routeOf: (target: Target) => Route
+  readonly dial: Dial
+  readonly note: (event: NewEvent) => void
+  readonly log: (line: CallLine) => void
+  readonly now: () => number
+  /** How long a connection waits for a person. */
+  readonly askMs?: number
+}
+
+const connectionsMax = 1024
+const headerBytesMax = 64 * 1024
+const headersMs = 30_000
+const helloMs = 30_000
+const keepAliveMs = 60_000
+const askMsUsual = 30_000
+
+export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
+  const { session, judge, routeOf, dial, now, askMs = askMsUsual } = parts
+  const path = joinPath(parts.folder, 'net.sock')
+  const passed = traffic(parts.note)
+  const closing = new AbortController()
+  const clients = new Set<Socket>()
+  const upstreams = new Set<Socket>()
+  /** Connections that were opened to one place and speak plain HTTP to it. */
+  const within = new WeakMap<object, Target>()
+
+  const server = createServer({
+    maxHeaderSize: headerBytesMax,
+    headersTimeout: headersMs,
+    requestTimeout: 0,
+    keepAliveTimeout: keepAliveMs,
+    // Whatever else could be spoken in place of HTTP/1.1 is not: such a request is answered as one that did not ask for it.
+    shouldUpgradeCallback: isWebSocket,
+  })
+  server.maxConnections = connectionsMax
+  server.on('connection', (client: Socket) => {
+    if (clients.has(client)) return
+    clients.add(client)
+    client.on('error', () => {}).once('close', () => clients.delete(client))
+  })
+  server.on('request', (request, response) => {
+    const tell = telling(request)
+    response.once('close', () => tell(response.statusCode))
+    void answerOn(
+      request,
+      goneSignal(response),
+      (refusal) => refuse(response, refusal),
+      (asked, socket, fail) => exchange(asked, socket, request, response, fail),
+    )
+  })
+  server.on('upgrade', (request, client, head) => {
+    const answerOf = () => {
+      const response = new ServerResponse(request)
+      response.shouldKeepAlive = false
+      response.assignSocket(client as Socket)
+      response.once('finish', () => client.end())
+      return response
+    }
+    const refuseWith = refusing(request, client, 101)
+    void answerOn(request, goneSignal(client), refuseWith, (asked, socket, fail) =>
+      upgrade(asked, socket, request, client, head, answerOf, fail),
+    )
+  })
+  server.on('connect', (request, client, head) => {
+    void answerConnect(request, client, head).catch(() => client.destroy())
+  })
+  server.on('clientError', (_error, client) => {
+    const why = 'This is no HTTP/1.1 that can be read in one way only'
+    passed.blocked(null, why)
+    refuseRaw(client, { status: 400, wanted: nothing, why })
+  })
+
+  /** Judges what is wanted and dials it; null when that was refused, and said so. */
+  async function lead(wanted: Wanted & { readonly target: Target }, gone: AbortSignal, refuseWith: (refusal: Refusal) => void) {
+    const { target, method, path } = wanted
+    const block = (why: string) => {
+      passed.blocked(target, why)
+      refuseWith({ status: 403, wanted, why })
+      return null
+    }
+    const waiting = AbortSignal.any([gone, AbortSignal.timeout(askMs)])
+    const verdict = await judge({ kind: 'net', host: target.host, port: target.port, method, path }, waiting)
+    if (gone.aborted) return null
+    if (!verdict.allow) return block(verdict.why)
+    const { how, ownNetwork } = routeOf(target)
+    if (method === null && how === 'open')
+      return block(`What is sent to "${target.host}" is to be looked at, and this window cannot open its TLS`)
+    const dialled = await dial(target, { ownNetwork }, gone)
+    if ('blocked' in dialled) return block(dialled.blocked)
+    if ('failed' in dialled) {
+      refuseWith({ status: 502, wanted, why: dialled.failed })
+      return null
+    }
+    const { socket } = dialled
+    socket.on('error', () => {})
+    if (gone.aborted) {
+      socket.destroy()
+      return null
+    }
+    upstreams.add(socket)
+    socket.once('close', () => upstreams.delete(socket))
+    passed.follow(target, socket)
+    return socket
+  }
+
+  async function answerOn(
+    request: IncomingMessage,
+    gone: AbortSignal,
+    refuseWith: (refusal: Refusal) => void,
+    goOn: (asked: Asked, socket: Socket, fail: (why: string) => void) => void,
+  ): Promise<void> {
+    const method = request.method ?? ''
+    const asked = askedOf(request, within.get(request.socket) ?? null)
+    if ('misnamed' in asked) return misnamed(asked.misnamed, { ...nothing, method }, refuseWith)
+    const wanted = { target: asked.target, method, path: asked.path }
+    try {
+      const socket = await lead(wanted, gone, refuseWith)
+      if (socket !== null) goOn(asked, socket, (why) => refuseWith({ status: 502, wanted, why }))
+    } catch {
+      // A bug. Its words stay here.
+      refuseWith({ status: 503, wanted, why: 'The window failed' })
+    }
+  }
+
+  async function answerConnect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    const refuseWith = refusing(request, client, 200)
+    // A connection within a connection would be one to somebody else's proxy.
+    if (within.has(request.socket)) return misnamed('a CONNECT within a connection', nothing, refuseWith)
+    const target = connectTarget(request.url ?? '')
+    if ('misnamed' in target) return misnamed(target.misnamed, nothing, refuseWith)
+    const wanted = { target, method: null, path: null }
+    const said = request.headers.host === undefined ? target : hostTarget(request.headers.host, target.port)
+    if ('misnamed' in said || !isSameTarget(said, target))
+      return misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)
+    const first = firstBytes(client, head)
+    const gone = goneSignal(client)
+    // Where plain HTTP is spoken, each request is judged by itself.
+    const upstream = target.port === 80 ? null : await lead(wanted, gone, refuseWith)
+    if (upstream === null && target.port !== 80) return
+    client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+    const begun = await first.read(AbortSignal.any([gone, AbortSignal.timeout(helloMs)]))
+    if (begun === 'nothing' || client.destroyed) {
+      upstream?.destroy()
+      return void client.destroy()
+    }
+    if (begun === 'other') {
+      upstream?.destroy()
+      within.set(client, target)
+      first.release()
+      server.emit('connection', client)
+      return void client.resume()
+    }
+    const why = notFor(target, begun.tls)
+    if (why !== null) {
+      passed.blocked(target, why)
+      upstream?.destroy()
+      return sayLast(client, accessDenied)
+    }
+    const socket = upstream ?? (await lead(wanted, gone, () => sayLast(client, accessDenied)))
+    if (socket === null) return
+    first.release()
+    join(client, socket)
+  }
+
+  function misnamed(why: string, wanted: Wanted, refuseWith: (refusal: Refusal) => void): void {
+    const sentence = `Cannot tell where this is to go: ${why}`
+    passed.blocked(wanted.target, sentence)
+    refuseWith({ status: 400, wanted, why: sentence })
+  }
+
+  /** Its client is gone, or the window. */
+  function goneSignal(client: Duplex | ServerResponse): AbortSignal {
+    const gone = new AbortController()
+    const abort = () => gone.abort()
+    client.once('close', abort)
+    if (client.destroyed) abort()
+    return AbortSignal.any([gone.signal, closing.signal])
+  }
+
+  /** How a call is refused that no answer of the server's belongs to; the log is told when its connection has ended. */
+  function refusing(request: IncomingMessage, client: Duplex, statusOtherwise: number): (refusal: Refusal) => void {
+    let status = statusOtherwise
+    const tell = telling(request)
+    client.once('close', () => tell(status))
+    return (refusal) => {
+      status = refusal.status
+      refuseRaw(client, refusal)
+    }
+  }
+
+  /** Tells the log of a call: never more of it than where it went. */
+  function telling(request: IncomingMessage): (status: number) => void {
+    const startedAt = now()
+    const { socket } = request
+    const before = socket.bytesWritten
+    return (status) => {
+      const asked = request.method === 'CONNECT' ? connectTarget(request.url ?? '') : askedOf(request, within.get(socket) ?? null)
+      const target = 'misnamed' in asked ? null : 'target' in asked ? asked.target : asked
+      const where = target === null ? '?' : authorityOf(target)
+      const bytes = socket.bytesWritten - before
+      parts.log({ session, method: request.method ?? '', path: where, status, bytes, ms: now() - startedAt })
+    }
+  }
+
+  await rm(path, { force: true })
+  const { promise: listening, resolve, reject } = Promise.withResolvers<void>()
+  server.once('error', reject)
+  server.listen(path, resolve)
+  await listening
+  server.off('error', reject)
+  await chmod(path, 0o666)
+
+  return {
+    flush: passed.flush,
+    async close() {
+      closing.abort()
+      const closed = new Promise<void>((done) => server.close(() => done()))
+      for (const socket of [...clients, ...upstreams]) socket.destroy()
+      await closed
+      passed.flush()
+      await rm(path, { force: true })
+    },
+  }
+}
+
+const nothing: Wanted = { target: null, method: null, path: null }
+/** What a TLS client understands (RFC 8446, 6.2). */
+const accessDenied = Buffer.from([21, 3, 3, 0, 2, 2, 49])
