@@ -109,7 +109,7 @@ export async function simulatedGate({
           found.account.update(money)
           setPaused(found, paused)
         }
-        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused, spend })
+        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused, spend, network: 'none' })
         return null
       }
       case 'close':

@@ -10,6 +10,7 @@ import { image } from './commands/image.ts'
 import { search } from './commands/insight.ts'
 import { budget, usage } from './commands/money.ts'
 import { lifecycle } from './commands/lifecycle.ts'
+import { net } from './commands/net.ts'
 import { prove } from './commands/prove.ts'
 import { provider } from './commands/provider.ts'
 import { requests } from './commands/requests.ts'
@@ -57,6 +58,7 @@ for (const add of [
   requests,
   budget,
   usage,
+  net,
   search,
   audit,
   exportLog,

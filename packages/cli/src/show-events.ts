@@ -133,6 +133,11 @@ export function summary(terminal: Terminal, event: Event): string | null {
         event.body.level === 'info' ? 'dim' : event.body.level === 'warning' ? 'yellow' : 'red',
         foreign(event.body.message),
       )
+    case 'net':
+      return event.body.blocked === 0
+        ? null
+        : style('yellow', `blocked: ${event.body.host === null ? 'unnamed' : `${foreign(event.body.host)}:${event.body.port}`}`) +
+            style('dim', ` ×${event.body.blocked} ${foreign(event.body.why ?? '')}`)
     case 'turn.ended':
       return style('dim', `— ${event.body.reason}${event.body.why === null ? '' : `: ${foreign(event.body.why)}`}`)
     default:

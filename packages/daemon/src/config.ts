@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { ImageName, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
+import { ImageName, Network, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { ContainerEngine, LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { SeedConfig } from './policy/seed-names.ts'
 import type { Pool } from './processes/places.ts'
@@ -42,6 +42,9 @@ export const ConfigFile = z.strictObject({
   spend: Spend.default('stop').describe(
     'What sessions that say nothing of it do when the budget does not hold a model call: stop, or ask',
   ),
+  network: Network.exclude(['host'])
+    .default('proxy_only')
+    .describe('What cells of sessions that say nothing of it reach beside their model: none, or proxy_only for what rules open'),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -108,6 +111,7 @@ export type Config = {
   readonly repoFilter: RepoFilter
   readonly onCrash: OnCrash
   readonly spend: Spend
+  readonly network: Network
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -162,6 +166,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     repoFilter: file.repo_filter,
     onCrash: file.on_crash,
     spend: file.spend,
+    network: file.network,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,

@@ -24,7 +24,14 @@ const nodeNames: NodeName[] = ['owner', 'policy/bots', 'group/a', 'group/b']
 const hourMs = 3_600_000
 const agentCap = 900
 const about = { provider: 'p', model: 'm', simulated: false, notional: false }
-const terms = { folder: '/w', provider: local('http://localhost'), rules: { allow: [] }, paused: false, spend: 'stop' as const }
+const terms = {
+  folder: '/w',
+  provider: local('http://localhost'),
+  rules: { allow: [] },
+  paused: false,
+  spend: 'stop' as const,
+  network: 'none' as const,
+}
 const wish = (nanos: number) => ({ promptNanos: nanos, perOutputToken: 0, maxTokens: 1, thinkingTokens: 0 })
 const usage = (cost_nanos: number) => ({
   ...about,

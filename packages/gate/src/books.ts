@@ -56,7 +56,7 @@ export type Books = {
 export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed' | 'nodes' | 'agent_cap_nanos'> & {
   readonly simulated: boolean
 }
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend'>
+export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network'>
 
 /** What a call may cost, written down. */
 export type Reserved = {
@@ -294,7 +294,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
 
     async function saveNow(): Promise<void> {
       if (revoked || terms === null) return
-      const { folder, provider, rules, paused, spend } = terms
+      const { folder, provider, rules, paused, spend, network } = terms
       const { capNanos, spentNanos, closed } = lease
       const money = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: outbox.written, closed }
       // What comes after this sum is needed with it, from before it is kept.
@@ -302,7 +302,18 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       // The sum must not go further than the records that it is made of.
       await flush()
       if (above.length > 0) await saveNodes()
-      await leases.put({ session, folder, provider, rules, paused, spend, nodes: above, agent_cap_nanos: agentCap, ...money })
+      await leases.put({
+        session,
+        folder,
+        provider,
+        rules,
+        paused,
+        spend,
+        network,
+        nodes: above,
+        agent_cap_nanos: agentCap,
+        ...money,
+      })
       one.savedTo = money.spent_to
     }
 

@@ -15,6 +15,9 @@ import { fileSecrets } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { type Answered, withdrawn } from './windows/model/held.ts'
+import { routesOf } from '@anchorhold/core/net/routes'
+import { type DialParts, dialler } from './windows/net/dial.ts'
+import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
 /** The process that serves every cell's windows, without the link that it is commanded over. */
@@ -40,10 +43,12 @@ export type GateParts = {
   readonly onBroken?: (error: Error) => void
   /** How long a call waits for somebody to pay for it. */
   readonly heldMs?: number
+  /** How names are resolved and addresses dialled, where not as the machine does. */
+  readonly dial?: DialParts
 }
 
 /** A session that is served. */
-type Served = { readonly window: ModelWindow; readonly account: Account; terms: ServedOn }
+type Served = { readonly window: ModelWindow; readonly account: Account; net: NetWindow | null; terms: ServedOn }
 
 /** Agents wait longer than this for an answer; nobody should be asked for longer than they wait. */
 const heldMsMax = 5 * 60 * 1000
@@ -77,6 +82,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const kept = connections()
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: kept }
+  const dial = dialler(parts.dial)
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules, spend }: ServedOn) => ({
@@ -88,10 +94,29 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
-    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log, heldMs })
+    const settling = () => one.net?.flush()
+    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log, heldMs, settling })
     windows.add(window)
+    const one: Served = { window, account, net: null, terms }
     if (terms.paused) window.pause()
-    return { window, account, terms }
+    await fitNet(session, one)
+    return one
+  }
+
+  /** A session has a net window when its terms say so. */
+  async function fitNet(session: SessionId, one: Served): Promise<void> {
+    const { folder, network } = one.terms
+    if (network !== 'proxy_only' || one.net !== null) return
+    one.net = await netWindow({
+      session,
+      folder,
+      judge: async () => ({ allow: false, why: 'no rule speaks of it' }),
+      routeOf: routesOf([]),
+      dial,
+      note: one.account.note,
+      log,
+      now,
+    })
   }
 
   /** Changes what a session is served on, and keeps it that way. */
@@ -104,8 +129,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
-    const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to, ledger } = command
-    const terms = { folder, provider, rules, paused, spend }
+    const { session, folder, provider, rules, paused, spend, network, budget_nanos, spent_nanos, spent_to, ledger } = command
+    const terms = { folder, provider, rules, paused, spend, network }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
     const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
@@ -119,6 +144,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       const one = await found
       one.account.update(money)
       await change(one, terms)
+      await fitNet(session, one)
       return one.window.retry({ answer: { decision: 'allow' }, actor: 'daemon', door: 'none' })
     }
     const opening = serve(session, terms, money)
@@ -164,7 +190,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const window = one?.then(
       (opened) => {
         windows.delete(opened.window)
-        return opened.window.close()
+        return Promise.all([opened.window.close(), opened.net?.close()])
       },
       () => {},
     )

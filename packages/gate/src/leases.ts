@@ -2,7 +2,7 @@ import { Nanos } from '@anchorhold/protocol/money'
 import { SessionId } from '@anchorhold/protocol/ids'
 import { NodeName } from '@anchorhold/protocol/events'
 import { ModelRules, Provider, ToldNodes } from '@anchorhold/protocol/link'
-import { Spend } from '@anchorhold/protocol/sessions'
+import { Network, Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,6 +17,7 @@ export const KeptLease = z.strictObject({
   rules: ModelRules,
   paused: z.boolean(),
   spend: Spend.default('stop'),
+  network: Network.default('none'),
   budget_nanos: Nanos.nullable(),
   /** What was spent, up to which of the gate's own records: what comes after is added when it is read. */
   spent_nanos: Nanos,

@@ -68,6 +68,7 @@ export async function testGate(
     spent_to: 0,
     paused: false,
     spend: 'stop' as const,
+    network: 'none' as const,
     rules: { allow: [] },
     ledger: { simulated: false, at: 0, to: 0, nodes: [] },
     agent_cap_nanos: null,

@@ -278,6 +278,7 @@ export function keeper(options: KeeperOptions): Keeper {
       plan: start.plan,
       workspaceSettings: start.workspace_settings,
       modelRoute: start.model_route,
+      network: start.network,
       path: offers.flatMap((offer) => offer.path),
       env: Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>,
       heard,

@@ -11,6 +11,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { netFiles } from './agents/net-route.ts'
 import { claudeDriver } from './agents/claude/claude.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
@@ -82,7 +83,7 @@ lock.release()
 process.exit(0)
 
 /** The agent's home belongs to the agent: a file is only ever made where there is none, and no link is followed. */
-async function prepareHome({ folder, git_identity }: KeeperStart): Promise<void> {
+async function prepareHome({ folder, git_identity, network }: KeeperStart): Promise<void> {
   const lines = ['[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n']
   if (git_identity !== null) {
     const quote = (value: string) => `"${value.replace(/[\\"]/g, '\\$&').replace(/[\n\r\0]/g, ' ')}"`
@@ -93,6 +94,17 @@ async function prepareHome({ folder, git_identity }: KeeperStart): Promise<void>
       if (error.code !== 'EEXIST') throw error
     },
   )
+  if (network !== 'proxy_only') return
+  for (const file of netFiles) {
+    // A folder that is there already is the agent's, and so is what should be in it.
+    if (
+      await mkdir(`${folder}/home/${file.folder}`).then(
+        () => true,
+        () => false,
+      )
+    )
+      await writeFile(`${folder}/home/${file.folder}/${file.name}`, file.text, { flag: 'wx', mode: 0o644 })
+  }
 }
 
 /** Asks the gate, on the session's own window, to settle what is open. */

@@ -10,7 +10,7 @@ import { ProviderKind } from './link.ts'
 import { PolicyName, Role, Share, ShareAccess, User, UserName } from './people.ts'
 import { Micros, Nanos } from './money.ts'
 import { Rung } from './rungs.ts'
-import { ModelName, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
+import { ModelName, Network, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
 /** Where the API lives on every door that speaks HTTP. */
 export const apiRoot = '/api/v1'
@@ -213,6 +213,20 @@ export const SetBudget = z.strictObject({
 })
 export type SetBudget = z.infer<typeof SetBudget>
 
+/** What went through a session's net window, by host. */
+export const NetHost = z.object({
+  host: z.string().nullable().describe('None for what named no host, or for the rest of more hosts than are told apart'),
+  port: z.int().nullable(),
+  connections: z.int(),
+  bytes_out: z.int(),
+  bytes_in: z.int(),
+  blocked: z.int(),
+  why: z.string().nullable().describe('Why the last call was blocked'),
+  secrets: z.array(z.object({ name: z.string(), count: z.int() })),
+  last_at: z.int(),
+})
+export type NetHost = z.infer<typeof NetHost>
+
 export const SearchHit = z.object({
   session: SessionId,
   session_name: z.string(),
@@ -324,6 +338,14 @@ export const api = {
     body: ForkSession.optional(),
     status: 201,
     response: Session,
+  },
+  sessionNet: {
+    method: 'GET',
+    path: '/sessions/:id/net',
+    summary: 'What left a session and what was blocked, by host',
+    ...session,
+    status: 200,
+    response: z.object({ network: Network, hosts: z.array(NetHost) }),
   },
   sessionEvents: {
     method: 'GET',

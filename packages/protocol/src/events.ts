@@ -6,7 +6,7 @@ import { Nanos } from './money.ts'
 import { ShareAccess } from './people.ts'
 import { Autonomy, Effect, Rule } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
+import { Network, OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
 
 export const bounds = {
   toolOutputChars: 64 * 1024,
@@ -109,6 +109,7 @@ export const eventBodies = {
     at: z.int().min(0).optional(),
     on_crash: OnCrash.optional(),
     spend: Spend.optional(),
+    network: Network.optional(),
     autonomy: Autonomy.optional(),
     actor: z.string(),
     door,

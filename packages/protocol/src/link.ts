@@ -4,7 +4,7 @@ import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { ContainerEngine, LimitInForce, LimitName, Rung } from './rungs.ts'
-import { Extras, Image, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
+import { Extras, Image, Network, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
  *  its own version and of the one before, so that agents finish their turns while it is replaced. */
@@ -156,6 +156,8 @@ export const KeeperStart = z.strictObject({
   /** Whose home the toolchains are looked for in. */
   owner_home: z.string(),
   git_identity: z.object({ name: z.string(), email: z.string() }).nullable(),
+  /** What the cell reaches beside its model. With `proxy_only` its programs find the net window on the cell's loopback. */
+  network: Network,
   /** How the agent reaches its model window: by socket, or through a forwarder on the cell's own loopback. */
   model_route: z.enum(['socket', 'forwarder']),
   limits: z.object({
@@ -258,6 +260,8 @@ export const GateCommand = z.discriminatedUnion('do', [
     paused: z.boolean().default(false),
     spend: Spend.default('stop'),
     rules: ModelRules,
+    /** Whether there is a net window. */
+    network: Network.default('none'),
     /** The nodes above the session, from the owner down. */
     ledger: ToldNodes.default({ simulated: false, at: 0, to: 0, nodes: [] }),
     /** What one sub-agent may spend. */

@@ -33,6 +33,11 @@ export type Spend = z.infer<typeof Spend>
 export const TurnEnd = z.enum(['done', 'interrupted', 'waiting', 'budget', 'breaker', 'error', 'crashed'])
 export type TurnEnd = z.infer<typeof TurnEnd>
 
+/** What a session's cell reaches beside its model: nothing; what rules let through its net window; or, where there is no wall,
+ *  all that its machine reaches. */
+export const Network = z.enum(['none', 'proxy_only', 'host'])
+export type Network = z.infer<typeof Network>
+
 const Patterns = z.array(z.string().min(1).max(500)).max(1000)
 /** Which files of a workspace a cell does not see. `standard` hides what secrets are usually called, `strict` what they might
  *  be called; a list of one's own hides what it says. */
@@ -89,6 +94,9 @@ export const SessionOptions = z.strictObject({
   rung: Rung.optional().describe('How strong the cell must be'),
   repo_filter: RepoFilter.optional().describe(
     'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
+  ),
+  network: Network.optional().describe(
+    'What the cell reaches beside its model: nothing, what rules let through its net window, or the network of the host',
   ),
   extras: Extras.optional(),
   image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
@@ -171,6 +179,7 @@ export const Session = z.object({
   forked_from: SessionId.nullable(),
   on_crash: OnCrash,
   spend: Spend,
+  network: Network,
   autonomy: Autonomy.nullable().describe('As it was chosen for the session; null where the policy says it'),
   policy: z.string().nullable(),
   observe: z.boolean(),

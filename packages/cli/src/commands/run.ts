@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
-import { OnCrash, Spend } from '@anchorhold/protocol/sessions'
+import { Network, OnCrash, Spend } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
@@ -30,6 +30,7 @@ type Options = {
   timeout?: string
   onCrash?: OnCrash
   spend?: Spend
+  network?: Network
   attach: string[]
   toolchain: string[]
   plan?: true
@@ -56,6 +57,12 @@ export function run(program: Command, context: Context): void {
         'standard',
         'strict',
       ]),
+    )
+    .addOption(
+      new Option(
+        '--network <which>',
+        'what the cell reaches: nothing, what rules open, or (rung none) all that this machine does',
+      ).choices(Network.options),
     )
     .option('--gpu', 'give a container every GPU of the machine')
     .option('--sudo', 'give a container a root inside, which is nobody outside')
@@ -124,6 +131,7 @@ export function run(program: Command, context: Context): void {
             plan: options.plan,
             on_crash: options.onCrash,
             spend: options.spend,
+            network: options.network,
             workspace_settings: options.loadSettings ? ('load' as const) : undefined,
           }),
         },

@@ -63,6 +63,7 @@ export function show(program: Command, context: Context): void {
           `${terminal.style(colours[session.state], session.state)}${session.why === null ? '' : ` (${terminal.foreign(session.why)})`}`,
         ],
         ['rung', rungWord(terminal, session)],
+        ['network', session.network === 'host' ? terminal.style('red', 'host') : session.network],
         ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is asked)' : ''}`],
         ['workspace', terminal.foreign(session.workspace)],
         ['cost', `${costWord(session)}${session.budget_micros === null ? '' : ` of ${formatUsd(session.budget_micros)}`}`],

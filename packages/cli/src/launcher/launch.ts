@@ -172,8 +172,8 @@ export async function launch(options: LaunchOptions): Promise<number> {
     options.bridge === null
       ? argv
       : [
-          ...([cell.place(files.node), cell.place(files.forwarder), `${cell.place(windows)}/bridge.sock`] as const),
-          ...[String(options.bridge.port), ...argv],
+          ...([cell.place(files.node), cell.place(files.forwarder)] as const),
+          ...[`${options.bridge.port}=${cell.place(windows)}/bridge.sock`, '--', ...argv],
         ]
   // Awaited here: what was made is undone as soon as this returns.
   const where = { env, cwd: cell.place(prepared.path) }

@@ -72,6 +72,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           at,
           on_crash: origin.on_crash,
           spend: origin.spend,
+          network: origin.network,
           ...by(actor),
         },
       })

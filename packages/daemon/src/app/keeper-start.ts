@@ -60,6 +60,7 @@ export async function keeperStart(
       toolchains: options.toolchains ?? [],
       owner_home: config.home,
       git_identity: gitIdentity,
+      network: session.network,
       model_route: config.modelRoute,
       limits: config.limits,
       require_limits: [...config.requireLimits],
@@ -75,7 +76,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
-  const { state, provider, spend, budgetNanos, costNanos, options } = session
+  const { state, provider, spend, network, budgetNanos, costNanos, options } = session
   await parts.gate.do({
     do: 'open',
     session: id,
@@ -87,6 +88,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     paused: state === 'paused',
     spend,
     rules: { allow: [...parts.config.modelAllow] },
+    network,
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
   })

@@ -1,8 +1,8 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { SearchHit, Spending, Usage } from '@anchorhold/protocol/api'
+import type { NetHost, SearchHit, Spending, Usage } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Session, SessionState } from '@anchorhold/protocol/sessions'
+import type { Network, Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { SpendingFilter } from '../store/store.ts'
 import type { Seen } from '../hub.ts'
 import { type Parts, require, sessionFor, shown } from './parts.ts'
@@ -100,4 +100,9 @@ export function spending(
   if (session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', session)
   return parts.store.spending({ session, ...query, seenBy: seenBy(actor) })
+}
+
+export function sessionNet(parts: Parts, actor: Actor, id: SessionId): { readonly network: Network; readonly hosts: NetHost[] } {
+  require(parts, actor, 'session.read', id)
+  return { network: sessionFor(parts, id, null).network, hosts: [...parts.store.net(id)] }
 }

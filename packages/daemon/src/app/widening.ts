@@ -26,7 +26,7 @@ const strength = (rung: Rung) => Rung.options.indexOf(rung)
 
 /** Refuses a session that would be given more than the house gives by itself, where whoever asks may not widen anything. */
 export function refuseWider(
-  { rung: usual, pins, repoFilter }: Pick<Config, 'rung' | 'pins' | 'repoFilter'>,
+  { rung: usual, pins, repoFilter, network }: Pick<Config, 'rung' | 'pins' | 'repoFilter' | 'network'>,
   actor: Actor,
   options: SessionOptions,
   rung: Rung,
@@ -37,6 +37,7 @@ export function refuseWider(
     // A pin is the owner's word.
     pinOf(pins, actor) === undefined && strength(rung) < strength(usual) && `the rung "${rung}"`,
     options.extras !== undefined && Object.values(options.extras).includes(true) && 'extras',
+    network === 'none' && options.network === 'proxy_only' && 'a net window',
     options.workspace_settings === 'load' && 'the settings of the workspace',
     options.repo_filter !== undefined && shows(options.repo_filter, repoFilter) && 'files that the filter hides',
   ].find((one) => one !== false)

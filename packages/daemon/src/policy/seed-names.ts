@@ -30,11 +30,12 @@ export const SeedConfig = z
       .transform((pool) => Object.fromEntries(Object.entries(pool).map(([name, value]) => [wordFor(name), value])))
       .optional(),
   })
-  .transform(({ isolation_mode, network_mode: _network, repo_filter, pool, ...rest }): unknown => {
+  .transform(({ isolation_mode, network_mode, repo_filter, pool, ...rest }): unknown => {
     const rung = rest.rung ?? (isolation_mode === undefined ? undefined : seedRungs[isolation_mode])
     return {
       ...rest,
       ...(rung === undefined ? {} : { rung }),
+      ...(network_mode === undefined ? {} : { network: network_mode }),
       ...(repo_filter === undefined ? {} : { repo_filter }),
       ...(pool === undefined ? {} : { pools: { [typeof rung === 'string' ? rung : usualRung(process.platform)]: pool } }),
     }

@@ -3,7 +3,7 @@ import type { Standing } from '@anchorhold/core/session-states'
 import type { LogName } from '@anchorhold/protocol/heads'
 import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
 import type { Span } from '@anchorhold/core/ledger'
-import type { Request, SearchHit, Spending, Token, Usage } from '@anchorhold/protocol/api'
+import type { NetHost, Request, SearchHit, Spending, Token, Usage } from '@anchorhold/protocol/api'
 import type { Event, NewEvent, NodeName, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
@@ -33,6 +33,8 @@ export interface Store {
   }) => readonly SearchHit[]
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
+  /** What went through a session's net window, by host: what was blocked first, then by bytes. */
+  readonly net: (session: SessionId) => readonly NetHost[]
   readonly usage: (only: { readonly session: SessionId | null; readonly seenBy: UserId | null }) => Usage
   /** What was spent, summed up one way. */
   readonly spending: (filter: SpendingFilter) => readonly Spending[]

@@ -1,6 +1,6 @@
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
-import type { Image } from '@anchorhold/protocol/sessions'
+import type { Image, Network } from '@anchorhold/protocol/sessions'
 import type { Cell } from '../cells/cell.ts'
 
 /** One kind of coding agent: how it is started in a cell and spoken to over its standard streams. */
@@ -50,6 +50,8 @@ export type AgentStart = {
   readonly plan: boolean
   readonly workspaceSettings: 'ignore' | 'load'
   readonly modelRoute: 'socket' | 'forwarder'
+  /** With `proxy_only` a net window stands beside the model's. */
+  readonly network: Network
   /** Toolchain folders for PATH and further variables. */
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string>>

@@ -63,6 +63,7 @@ const expected: Record<ApiName, Row> = {
   start: working,
   archive: working,
   fork: working,
+  sessionNet: reading,
   sessionEvents: reading,
   events: everyone,
   listRequests: reading,

@@ -102,6 +102,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     }),
     getRequest: ({ actor, params }) => requests.getRequest(parts, actor, params.id),
     answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
+    sessionNet: ({ actor, params }) => read.sessionNet(parts, actor, params.id),
     search: ({ actor, query }) => ({
       hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
     }),

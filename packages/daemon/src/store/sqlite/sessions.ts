@@ -156,6 +156,7 @@ function toSession(row: Row): SessionRow {
     forked_from: row.forked_from as SessionId | null,
     on_crash: standing.onCrash,
     spend: options.spend ?? 'stop',
+    network: options.network ?? (row.rung === 'none' ? 'host' : 'none'),
     autonomy: options.autonomy ?? null,
     policy: options.policy ?? null,
     observe: options.observe ?? false,

@@ -21,6 +21,7 @@ import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
 import { sqliteTokens } from './tokens.ts'
+import { sqliteNet } from './net.ts'
 import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
@@ -52,6 +53,7 @@ export function sqliteStore(path: string): Store {
     ledger: sqliteLedger(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),
+    net: sqliteNet(db),
     spending: sqliteSpending(db),
     calls: sqliteCalls(db),
     close: () => void db.close(),

@@ -62,6 +62,8 @@ export type WindowParts = {
   readonly log: (line: CallLine) => void
   /** How long a call waits for somebody to pay for it. */
   readonly heldMs: number
+  /** The turn is about to end: what belongs to it is written down now. */
+  readonly settling?: () => void
 }
 
 /** What a call was promised. */
@@ -323,6 +325,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     const { promise, resolve } = Promise.withResolvers<void>()
     late.addEventListener('abort', () => resolve())
     while (open.size > 0 && !late.aborted) await Promise.race([Promise.allSettled(open), promise])
+    parts.settling?.()
     // The turn's end waits for these records, so they go to the disk now.
     await books.flush().catch(() => {})
     const settlement: Settlement = { source: 'gate', n: account.last, refused: refusal }

@@ -13,14 +13,15 @@ export type Wanted = {
 /** An answer of the window's own: what was blocked or failed, why, and what an agent can do about it. */
 export type Refusal = { readonly status: 400 | 403 | 502 | 503; readonly wanted: Wanted; readonly why: string }
 
-const reasons = { 400: 'Bad Request', 403: 'Forbidden', 502: 'Bad Gateway', 503: 'Service Unavailable' } as const
+/** Of a refused CONNECT most clients show nothing but this line. */
+const reasons = { 400: 'Bad Request', 403: 'Blocked by Anchorhold', 502: 'Bad Gateway', 503: 'Service Unavailable' } as const
 
 /** Answers a request. */
 export function refuse(response: ServerResponse, refusal: Refusal): void {
   if (response.destroyed) return
   if (response.headersSent) return void response.destroy()
   const body = bodyOf(refusal)
-  response.writeHead(refusal.status, { ...headersOf(refusal, body), connection: 'close' }).end(body)
+  response.writeHead(refusal.status, reasons[refusal.status], { ...headersOf(refusal, body), connection: 'close' }).end(body)
 }
 
 /** Answers a CONNECT, whose connection is no longer a server's to answer on. */

@@ -139,7 +139,7 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
 }
 
 /** Listens on loopback, and counts who comes. */
-export async function listener<S extends Server>(server: S) {
+export async function listener(server: Server) {
   let connections = 0
   const open = new Set<Socket>()
   server.on('connection', (socket: Socket) => {

@@ -198,7 +198,7 @@ test('a second request in one connection is judged as the first was, and cannot 
   const first = `POST http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`
   const said = await net.raw(first + smuggled)
   expect(said).toMatch(/^HTTP\/1\.1 200 OK/)
-  expect(said).toContain('HTTP/1.1 403 Forbidden')
+  expect(said).toContain('HTTP/1.1 403 Blocked by Anchorhold')
   expect(net.judged.map(({ host }) => host)).toEqual(['allowed.test', 'evil.test'])
   expect(net.dialled).toEqual([`${publicAddress} 80`])
 })

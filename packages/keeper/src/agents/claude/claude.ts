@@ -5,6 +5,7 @@ import { EventEmitter } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
+import { netEnvironment, netPort } from '../net-route.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
@@ -51,18 +52,7 @@ async function start(options: AgentStart): Promise<Agent> {
       env: { ...environmentOf(options), ...(takesUp ? { CLAUDE_CODE_RESUME_INTERRUPTED_TURN: '1' } : {}) },
       pathToClaudeCodeExecutable: cell.place(options.files.program),
       spawnClaudeCodeProcess: ({ command, args, env }) => {
-        const argv: readonly [string, ...string[]] =
-          options.modelRoute === 'forwarder'
-            ? [
-                cell.place(options.files.node),
-                cell.place(options.files.forwarder),
-                modelSocket(options),
-                String(forwarderPort),
-                command,
-                ...args,
-              ]
-            : [command, ...args]
-        process = cell.spawn(argv, { env: definedOnly(env), cwd })
+        process = cell.spawn(routed(options, [command, ...args]), { env: definedOnly(env), cwd })
         process.stderr.setEncoding('utf8').on('data', (text: string) => {
           stderrTail = (stderrTail + text).slice(-4000)
         })
@@ -141,23 +131,43 @@ function userMessage({ id, text, images }: AgentPrompt): SDKUserMessage {
 }
 
 const forwarderPort = 8377
+
+/** The agent's command with what carries its loopback. Its model is there before it starts; a net window is not waited for: the
+ *  agent takes longer to start, and so does whatever first wants to go out. */
+function routed(options: AgentStart, command: readonly [string, ...string[]]): readonly [string, ...string[]] {
+  const { cell, files } = options
+  const forwarder = [cell.place(files.node), cell.place(files.forwarder)] as const
+  const withModel: readonly [string, ...string[]] =
+    options.modelRoute === 'forwarder' ? [...forwarder, `${forwarderPort}=${modelSocket(options)}`, '--', ...command] : command
+  if (options.network !== 'proxy_only') return withModel
+  const beside = '"$1" "$2" "$3" </dev/null >/dev/null 2>&1 & shift 3; exec "$@"'
+  return ['/bin/sh', '-c', beside, 'agent', ...forwarder, `${netPort}=${cell.place(options.windows)}/net.sock`, ...withModel]
+}
+
 const environmentOf = (options: AgentStart) =>
   claudeEnvironment({
     home: options.cell.place(options.home),
     model: options.modelRoute === 'socket' ? { socket: modelSocket(options) } : { port: forwarderPort },
     path: options.path,
-    env: options.env,
+    env: { ...(options.network === 'proxy_only' ? netEnvironment : {}), ...options.env },
   })
 const modelSocket = ({ cell, windows }: AgentStart) => `${cell.place(windows)}/model.sock`
 
 async function appendix(options: AgentStart): Promise<string> {
   const place = options.cell.place(options.workspace)
   const parts = [
-    `You work in an isolated cell of the Anchorhold. The workspace is ${place}. The cell has no network; only the model can be reached.`,
+    `You work in an isolated cell of the Anchorhold. The workspace is ${place}. ${networkWords[options.network]}`,
     await workspaceInstructions(options.cell, place),
     options.systemPrompt ?? '',
   ]
   return parts.filter((part) => part !== '').join('\n\n')
+}
+
+const networkWords: Readonly<Record<AgentStart['network'], string>> = {
+  none: 'The cell has no network; only the model can be reached.',
+  proxy_only:
+    'The cell has no network of its own: HTTP and HTTPS go through a proxy that the environment names, which lets through what rules open. A call that is blocked is answered with 403 and JSON that says what was blocked and how to ask for it; there is no way around it.',
+  host: 'It has the network of its host.',
 }
 
 const definedOnly = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>

@@ -260,7 +260,8 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
   const setup = { nowMs: Date.now(), entropy: randomBytes(64), tmpBytes: spec.limits.tmpBytes, mounts }
   await inWords(machine.tell(setupLines(setup), signal))
   // A cell that stands ready before its session has windows nevertheless.
-  const names = spec.windows === null ? [] : [...new Set(['model.sock', ...readdirSync(spec.windows)])].filter(isSocketName)
+  const names =
+    spec.windows === null ? [] : [...new Set(['model.sock', 'net.sock', ...readdirSync(spec.windows)])].filter(isSocketName)
   const channel = insideChannel(machine.channel, {
     relays: { folder: inside.windows, sockets: Object.fromEntries(names.map((name) => [name, join(spec.windows ?? '', name)])) },
   })

@@ -1,0 +1,47 @@
+/** How the programs of a cell find its net window: on a port of the cell's loopback, as the proxy that each of them knows how to
+ *  be told of. */
+
+/** Nobody else has a loopback in common with a cell, so it can be the same in every one. */
+export const netPort = 8378
+
+const proxy = `http://127.0.0.1:${netPort}`
+/** The cell's own, and the name under which an agent knows the socket of its model. */
+const direct = 'localhost,127.0.0.1,::1,anthropic.internal'
+
+/** What git, curl, wget, npm, pnpm, yarn, pip, cargo, go, apt and most others look at; Node does when it is told to. */
+export const netEnvironment: Readonly<Record<string, string>> = {
+  ...both('HTTP_PROXY', proxy),
+  ...both('HTTPS_PROXY', proxy),
+  ...both('ALL_PROXY', proxy),
+  ...both('NO_PROXY', direct),
+  NODE_USE_ENV_PROXY: '1',
+  YARN_HTTP_PROXY: proxy,
+  YARN_HTTPS_PROXY: proxy,
+}
+
+function both(name: string, value: string): Record<string, string> {
+  return { [name]: value, [name.toLowerCase()]: value }
+}
+
+/** What looks at no variable: each a folder of the home, and a file in it. */
+export const netFiles: readonly { readonly folder: string; readonly name: string; readonly text: string }[] = [
+  {
+    folder: '.m2',
+    name: 'settings.xml',
+    text: `<settings>\n  <proxies>\n${['http', 'https'].map(mavenProxy).join('')}  </proxies>\n</settings>\n`,
+  },
+  {
+    folder: '.gradle',
+    name: 'gradle.properties',
+    text: ['http', 'https']
+      .map((protocol) => `systemProp.${protocol}.proxyHost=127.0.0.1\nsystemProp.${protocol}.proxyPort=${netPort}\n`)
+      .join(''),
+  },
+]
+
+function mavenProxy(protocol: string): string {
+  return [
+    `    <proxy><id>anchorhold-${protocol}</id><active>true</active><protocol>${protocol}</protocol>`,
+    `<host>127.0.0.1</host><port>${netPort}</port><nonProxyHosts>localhost|127.0.0.1</nonProxyHosts></proxy>\n`,
+  ].join('')
+}
