@@ -1,28 +1,25 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
-/** A connection that carries nothing for so long is given up. */
-const idleMs = 30 * 60 * 1000
+/** How long a client that was told the last word may take to go. */
+const lingerMs = 2000
 
 /** Joins two connections, each no faster than the other takes it, until both sides have ended or one is gone. */
 export function join(client: Duplex, upstream: Socket): void {
-  for (const [one, other] of [
-    [client, upstream],
-    [upstream, client],
-  ] as const) {
-    one.pipe(other)
-    one.on('error', () => {})
-    one.once('close', () => {
-      // What it still owes the other is under way; nothing more comes.
-      if (other.writableFinished || other.errored !== null) other.destroy()
-      else other.once('finish', () => other.destroy()).end()
-    })
-  }
-  upstream.setTimeout(idleMs, () => upstream.destroy())
+  carry(client, upstream)
+  carry(upstream, client)
 }
 
-/** How long a client that was told the last word may take to go. */
-const lingerMs = 2000
+/** Carries what comes from one connection to the other. */
+export function carry(from: Duplex, to: Duplex): void {
+  from.pipe(to)
+  from.on('error', () => {})
+  from.once('close', () => {
+    // What it still owes the other is under way; nothing more comes.
+    if (to.writableFinished || to.errored !== null) to.destroy()
+    else to.once('finish', () => to.destroy()).end()
+  })
+}
 
 /** Says a last word. What the client still sends is let go, so that it reads this before its connection is gone. */
 export function sayLast(client: Duplex, words: string | Buffer): void {

@@ -6,7 +6,7 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import type { NetAction } from '@anchorhold/protocol/actions'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -110,10 +110,10 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       const said = await raw(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
       return { status: Number(said.split(' ')[1]), said, body: JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) as unknown }
     },
-    async tls(authority: string, servername?: string): Promise<TLSSocket> {
+    async tls(authority: string, servername?: string, more: ConnectionOptions = {}): Promise<TLSSocket> {
       const { socket } = await connect(authority)
       const name = servername ?? authority.replace(/:\d+$/, '')
-      const secure = connectTls({ socket, servername: name, rejectUnauthorized: false })
+      const secure = connectTls({ socket, servername: name, rejectUnauthorized: false, ...more })
       await once(secure, 'secureConnect')
       return secure
     },
@@ -165,6 +165,17 @@ export async function listener(server: Server) {
 /** A place that must never be reached. */
 export const trap = () => listener(createServer((socket) => void socket.end('reached')))
 
+/** What Node's own client sends first. */
+export async function helloOf(servername: string, more: ConnectionOptions = {}): Promise<Buffer> {
+  const server = createServer()
+  await using at = await listener(server)
+  const client = connectTls({ host: '127.0.0.1', port: at.port, servername, rejectUnauthorized: false, ...more })
+  client.on('error', () => {})
+  const [socket] = (await once(server, 'connection')) as [Socket]
+  const [bytes] = (await once(socket, 'data')) as [Buffer]
+  client.destroy()
+  return bytes
+}
 /** A certificate of nobody's for these names. */
 export function selfSigned(...names: readonly string[]): { readonly key: string; readonly cert: string } {
   const folder = mkdtempSync(join(tmpdir(), 'ah-cert-'))

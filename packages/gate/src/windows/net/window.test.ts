@@ -5,7 +5,7 @@ import { createServer as createTcpServer, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { createServer as createTlsServer } from 'node:tls'
 import { expect, test } from 'vitest'
-import { listener, publicAddress, selfSigned, testNet, trap } from './test-net.ts'
+import { helloOf, listener, publicAddress, selfSigned, testNet, trap } from './test-net.ts'
 
 const certificate = selfSigned('allowed.test', '127.0.0.1')
 const tlsEcho = () => listener(createTlsServer(certificate, (socket) => void socket.on('error', () => {}).pipe(socket)))
@@ -58,6 +58,32 @@ test.each([
   expect(error.message).toMatch(/access denied/i)
   const [told] = net.net()
   expect(told).toMatchObject({ host: 'allowed.test', bytes_out: 0, blocked: 1 })
+})
+
+/** A server that wants every client to begin once more, because it likes another curve than the first one. */
+const tlsAgain = () =>
+  listener(
+    createTlsServer(
+      { ...certificate, ecdhCurve: 'secp521r1', minVersion: 'TLSv1.3' },
+      (socket) => void socket.on('error', () => {}).pipe(socket),
+    ),
+  )
+
+test('a TLS client that is told to begin once more does so, and for the same server only', async () => {
+  await using server = await tlsAgain()
+  await using net = await testNet({ upstream: server.port })
+  const curves = { ecdhCurve: 'X25519:secp521r1', minVersion: 'TLSv1.3' } as const
+  const secure = await net.tls('allowed.test:443', undefined, curves)
+  secure.end('hello')
+  expect(await text(secure)).toBe('hello')
+
+  await using other = await testNet({ upstream: server.port })
+  const { socket } = await other.connect('allowed.test:443')
+  const [good, evil] = [await helloOf('allowed.test', curves), await helloOf('evil.test', curves)]
+  socket.write(Buffer.concat([good, Buffer.from([20, 3, 3, 0, 1, 1]), evil]))
+  await once(socket.resume(), 'close')
+  const why = 'The TLS connection names another server than "allowed.test"'
+  expect(other.net()).toMatchObject([{ host: 'allowed.test', bytes_out: good.length, blocked: 1, why }])
 })
 
 test('a connection to an address names no server in TLS', async () => {

@@ -11,10 +11,10 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { CallLine } from '../model/window.ts'
 import type { Dial } from './dial.ts'
 import { type Asked, askedOf, exchange, isWebSocket, upgrade } from './exchange.ts'
-import { join, sayLast } from './join.ts'
+import { carry, join, sayLast } from './join.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
 import { traffic } from './traffic.ts'
-import { firstBytes, notFor } from './first-bytes.ts'
+import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
 
 /** A session's window to everything but its model: an HTTP proxy that leads only where the rules say.
  *  Invariant: nothing is looked up or dialled for a target before it was judged, and no byte of a client goes to a place that it
@@ -50,6 +50,8 @@ const headersMs = 30_000
 const helloMs = 30_000
 const keepAliveMs = 60_000
 const askMsUsual = 30_000
+/** A connection that carries nothing for so long is given up. */
+const idleMs = 30 * 60 * 1000
 
 export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const { session, judge, routeOf, dial, now, askMs = askMsUsual } = parts
@@ -134,6 +136,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       socket.destroy()
       return null
     }
+    socket.setTimeout(idleMs, () => socket.destroy())
     upstreams.add(socket)
     socket.once('close', () => upstreams.delete(socket))
     passed.follow(target, socket)
@@ -169,13 +172,14 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const said = request.headers.host === undefined ? target : hostTarget(request.headers.host, target.port)
     if ('misnamed' in said || !isSameTarget(said, target))
       return misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)
-    const first = firstBytes(client, head)
+    const first = nextBytes(client, head)
     const gone = goneSignal(client)
     // Where plain HTTP is spoken, each request is judged by itself.
     const upstream = target.port === 80 ? null : await lead(wanted, gone, refuseWith)
     if (upstream === null && target.port !== 80) return
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-    const begun = await first.read(AbortSignal.any([gone, AbortSignal.timeout(helloMs)]))
+    const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
+    const begun = await beginning(first, slow)
     if (begun === 'nothing' || client.destroyed) {
       upstream?.destroy()
       return void client.destroy()
@@ -195,8 +199,22 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
     const socket = upstream ?? (await lead(wanted, gone, () => sayLast(client, accessDenied)))
     if (socket === null) return
-    first.release()
-    join(client, socket)
+    socket.write(first.take(begun.tls.length))
+    const again = await wantsItAgain(socket, gone)
+    if (again !== true) {
+      first.release()
+      return join(client, socket)
+    }
+    // The client learns of it, and what it then says must be for the same place.
+    carry(socket, client)
+    const other = await notAgainFor(target, first, slow)
+    if (other === null) {
+      first.release()
+      return carry(client, socket)
+    }
+    passed.blocked(target, other)
+    socket.destroy()
+    client.destroy()
   }
 
   function misnamed(why: string, wanted: Wanted, refuseWith: (refusal: Refusal) => void): void {
