@@ -2,7 +2,7 @@ import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { bothDoors, ended, reason, sessionsOf } from './both-doors.ts'
-import { keepersOf, processesOf } from './host.ts'
+import { processesOf } from './host.ts'
 import { type Installation, installation, textOf, until } from './installation.ts'
 
 let it: Installation
@@ -87,29 +87,18 @@ test('without being told to ask, a call that the budget does not hold is refused
   expect(events.filter(({ type }) => type === 'request.opened')).toEqual([])
 })
 
-test('a gate that is killed takes its request back, and the agent that asks again is asked for again', async () => {
+test('a call that waits at a gate which is killed waits at the next one, for the same answer', async () => {
   const { id, asked } = await poor('say by way of a new gate')
-  const [gate] = processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
+  const isGate = ({ argv }: { readonly argv: string }) => argv.includes('/gate.mjs')
+  const gate = processesOf(it.state, isGate).find(isGate)
   process.kill(gate!.pid, 'SIGKILL')
-  const again = await request(id, asked.seq)
-  expect(await it.api.getRequest({ params: { id: asked.body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
-  expect((await it.api.listRequests()).requests.map((one) => one.id)).toEqual([again.body.id])
-  await it.api.answerRequest({ params: { id: again.body.id }, body: { decision: 'allow' } })
+  await until(() => processesOf(it.state, isGate).some((one) => isGate(one) && one.pid !== gate!.pid))
+  expect((await it.api.listRequests()).requests.map((one) => one.id)).toEqual([asked.body.id])
+  await it.api.answerRequest({ params: { id: asked.body.id }, body: { decision: 'allow' } })
   expect(reason(await it.event(id, 0, ended))).toBe('done')
-  expect(await answers(id)).toEqual([
-    ['withdrawn', 'gate'],
-    ['allow', 'owner'],
-  ])
-})
-
-test('what an agent asked is listed no longer when its keeper is killed', async () => {
-  const { id } = await it.api.createSession({ body: { prompt: { text: 'ask me whether to use tabs or spaces' } } })
-  const asked = await request(id, 0)
-  const money = await poor('say lost')
-  for (const one of [id, money.id]) process.kill(keepersOf(it.state, one)[0]!.pid, 'SIGKILL')
-  for (const one of [id, money.id]) await it.event(one, 0, ({ type }) => type === 'keeper.lost')
-  expect((await it.api.listRequests()).requests).toEqual([])
-  expect(await it.cli(['requests'])).toMatchObject({ out: 'Nothing waits for you.\n' })
-  for (const { body } of [asked, money.asked])
-    expect(await it.api.getRequest({ params: { id: body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
+  await until(async () => (await session(id)).state === 'ready')
+  const log = await it.log(id)
+  expect(textOf(log)).toContain('by way of a new gate')
+  expect(log.filter(({ type }) => type === 'request.opened')).toHaveLength(1)
+  expect(await answers(id)).toEqual([['allow', 'owner']])
 })

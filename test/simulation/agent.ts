@@ -3,6 +3,9 @@ import type { PromptId } from '@anchorhold/protocol/ids'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '@anchorhold/keeper/agents/agent'
 import type { Process } from './machine.ts'
 
+/** Something that really happened: a tool call, or a call over the network to a host. */
+export type Done = { readonly kind: 'tool' | 'net'; readonly what: string }
+
 /** What became of one model call, as an agent sees it. */
 export type CallEnd = 'answered' | 'refused' | 'cut'
 
@@ -10,6 +13,10 @@ export type SimulatedAgentOptions = {
   readonly process: Process
   readonly random: () => number
   readonly call: (process: Process) => Promise<CallEnd>
+  /** Something that leaves the cell. */
+  readonly act: (process: Process, host: string) => Promise<'allow' | 'deny' | 'cut'>
+  /** What it did, once it was let. */
+  readonly did: (deed: Done) => void
   /** How often an agent of this session has written each prompt down. It is in the session's home, and outlives the agent. */
   readonly memory: Map<PromptId, number>
 }
@@ -17,7 +24,7 @@ export type SimulatedAgentOptions = {
 const attemptsMax = 4
 
 /** An agent that talks, uses tools, asks people and takes its time, as its random numbers say. It lives in its keeper's cell. */
-export function simulatedAgents({ process, random, call, memory }: SimulatedAgentOptions): AgentDriver {
+export function simulatedAgents({ process, random, call, act, did, memory }: SimulatedAgentOptions): AgentDriver {
   const { clock } = process
   const chance = (probability: number) => random() < probability
   let blocks = 0
@@ -52,14 +59,17 @@ export function simulatedAgents({ process, random, call, memory }: SimulatedAgen
       if (text !== '' && !over) heard.event({ type: 'text', body: { block, text, parent: null } })
     }
 
-    async function useTool(): Promise<void> {
+    async function useTool(command: string): Promise<void> {
       const id = `call-${process.pid}-${++blocks}`
-      const { signal } = new AbortController()
-      const { allow } = await heard.mayRun('Bash', {}, signal)
+      const abort = new AbortController()
+      asking.add(abort)
+      const { allow } = await heard.mayRun('Bash', { command }, id, abort.signal)
+      asking.delete(abort)
       if (over || !allow) return
+      did({ kind: 'tool', what: id })
       heard.event({
         type: 'tool.started',
-        body: { call: id, tool: 'Bash', input: { command: 'true' }, truncated: false, parent: null },
+        body: { call: id, tool: 'Bash', input: { command }, truncated: false, parent: null },
       })
       await process.sometime(200)
       if (over) return
@@ -67,6 +77,18 @@ export function simulatedAgents({ process, random, call, memory }: SimulatedAgen
         type: 'tool.finished',
         body: { call: id, tool: 'Bash', output: 'fine', truncated: false, failed: false, parent: null },
       })
+    }
+
+    async function reach(host: string): Promise<void> {
+      if ((await act(process, host)) === 'allow') did({ kind: 'net', what: host })
+    }
+
+    /** Does again what it is told was allowed. */
+    async function again(text: string): Promise<void> {
+      const tool = /allowed your use of the tool Bash with this input: (\{.*?\})\. Do it again/.exec(text)?.[1]
+      const host = /allowed your call to (\w+):443/.exec(text)?.[1]
+      if (tool !== undefined) await useTool((JSON.parse(tool) as { command: string }).command)
+      if (host !== undefined && !over) await reach(host)
     }
 
     async function ask(): Promise<void> {
@@ -94,7 +116,8 @@ export function simulatedAgents({ process, random, call, memory }: SimulatedAgen
         const taken: PromptId[] = []
         let why: string | null = null
         for (let steps = 1 + Math.floor(random() * 3); steps > 0 && why === null; steps--) {
-          for (const { id } of inbox.splice(0)) {
+          const told = inbox.splice(0)
+          for (const { id } of told) {
             memory.set(id, (memory.get(id) ?? 0) + 1)
             taken.push(id)
           }
@@ -103,7 +126,9 @@ export function simulatedAgents({ process, random, call, memory }: SimulatedAgen
           if (interrupted) why = 'interrupted'
           else if (end !== 'answered') why = end
           else await say()
-          if (!over && why === null && chance(0.3)) await useTool()
+          for (const { text } of told) if (!over && !interrupted && why === null) await again(text)
+          if (!over && !interrupted && why === null && chance(0.4)) await useTool(`make ${Math.floor(random() * 3)}`)
+          if (!over && !interrupted && why === null && chance(0.25)) await reach(`host${Math.floor(random() * 2)}`)
           if (!over && why === null && chance(0.15)) await ask()
           if (interrupted) why ??= 'interrupted'
         }

@@ -1,5 +1,6 @@
 import type { Lease, Node } from '@anchorhold/core/ledger'
-import { type Account, openBooks } from '@anchorhold/gate/books'
+import { type SessionAuthority, sessionAuthority } from '@anchorhold/gate/authority'
+import { type Account, openBooks, type ServedOn } from '@anchorhold/gate/books'
 import type { KeptLease, Leases } from '@anchorhold/gate/leases'
 import { pause } from '@anchorhold/link/clock'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -17,6 +18,8 @@ const gateLock = 'gate/lock'
 /** A gate's process: the real books and the real link, and windows that are function calls. */
 export interface SimulatedGate {
   readonly process: Process
+  /** An action of an agent's that leaves the cell. */
+  act(from: Process, session: SessionId, host: string): Promise<'allow' | 'deny' | 'cut'>
   /** A call of an agent in a cell, told how it ended. */
   call(from: Process, session: SessionId): Promise<CallEnd>
   settle(from: Process, session: SessionId): Promise<Settlement | null>
@@ -81,14 +84,37 @@ export async function simulatedGate({
     onBroken: die,
   })
   await books.recover()
-  type Served = { readonly account: Account; paused: boolean; waiting: (() => void)[]; refused: Settlement['refused'] }
+  type Served = {
+    readonly account: Account
+    readonly authority: SessionAuthority
+    paused: boolean
+    waiting: (() => void)[]
+    refused: Settlement['refused']
+  }
   const served = new Map<SessionId, Served>()
   let closing = Promise.resolve()
-  const serve = (session: SessionId, terms: Pick<KeptLease, 'paused'>, money: Parameters<typeof books.open>[1]) => {
-    const one: Served = { account: books.open(session, money), paused: terms.paused, waiting: [], refused: null }
+  const serve = (session: SessionId, terms: ServedOn, money: Parameters<typeof books.open>[1]) => {
+    const account = books.open(session, money)
+    const authority = sessionAuthority({
+      terms: terms.authority,
+      heardTo: money.spent_to,
+      before: books.asks(session),
+      account,
+      flush: books.flush,
+      now: clock.now,
+      onChange: () => void account.save().catch(() => {}),
+    })
+    const one: Served = { account, authority, paused: terms.paused, waiting: [], refused: null }
     served.set(session, one)
     return one
   }
+  /** Terms whose authority is what it is when they are kept. */
+  const lively = ({ authority }: Served, { folder, provider, rules, paused, spend, network }: ServedOn): ServedOn => ({
+    ...{ folder, provider, rules, paused, spend, network },
+    get authority() {
+      return authority.terms
+    },
+  })
   for (const lease of [...books.kept.values()]) if (books.knows(lease)) serve(lease.session, lease, { ...lease, simulated: true })
 
   async function handle(raw: unknown): Promise<unknown> {
@@ -97,8 +123,7 @@ export async function simulatedGate({
       case 'ping':
         return { sessions: [...served.keys()], env: [] }
       case 'open': {
-        const { session, folder, provider, rules, paused, spend, budget_nanos, spent_nanos, spent_to, ledger, agent_cap_nanos } =
-          command
+        const { session, paused, budget_nanos, spent_nanos, spent_to, ledger, agent_cap_nanos } = command
         const nodes = ledger.nodes.map(({ node }) => node)
         const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: true }
         // A lease that is on its way out would take the new one along.
@@ -107,11 +132,25 @@ export async function simulatedGate({
         const found = served.get(session)
         if (found !== undefined) {
           found.account.update(money)
+          found.authority.update(command.authority, spent_to)
           setPaused(found, paused)
         }
-        await (found ?? serve(session, command, money)).account.save({ folder, provider, rules, paused, spend, network: 'none' })
+        const one = found ?? serve(session, command, money)
+        await one.account.save(lively(one, command))
         return null
       }
+      case 'answer': {
+        const { session, request, budget_nanos: _, raises: __, ...answered } = command
+        if (books.asks(session).told.has(request)) return { told: true }
+        const one = served.get(session)
+        if (one === undefined) return { told: false }
+        const told = await one.authority.answer({ request, ...answered })
+        await one.account.save()
+        return told
+      }
+      case 'policy':
+        servedOf(command.session).authority.setPolicy(command.policy)
+        return null
       case 'close':
         for (const wake of served.get(command.session)?.waiting ?? []) wake()
         served.delete(command.session)
@@ -178,8 +217,21 @@ export async function simulatedGate({
     return 'answered'
   }
 
+  /** A call over the network that somebody may have to allow. */
+  async function answerAct(session: SessionId, host: string, signal: AbortSignal): Promise<'allow' | 'deny' | 'cut'> {
+    const one = served.get(session)
+    if (one === undefined) return 'cut'
+    const action = { kind: 'net' as const, host, port: 443, method: null, path: null }
+    return (await one.authority.judge(action, signal)).allow ? 'allow' : 'deny'
+  }
+
   return {
     process,
+    act(from, session, host) {
+      const gone = new AbortController()
+      from.onDeath(() => gone.abort())
+      return onBehalf<'allow' | 'deny' | 'cut'>(from, 'cut', () => answerAct(session, host, gone.signal))
+    },
     call: (from, session) => onBehalf<CallEnd>(from, 'cut', () => answerCall(session)),
     settle: (from, session) =>
       onBehalf<Settlement | null>(from, null, async () => {

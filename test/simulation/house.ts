@@ -2,6 +2,8 @@ import type { Actor } from '@anchorhold/core/actors'
 import { takesUp } from '@anchorhold/core/session-states'
 import { deliverAll } from '@anchorhold/daemon/app/deliver'
 import { openWindows } from '@anchorhold/daemon/app/keeper-start'
+import { authorityFor } from '@anchorhold/daemon/app/authority'
+import { inbox as makeInbox } from '@anchorhold/daemon/app/inbox'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
 import { type Parts, record } from '@anchorhold/daemon/app/parts'
 import { fakePolicies } from '@anchorhold/daemon/policy/fake-policies'
@@ -27,7 +29,7 @@ import { LiveFrame, type NodeName } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
-import { simulatedAgents } from './agent.ts'
+import { type Done, simulatedAgents } from './agent.ts'
 import { gateSocket, simulatedGate, type SimulatedGate } from './gate.ts'
 import type { Machine, Process } from './machine.ts'
 
@@ -46,6 +48,8 @@ export interface House {
   readonly received: ReadonlyMap<PromptId, number>
   /** Calls whose reservation was on the disk. */
   readonly safeCalls: ReadonlySet<string>
+  /** What agents did, each once they were let. */
+  readonly performed: readonly Done[]
   readonly logged: readonly string[]
   startDaemon(): void
   daemon(): Process | null
@@ -80,6 +84,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   const keptNodes = { nodes: [] }
   const received = new Map<PromptId, number>()
   const safeCalls = new Set<string>()
+  const performed: Done[] = []
   const logged: string[] = []
   let daemon: Process | null = null
   let parts: Parts | null = null
@@ -133,6 +138,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         process,
         random,
         call,
+        act: (from, host) => (gate === null ? from.sometime().then(() => 'cut' as const) : gate.act(from, session, host)),
+        did: (done) => void performed.push(done),
         memory: received,
       }),
       toolchains: [],
@@ -145,6 +152,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       wire: process.wire,
       pid: process.pid,
       settle: () => (gate === null ? Promise.resolve(null) : gate.settle(process, session)),
+      pinFiles: async () => [],
       clock: process.clock,
       random: randomBytes,
       die: () => machine.kill(process),
@@ -185,9 +193,10 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   async function daemonMain(process: Process): Promise<void> {
     const { clock, wire } = process
     const log = (message: string) => void logged.push(`${Math.round(machine.elapsed)} ${message}`)
-    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
+    const inbox = makeInbox(() => mine, clock)
+    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, inbox.heard)
     const sources = makeSources({ store, hub, clock, wire, log })
-    const reconcile = reconciler(() => mine)
+    const reconcile = reconciler(() => mine, inbox)
     const mine: Parts = {
       config,
       folders,
@@ -211,7 +220,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         clock,
         async describe(id) {
           await openWindows(mine, id)
-          return { start: startOf(store.sessions.get(id)!), runAs: null }
+          return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
         onSaying: (id, frames) => hearOut(mine, id, frames),
@@ -229,6 +238,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     })
     await mine.gate.ensure().catch((error: unknown) => log(String(error)))
     deliverAll(mine)
+    inbox.look()
   }
 
   const startOf = ({ conversing, standing }: SessionRow): KeeperStart => ({
@@ -256,6 +266,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       budget_nanos: budgetNanos,
       forked_from: null,
       on_crash: random() < 0.5 ? 'resume' : 'wait',
+      autonomy: random() < 0.7 ? 'supervised' : 'full',
       actor: 'owner',
     },
   })
@@ -273,6 +284,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     },
     received,
     safeCalls,
+    performed,
     logged,
     startDaemon() {
       if (daemon?.alive) return

@@ -20,8 +20,8 @@ export interface Machine {
   put(disk: string, file: string): void
   /** Calls back later, whatever lives then. */
   later(ms: number, then: () => void): void
-  /** Runs what is due next; false when nothing is left to happen. */
-  step(): Promise<boolean>
+  /** Runs what is due next; false when nothing is left to happen within that time. */
+  step(withinMs?: number): Promise<boolean>
 }
 
 export interface Process {
@@ -252,12 +252,16 @@ export function machine(random: () => number): Machine {
       void disk.sync()
     },
     later: (ms, then) => void at(elapsed + ms, then),
-    async step() {
+    async step(withinMs = Infinity) {
       // Whatever follows by promises alone from what was done last happens now.
       await new Promise((resolve) => setImmediate(resolve))
       let task = tasks.pop()
       while (task?.cancelled) task = tasks.pop()
       if (task === undefined) return false
+      if (task.dueMs > elapsed + withinMs) {
+        tasks.push(task)
+        return false
+      }
       elapsed = Math.max(elapsed, task.dueMs)
       task.run()
       return true

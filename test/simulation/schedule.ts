@@ -6,6 +6,7 @@ import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemo
 import { prompt } from '@anchorhold/daemon/app/prompt'
 import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import type { Store } from '@anchorhold/daemon/store/store'
+import type { AnswerRequest } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId } from '@anchorhold/protocol/ids'
@@ -46,7 +47,20 @@ export const races: Plot = {
   spacingMs: 60,
 }
 
-const stepsMax = 20_000
+/** An agent that wants more than it may, people who answer, and everything dies around them. */
+export const asks: Plot = {
+  deeds: [
+    ...(['prompt', 'prompt', 'queue', 'answer', 'answer', 'answer', 'answer', 'answer', 'answer', 'interrupt', 'stop'] as const),
+    ...(['start', 'pause', 'resume', 'kill daemon', 'kill keeper', 'kill gate', 'kill all', 'power cut', 'keeper disk'] as const),
+  ],
+  from: 6,
+  to: 16,
+  spacingMs: 300,
+}
+
+const stepsMax = 40_000
+/** People answer sooner than requests are parked or closed. */
+const soonMs = 5 * 60 * 1000
 const hourMs = 3_600_000
 const budgetMicros = 40
 
@@ -157,16 +171,23 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
   const kill = (process: ReturnType<House['daemon']>) => {
     if (process !== null) machine.kill(process)
   }
+  const anyAnswer = (): AnswerRequest => {
+    const kind = random()
+    if (kind < 0.2) return { decision: 'later' }
+    if (kind < 0.5) return { decision: 'deny', reason: 'no' }
+    return { decision: 'allow', ...(kind < 0.6 ? { scope: 'session' } : {}) }
+  }
   async function answerAll(parts: NonNullable<House['parts']>): Promise<void> {
     for (const { id } of store.requests.list({ openOnly: true, session: one.session, seenBy: null }))
-      await answerRequest(parts, owner, id, { decision: random() < 0.5 ? 'allow' : 'deny' }).catch((error: unknown) => {
+      await answerRequest(parts, owner, id, anyAnswer()).catch((error: unknown) => {
         if (!(error instanceof Failure)) throw error
       })
   }
 
   let steps = 0
-  async function rest(): Promise<void> {
-    while (await machine.step()) {
+  /** Until nothing happens any more within that time. */
+  async function rest(withinMs = soonMs): Promise<void> {
+    while (await machine.step(withinMs)) {
       holdAlways(one)
       watcher.look()
       if (bugs.length > 0) throw bugs[0]
@@ -212,13 +233,14 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
       for (let i = 0; i < 20 && store.requests.list({ openOnly: true, session: one.session, seenBy: null }).length > 0; i++) {
         act('answer')
         await rest()
-        if (one.keepers().length === 0) break
       }
     }
     await goOn()
     act('prompt')
     await rest()
     await goOn()
+    // What nobody answered is parked, and closed in the end; what was put off is answered.
+    await rest(Infinity)
     holdAtRest({
       one,
       store,
@@ -281,13 +303,16 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   const prompts = of('prompt').map(({ body }) => body.id)
   const dropped = of('prompt.dropped').map(({ body }) => body.id)
   expect(new Set(prompts).size).toBe(prompts.length)
-  expect(new Set([...prompts, ...dropped])).toEqual(new Set(acknowledged))
+  // Beside those that people sent there are those that tell of answers.
+  const news = of('prompt.queued').flatMap(({ body }) => (body.text.startsWith('While you were away') ? [body.id] : []))
+  expect(new Set([...prompts, ...dropped])).toEqual(new Set([...acknowledged, ...news]))
   // In the order they came, but for those that steer, which may overtake those that queue.
   for (const mode of ['steer', 'queue']) {
     const queued = of('prompt.queued').flatMap(({ body }) => (body.mode === mode ? [body.id] : []))
     expect(prompts.filter((id) => queued.includes(id))).toEqual(queued.filter((id) => prompts.includes(id)))
   }
   for (const [id, times] of one.received) expect({ id, times }).toEqual({ id, times: 1 })
+  holdRequests(one, log)
   // Every call is booked once, and the sum is what they cost.
   const usage = of('usage').map(({ body }) => body)
   expect(new Set(usage.map(({ call }) => call)).size).toBe(usage.length)
@@ -325,6 +350,38 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   if (times('power cut') > 0) return
   const stored = new Map(of('text').map(({ body }) => [body.block, body.text]))
   for (const [block, text] of said) expect({ block, text: stored.get(block)?.slice(0, text.length) }).toEqual({ block, text })
+}
+
+/** Nothing happens that was not let, nothing is let twice, and whoever asked hears what became of it. */
+function holdRequests({ performed }: House, log: readonly Event[]): void {
+  const of = <T extends Event['type']>(type: T) =>
+    log.filter((event): event is Extract<Event, { type: T }> => event.type === type)
+  const opened = new Map(of('request.opened').map(({ body }) => [body.id, body]))
+  const answers = new Map(of('request.answered').map(({ body }) => [body.id, body.answer]))
+  expect(opened.size).toBe(of('request.opened').length)
+  expect(answers.size).toBe(of('request.answered').length)
+  expect(new Set(answers.keys())).toEqual(new Set(opened.keys()))
+  const told = of('request.told').map(({ body }) => body.id)
+  expect(new Set(told).size).toBe(told.length)
+  for (const [id, { decision }] of answers)
+    if (decision !== 'withdrawn') expect({ id, decision, told: told.includes(id) }).toEqual({ id, decision, told: true })
+  const used = of('grant.used').map(({ body }) => body)
+  for (const { request, digest } of used) {
+    const { decision, scope } = answers.get(request)!
+    expect(decision).toBe('allow')
+    if (scope === 'session') continue
+    expect(opened.get(request)!.digest).toBe(digest)
+    expect(used.filter((one) => one.request === request)).toHaveLength(1)
+  }
+  const letBy = new Set([...used.map(({ call }) => call), ...of('decision').map(({ body }) => body.call)])
+  for (const { kind, what } of performed) if (kind === 'tool') expect({ what, let: letBy.has(what) }).toEqual({ what, let: true })
+  const net = (host: string) =>
+    used.filter(({ request }) => {
+      const { action } = opened.get(request)!
+      return action.kind === 'net' && action.host === host
+    }).length
+  for (const host of new Set(performed.flatMap(({ kind, what }) => (kind === 'net' ? [what] : []))))
+    expect(performed.filter(({ kind, what }) => kind === 'net' && what === host).length).toBeLessThanOrEqual(net(host))
 }
 
 /** Somebody who watches from the beginning and comes back whenever a daemon is there. */

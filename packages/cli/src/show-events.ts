@@ -126,6 +126,10 @@ export function summary(terminal: Terminal, event: Event): string | null {
       return openedRequest(terminal, event)
     case 'request.answered':
       return style('dim', `  ${event.body.answer.decision} by ${foreign(event.body.actor)}`)
+    case 'request.deferred':
+      return style('dim', `  not now, says ${foreign(event.body.actor)}: it stays open`)
+    case 'decision':
+      return event.body.effect === 'deny' ? style('yellow', `  denied: ${foreign(event.body.by)}`) : null
     case 'keeper.lost':
       return style('red', foreign(event.body.why))
     case 'notice':

@@ -1,4 +1,5 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
+import type { RequestId } from '@anchorhold/protocol/ids'
 import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
 
 /** What people and programs may ask of a session. */
@@ -19,13 +20,13 @@ export type Verb =
 /** The one table of states: which verbs each allows, and each seed's word for it. */
 export const states = {
   creating: {
-    verbs: ['prompt', 'warm', 'stop', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'stop', 'archive', 'change', 'answer'],
     meaning: 'being set up',
     mount: 'creating',
     abode: 'creating',
   },
   ready: {
-    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'waits for a prompt',
     mount: 'idle',
     abode: 'running',
@@ -55,13 +56,13 @@ export const states = {
     abode: 'stopped',
   },
   interrupted: {
-    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a crash cut it short; the next prompt goes on',
     mount: 'failed',
     abode: 'stopped',
   },
   failed: {
-    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change'],
+    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'it could not go on; the reason stands beside it',
     mount: 'failed',
     abode: 'error',
@@ -77,7 +78,11 @@ export type Standing = {
   readonly turn: boolean
   /** The agent was given a prompt whose turn has not begun. */
   readonly handed: boolean
+  /** Requests that nobody has answered, whether or not anybody still waits for them. */
   readonly requests: number
+  /** Those of them that were opened in the turn that runs, and of these the ones that nobody waits for any more. */
+  readonly asked: readonly RequestId[]
+  readonly left: readonly RequestId[]
   readonly keeper: boolean
   readonly onCrash: OnCrash
   /** Crashes in a row since a turn was last finished or a person decided how it goes on. */
@@ -88,6 +93,8 @@ export const atBirth: Standing = {
   turn: false,
   handed: false,
   requests: 0,
+  asked: [],
+  left: [],
   keeper: false,
   onCrash: 'wait',
   crashes: 0,
@@ -98,9 +105,32 @@ export const resumesMax = 3
 
 /** Whether what a crash cut short is to be taken up again without anybody's doing. */
 export const takesUp = ({ state, onCrash, crashes }: Standing): boolean =>
-  onCrash === 'resume' && crashes > 0 && crashes <= resumesMax && (state === 'interrupted' || state === 'ready')
+  onCrash === 'resume' &&
+  crashes > 0 &&
+  crashes <= resumesMax &&
+  (state === 'interrupted' || state === 'ready' || state === 'waiting')
 
 const ended = new Set<SessionState>(['stopped', 'archived'])
+
+/** Which open requests an event takes back, as nobody wants an answer to them any more: all of the session's, or those of the turn
+ *  that it ends which nobody waits for. A turn that waits or was cut short may still need its answers, and so may one whose
+ *  window died. */
+export function takesBack(before: Standing, event: NewEvent): 'all' | readonly RequestId[] {
+  switch (event.type) {
+    case 'session.state':
+      return ended.has(event.body.to) ? 'all' : []
+    case 'turn.ended': {
+      const { reason, tasks = 0 } = event.body
+      const isOver = reason !== 'waiting' && reason !== 'interrupted' && reason !== 'crashed' && tasks === 0
+      return isOver ? before.left : []
+    }
+    case 'request.opened':
+      // A keeper that has not heard yet that its session was ended.
+      return ended.has(before.state) ? [event.body.id] : []
+    default:
+      return []
+  }
+}
 
 /** Where an event leaves a session, and why if it moves it. The daemon stores a `session.state` for each move,
  *  so that the last one of a log is the state. */
@@ -114,13 +144,16 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
   /** What a crash interrupted or a failure ended stays so until somebody goes on with it: a keeper alone does not. */
   const unlessBroken = (state: SessionState): SessionState =>
     standing.state === 'interrupted' || standing.state === 'failed' ? standing.state : live(state)
+  /** What a session without a turn is. */
+  const resting = (requests = standing.requests): SessionState => (requests > 0 ? 'waiting' : 'ready')
+  const running = (requests = standing.requests): SessionState => (requests > 0 ? 'waiting' : 'working')
   /** Whoever paused a session decides how it goes on. */
   const crashed = (why: string) => {
     const crashes = standing.state === 'paused' ? resumesMax + 1 : standing.crashes + 1
     const enough = `: taken up again ${resumesMax} times in a row and cut short each time, it waits for the next prompt`
     const givenUp = standing.onCrash === 'resume' && standing.crashes === resumesMax
     return to(
-      { turn: false, handed: false, requests: 0, crashes, state: broken('interrupted') },
+      { turn: false, handed: false, asked: [], left: [], crashes, state: broken('interrupted') },
       givenUp ? `${why}${enough}` : why,
     )
   }
@@ -134,34 +167,43 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     case 'prompt':
       return to({ handed: !standing.turn })
     case 'keeper.started':
-      return to({ keeper: true, state: standing.turn ? live('working') : unlessBroken('ready') })
+      return to({ keeper: true, state: standing.turn ? live(running()) : unlessBroken(resting()) })
     case 'turn.started':
-      return to({ turn: true, handed: false, requests: 0, state: live('working') })
+      return to({ turn: true, handed: false, asked: [], left: [], state: live(running()) })
     case 'turn.ended': {
       const { reason, why, left = [] } = event.body
       if (reason === 'crashed') return crashed(why ?? '')
       const handed = left.length > 0
-      return to({ turn: false, handed, requests: 0, crashes: 0, state: live('ready') }, reason === 'done' ? null : why)
+      return to({ turn: false, handed, asked: [], left: [], crashes: 0, state: live(resting()) }, reason === 'done' ? null : why)
     }
-    case 'request.opened':
-      return to({ requests: standing.requests + 1, state: live('waiting') })
+    case 'request.opened': {
+      const asked = standing.turn ? [...standing.asked, event.body.id] : standing.asked
+      return to({ requests: standing.requests + 1, asked, state: standing.turn ? live('waiting') : unlessBroken('waiting') })
+    }
+    case 'request.left':
+      return to(standing.asked.includes(event.body.id) ? { left: [...new Set([...standing.left, event.body.id])] } : {})
     case 'request.answered': {
       const requests = Math.max(0, standing.requests - 1)
-      const state = requests > 0 ? 'waiting' : standing.turn ? 'working' : 'ready'
-      return to({ requests, state: live(state) })
+      const others = (ids: readonly RequestId[]) => ids.filter((id) => id !== event.body.id)
+      return to({
+        requests,
+        asked: others(standing.asked),
+        left: others(standing.left),
+        state: standing.turn ? live(running(requests)) : unlessBroken(resting(requests)),
+      })
     }
     case 'keeper.left': {
       const stays = standing.state === 'interrupted' || standing.state === 'failed'
-      const state = !stays && event.body.failed ? broken('failed') : unlessBroken('ready')
+      const state = !stays && event.body.failed ? broken('failed') : unlessBroken(resting())
       const crashes = stays ? standing.crashes : 0
       return to(
-        { keeper: false, turn: false, handed: false, requests: 0, crashes, state },
+        { keeper: false, turn: false, handed: false, asked: [], left: [], crashes, state },
         event.body.failed ? event.body.why : null,
       )
     }
     case 'keeper.lost': {
       const cut = standing.turn || standing.handed || standing.state === 'creating' || takesUp(standing)
-      const { standing: rest, why } = cut ? crashed(event.body.why) : to({ requests: 0, state: unlessBroken('ready') })
+      const { standing: rest, why } = cut ? crashed(event.body.why) : to({ asked: [], left: [], state: unlessBroken(resting()) })
       return { standing: { ...rest, keeper: false }, why }
     }
     default:

@@ -31,8 +31,8 @@ const liveFramesMax = 2000
 type Frame = { readonly session: SessionId; readonly live: LiveFrame; readonly pos: number }
 type Watcher = { readonly session: SessionId | null; readonly frames: Frame[]; wake: () => void }
 
-/** `lastPos` is the last event that is stored already. */
-export function hub(lastPos = 0): Hub {
+/** `lastPos` is the last event that is stored already; `onStored` hears of all that follow, perhaps before they are committed. */
+export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = () => {}): Hub {
   const watchers = new Set<Watcher>()
   /** What each session's open blocks hold so far, for those who begin to watch in the middle of one. */
   const open = new Map<SessionId, OpenBlocks>()
@@ -50,6 +50,7 @@ export function hub(lastPos = 0): Hub {
           open.delete(event.session)
       }
       for (const session of new Set(events.map((event) => event.session))) wake(session)
+      onStored(events)
     },
     live(session, frame) {
       if (frame.type !== 'tool.progress') {

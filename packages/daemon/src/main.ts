@@ -18,6 +18,7 @@ import { makeToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
+import { inbox as makeInbox } from './app/inbox.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import type { Parts } from './app/parts.ts'
@@ -41,6 +42,8 @@ import { watches } from './watches.ts'
 const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
 const startedAt = Date.now()
+/** Opens a window in each cell that stands for those which act outside it, for tests. */
+const testEdge = 'ANCHORHOLD_TEST_EDGE'
 const cliTokenName = 'cli'
 const indexMs = 2000
 const chainMs = 100
@@ -84,16 +87,17 @@ async function main(): Promise<void> {
   const store = sqliteStore(folders.database)
   // Looked at before anything new is made; whose it is shows later, when nobody waits.
   const onDisk = sessionsOnDisk(folders)
-  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
+  const inbox = makeInbox(() => parts, systemClock)
+  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, inbox.heard)
   const sources = makeSources({ store, hub, log })
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
     return Object.fromEntries(
-      [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])),
+      [...stored, ...more, testEdge].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])),
     )
   }
-  const reconcile = reconciler(() => parts)
+  const reconcile = reconciler(() => parts, inbox)
   const gate = gateProcess({
     folders,
     launch: gateLauncher(folders, runtime, config.root),
@@ -194,6 +198,7 @@ async function main(): Promise<void> {
     if (left) return
     left = true
     leaving = true
+    inbox.close()
     // Answers that are being written go out; streams are ended with the process.
     await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])
     keepers.detach()
@@ -223,6 +228,7 @@ async function main(): Promise<void> {
   // Without a gate sessions say so, one by one; the daemon stays to be asked.
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
+  inbox.look()
   await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, log })
 }
 

@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { type Account, type Books, openBooks, type Reserved } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
-import { local, rehearsal } from './test-gate.ts'
+import { local, rehearsal, plainAuthority } from './test-gate.ts'
 
 const sessions = ['ses_0000000000000001', 'ses_0000000000000002', 'ses_0000000000000003', 'ses_0000000000000004'] as SessionId[]
 /** The last one spends play money. */
@@ -31,6 +31,7 @@ const terms = {
   paused: false,
   spend: 'stop' as const,
   network: 'none' as const,
+  authority: plainAuthority,
 }
 const wish = (nanos: number) => ({ promptNanos: nanos, perOutputToken: 0, maxTokens: 1, thinkingTokens: 0 })
 const usage = (cost_nanos: number) => ({
@@ -526,7 +527,7 @@ test('openBooks() lets no record go that a lease which is just being kept does n
   expect(await oldest()).toBe(1)
 })
 
-test('openBooks() lets no record go that opened a request which nobody has settled', async () => {
+test('openBooks() knows what was asked and used from its records, as long as they are there', async () => {
   const outbox = await openOutbox({ disk: memoryDisk(), now: Date.now })
   let trim: (n: number) => Promise<number> = async (n) => n
   const books = await openBooks({
@@ -546,14 +547,18 @@ test('openBooks() lets no record go that opened a request which nobody has settl
   })
   const account = books.open(sessions[0]!, { budget_nanos: 0, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
   const id = 'req_0000000000000001' as RequestId
-  const action = { kind: 'plan', plan: 'p' } as const
-  account.note({ type: 'notice', body: { level: 'info', code: 'c', message: 'm' } })
-  account.note({ type: 'request.opened', body: { id, call: null, action } })
-  account.note({ type: 'notice', body: { level: 'info', code: 'c', message: 'm' } })
+  const digest = 'a'.repeat(64)
+  account.note({ type: 'request.opened', body: { id, call: null, action: { kind: 'plan', plan: 'p' }, digest } })
+  account.note({ type: 'request.told', body: { id } })
+  account.note({ type: 'grant.used', body: { request: id, digest, call: null } })
+  // Whoever opens the session again while the daemon has not heard of it does not use it a second time.
   await books.close(sessions[0]!)
-  expect(await trim(3)).toBe(1)
-  account.note({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'gate', door: 'none' } })
-  expect(await trim(4)).toBe(4)
+  const { opened, settled, told, used } = books.asks(sessions[0]!)
+  expect([opened.map(({ n }) => n), ...[settled, told, used].map((set) => [...set])]).toEqual([[1], [id], [id], [id]])
+  expect(await trim(2)).toBe(2)
+  expect([...books.asks(sessions[0]!).used]).toEqual([id])
+  expect(await trim(3)).toBe(3)
+  expect([...books.asks(sessions[0]!).used]).toEqual([])
 })
 
 const hour = { tick_ms: hourMs, asks: false }

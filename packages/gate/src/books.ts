@@ -17,10 +17,10 @@ import {
   type Wish,
 } from '@anchorhold/core/ledger'
 import type { Outbox } from '@anchorhold/link/outbox'
-import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent } from '@anchorhold/protocol/events'
+import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent, type Raise } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { type LinkRecord, type Raise, Reservation, type ToldNodes } from '@anchorhold/protocol/link'
+import { type Asked, type LinkRecord, Reservation, type ToldNodes } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { KeptLease, Leases } from './leases.ts'
 import { keyOf, type Known, ledgerNodes } from './nodes.ts'
@@ -34,9 +34,10 @@ export type Books = {
   readonly kept: ReadonlyMap<SessionId, KeptLease>
   /** The disk failed: nothing is written down any more, so nothing may be spent. */
   readonly broken: boolean
-  /** Books every call that a gate before this one left open at all that was set aside for it, and says how many. What it had
-   *  asked people for is taken back: the calls that waited are gone. */
+  /** Books every call that a gate before this one left open at all that was set aside for it, and says how many. */
   recover(): Promise<number>
+  /** What was asked of a session's people and what was used of their grants, as long as a record of it is in the outbox. */
+  asks(session: SessionId): Asks
   /** Whether all nodes of a lease are known here. */
   knows(lease: Pick<KeptLease, 'nodes' | 'provider'>): boolean
   /** What the daemon knows of the nodes above sessions. It comes before the sessions that go through them are opened. */
@@ -56,7 +57,16 @@ export type Books = {
 export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed' | 'nodes' | 'agent_cap_nanos'> & {
   readonly simulated: boolean
 }
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network'>
+export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'authority'>
+
+/** By record, what is known of requests and grants beside what a lease or the daemon says. */
+export type Asks = {
+  readonly opened: readonly { readonly n: number; readonly asked: Asked }[]
+  /** Taken back here, or heard to be answered. */
+  readonly settled: ReadonlySet<RequestId>
+  readonly told: ReadonlySet<RequestId>
+  readonly used: ReadonlySet<RequestId>
+}
 
 /** What a call may cost, written down. */
 export type Reserved = {
@@ -117,6 +127,7 @@ type OpenCall = Reservation & { readonly n: number; readonly session: SessionId;
 /** An account with what only the books need to know of it. */
 type Held = { readonly account: Account; savedTo: number; readonly close: () => Promise<void> }
 
+const asksTypes: ReadonlySet<string> = new Set(['request.opened', 'request.answered', 'request.told', 'grant.used'])
 const nothing = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 /** So many sub-agents of a session have a sum of their own: code in a cell can call itself whatever it likes. */
 const agentsMax = 100
@@ -126,8 +137,8 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
   const openCalls = new Map<string, OpenCall>()
   /** What the calls of each session, and those through each node, cost, by record, as long as the record is in the outbox. */
   const booked = new Map<string, Entry[]>()
-  /** Requests that nobody has settled, and the record that each was opened with. */
-  const openRequests = new Map<string, { readonly n: number; readonly session: SessionId }>()
+  /** What records say of requests and grants. */
+  const asking = new Map<SessionId, { readonly n: number; readonly event: NewEvent }[]>()
   const lastOf = new Map<SessionId, number>()
   const held = new Map<SessionId, Held>()
   const kept = new Map((await leases.list()).map((lease) => [lease.session, lease]))
@@ -156,7 +167,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       const usage = eventBodies.usage.parse(body)
       enter(session, n, usage, usage.began_at ?? at)
       for (const name of usage.nodes ?? []) if (name.startsWith(agentsOf(session))) agentsSeen.set(name, [usage.simulated, name])
-    } else if (type === 'request.opened' || type === 'request.answered') askedOf(session, n, parseNewEvent(type, body))
+    } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
   }
 
   for (const { beganMs } of [...openCalls.values(), ...[...booked.values()].flat()]) nodes.saw(beganMs)
@@ -168,9 +179,11 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
   for (const [simulated, name] of agentsSeen.values())
     if (nodes.get(simulated, name) === undefined) nodes.make(simulated, name, { life: null, day: null, tick: null })
 
-  function askedOf(session: SessionId, n: number, event: NewEvent): void {
-    if (event.type === 'request.opened') openRequests.set(event.body.id, { n, session })
-    if (event.type === 'request.answered') openRequests.delete(event.body.id)
+  function remember(session: SessionId, n: number, event: NewEvent): void {
+    if (!asksTypes.has(event.type)) return
+    const known = asking.get(session)
+    if (known === undefined) asking.set(session, [{ n, event }])
+    else known.push({ n, event })
   }
 
   /** A call is in the books. */
@@ -294,7 +307,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
 
     async function saveNow(): Promise<void> {
       if (revoked || terms === null) return
-      const { folder, provider, rules, paused, spend, network } = terms
+      const { folder, provider, rules, paused, spend, network, authority } = terms
       const { capNanos, spentNanos, closed } = lease
       const money = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: outbox.written, closed }
       // What comes after this sum is needed with it, from before it is kept.
@@ -310,6 +323,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
         paused,
         spend,
         network,
+        authority,
         nodes: above,
         agent_cap_nanos: agentCap,
         ...money,
@@ -374,7 +388,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       },
       note(event) {
         try {
-          askedOf(session, append(session, event), event)
+          remember(session, append(session, event), event)
         } catch {
           return
         }
@@ -426,7 +440,6 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     await Promise.allSettled([...behind().map(({ account }) => account.save()), ...(nodesBehind() ? [saveNodes()] : [])])
     let free = n
     for (const call of openCalls.values()) free = Math.min(free, call.n - 1)
-    for (const request of openRequests.values()) free = Math.min(free, request.n - 1)
     for (const { savedTo } of behind()) free = Math.min(free, savedTo)
     if (nodesBehind()) free = Math.min(free, nodesSavedTo)
     for (const [session, { spent_to }] of kept) if ((lastOf.get(session) ?? 0) > spent_to) free = Math.min(free, spent_to)
@@ -434,6 +447,11 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       const rest = entries.filter((entry) => entry.n > free)
       if (rest.length > 0) booked.set(key, rest)
       else booked.delete(key)
+    }
+    for (const [session, records] of asking) {
+      const rest = records.filter((record) => record.n > free)
+      if (rest.length > 0) asking.set(session, rest)
+      else asking.delete(session)
     }
     for (const [session, last] of lastOf) {
       if (last > free || held.has(session)) continue
@@ -457,15 +475,10 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
         enter(session, n, body, beganMs)
         for (const name of about.nodes ?? []) nodes.bookInFull(about.simulated, name, { n, nanos, beganMs })
       }
-      const asked = [...openRequests]
-      for (const [id, { session }] of asked) {
-        const answer = { decision: 'withdrawn' as const, reason: 'The gate was started anew' }
-        const event = { type: 'request.answered' as const, body: { id: id as RequestId, answer, actor: 'gate', door: 'none' } }
-        askedOf(session, append(session, event), event)
-      }
-      if (left.length + asked.length > 0) await flush()
+      if (left.length > 0) await flush()
       return left.length
     },
+    asks: (session) => asksIn(asking.get(session) ?? []),
     knows: ({ nodes: names, provider }) => names.every((name) => nodes.get(provider.kind === 'rehearsal', name) !== undefined),
     tell: (told) => nodes.tell(told),
     raise(simulated, raises) {
@@ -496,3 +509,18 @@ const agentsOf = (session: SessionId) => `agent/${session}/`
 /** Under which names of nodes a call is booked. */
 const keysOf = ({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>) =>
   nodes.map((name) => keyOf(simulated, name))
+
+function asksIn(records: readonly { readonly n: number; readonly event: NewEvent }[]): Asks {
+  const opened: { readonly n: number; readonly asked: Asked }[] = []
+  const [settled, told, used] = [new Set<RequestId>(), new Set<RequestId>(), new Set<RequestId>()]
+  for (const { n, event } of records) {
+    if (event.type === 'request.opened' && event.body.digest !== undefined) {
+      const { id: request, digest, pins = [], expires_at = null } = event.body
+      opened.push({ n, asked: { request, digest, pins, expires_at } })
+    }
+    if (event.type === 'request.answered' || event.type === 'request.told') settled.add(event.body.id)
+    if (event.type === 'request.told') told.add(event.body.id)
+    if (event.type === 'grant.used') used.add(event.body.request)
+  }
+  return { opened, settled, told, used }
+}

@@ -6,18 +6,19 @@ import type { z } from 'zod'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand, GateHealth, Provider } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, Provider, Told } from '@anchorhold/protocol/link'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
+import { type SessionAuthority, sessionAuthority } from './authority.ts'
 import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { fileSecrets } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
-import { type Answered, withdrawn } from './windows/model/held.ts'
 import { routesOf } from '@anchorhold/core/net/routes'
 import { type DialParts, dialler } from './windows/net/dial.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
+import { type Edge, edgeWindow } from './windows/edge/edge.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
 /** The process that serves every cell's windows, without the link that it is commanded over. */
@@ -48,7 +49,14 @@ export type GateParts = {
 }
 
 /** A session that is served. */
-type Served = { readonly window: ModelWindow; readonly account: Account; net: NetWindow | null; terms: ServedOn }
+type Served = {
+  readonly window: ModelWindow
+  readonly account: Account
+  readonly authority: SessionAuthority
+  readonly edge: Edge | null
+  net: NetWindow | null
+  terms: ServedOn
+}
 
 /** Agents wait longer than this for an answer; nobody should be asked for longer than they wait. */
 const heldMsMax = 5 * 60 * 1000
@@ -70,18 +78,18 @@ export async function gate(parts: GateParts): Promise<Gate> {
     afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : immediate()),
     soon: () => wait(settledSyncMs),
     onBroken,
-    onFreed: () => retryAll(withdrawn('Another session gave back what it had set aside')),
+    onFreed: () => retryAll(),
   })
   const windows = new Set<ModelWindow>()
   /** Several sessions may wait at one node. */
-  const retryAll = (by: Answered) => {
-    for (const window of windows) window.retry(by)
+  const retryAll = () => {
+    for (const window of windows) window.retry()
   }
   const recovered = await books.recover()
   if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
-  const kept = connections()
-  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: kept }
+  const lines = connections()
+  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
   const dial = dialler(parts.dial)
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
@@ -95,12 +103,53 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const account = books.open(session, money)
     const { folder } = terms
     const settling = () => one.net?.flush()
-    const window = await modelWindow({ session, folder, terms: termsOf(terms), account, books, now, log, heldMs, settling })
+    let saving = false
+    const authority = sessionAuthority({
+      terms: terms.authority,
+      heardTo: money.spent_to,
+      before: books.asks(session),
+      account,
+      flush: books.flush,
+      now,
+      onChange() {
+        if (saving) return
+        saving = true
+        // What changes together is kept together. It is in the outbox already: this is for when that is trimmed.
+        void immediate().then(() => {
+          saving = false
+          return account.save().catch(() => {})
+        })
+      },
+    })
+    const window = await modelWindow({
+      session,
+      folder,
+      terms: termsOf(terms),
+      account,
+      books,
+      authority,
+      now,
+      log,
+      heldMs,
+      settling,
+    })
     windows.add(window)
-    const one: Served = { window, account, net: null, terms }
     if (terms.paused) window.pause()
+    const edge = parts.env.ANCHORHOLD_TEST_EDGE === '1' ? await edgeWindow(folder, authority) : null
+    const one: Served = { window, account, authority, edge, net: null, terms }
+    one.terms = kept(one, terms)
     await fitNet(session, one)
     return one
+  }
+
+  /** Terms whose authority is what it is when they are kept, and not what it was when they were told. */
+  function kept({ authority }: Pick<Served, 'authority'>, terms: ServedOn): ServedOn {
+    return {
+      ...terms,
+      get authority() {
+        return authority.terms
+      },
+    }
   }
 
   /** A session has a net window when its terms say so. */
@@ -110,7 +159,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     one.net = await netWindow({
       session,
       folder,
-      judge: async () => ({ allow: false, why: 'no rule speaks of it' }),
+      judge: one.authority.judge,
       routeOf: routesOf([]),
       dial,
       note: one.account.note,
@@ -121,16 +170,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
 
   /** Changes what a session is served on, and keeps it that way. */
   async function change(one: Served, terms: ServedOn): Promise<void> {
-    one.terms = terms
+    one.terms = kept(one, terms)
     one.window.update(termsOf(terms))
     if (terms.paused) one.window.pause()
     else one.window.resume()
-    await one.account.save(terms)
+    await one.account.save(one.terms)
   }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
     const { session, folder, provider, rules, paused, spend, network, budget_nanos, spent_nanos, spent_to, ledger } = command
-    const terms = { folder, provider, rules, paused, spend, network }
+    const terms = { folder, provider, rules, paused, spend, network, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
     const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
@@ -143,14 +192,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
     if (found !== undefined) {
       const one = await found
       one.account.update(money)
+      one.authority.update(command.authority, spent_to)
       await change(one, terms)
       await fitNet(session, one)
-      return one.window.retry({ answer: { decision: 'allow' }, actor: 'daemon', door: 'none' })
+      return one.window.retry()
     }
     const opening = serve(session, terms, money)
     served.set(session, opening)
     try {
-      await (await opening).account.save(terms)
+      const one = await opening
+      await one.account.save(one.terms)
     } catch (cause) {
       await close(session)
       if (cause instanceof Failure) throw cause
@@ -190,7 +241,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const window = one?.then(
       (opened) => {
         windows.delete(opened.window)
-        return Promise.all([opened.window.close(), opened.net?.close()])
+        return Promise.all([opened.window.close(), opened.net?.close(), opened.edge?.close()])
       },
       () => {},
     )
@@ -203,6 +254,24 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
   /** Nobody is served there any more, now and after a restart. */
   const close = (session: SessionId) => shut(session, books.close(session))
+
+  async function answer(command: Extract<GateCommand, { do: 'answer' }>): Promise<Told> {
+    const { session, request, budget_nanos, raises, ...answered } = command
+    if (books.asks(session).told.has(request)) return { told: true }
+    const one = await served.get(session)?.catch(() => undefined)
+    if (one === undefined) return { told: false }
+    const { account, authority, window } = one
+    // The money first: whoever waits goes on with it.
+    if (raises.length > 0) books.raise(isPlay(one.terms.provider), raises)
+    if (answered.answer.decision === 'allow' && budget_nanos !== undefined && budget_nanos !== account.lease.capNanos) {
+      account.recap(budget_nanos)
+      window.update()
+    }
+    const told = await authority.answer({ request, ...answered })
+    await account.save()
+    if (raises.length > 0) retryAll()
+    return told
+  }
 
   async function servedOf(session: SessionId): Promise<Served> {
     const one = await served.get(session)
@@ -234,41 +303,28 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return pause(command.session, false)
         case 'budget': {
           const { window, account } = await servedOf(command.session)
-          const { actor = 'daemon', door = 'none' } = command
           account.recap(command.budget_nanos)
           window.update()
-          window.retry({ answer: { decision: 'allow' }, actor, door })
+          window.retry()
           return account.save()
         }
         case 'ledger': {
-          const { do: _, actor = 'daemon', door = 'none', ...told } = command
+          const { do: _, ...told } = command
           books.tell(told)
           for (const window of windows) window.update()
-          retryAll({ answer: { decision: 'allow' }, actor, door })
-          return books.keepNodes()
-        }
-        case 'raise': {
-          const { simulated, raises, actor, door } = command
-          books.raise(simulated, raises)
-          for (const window of windows) window.update()
-          retryAll({ answer: { decision: 'allow' }, actor, door })
+          retryAll()
           return books.keepNodes()
         }
         case 'price': {
           const { window } = await servedOf(command.session)
           return window.price(command.request)
         }
-        case 'answer': {
-          const { session, request, answer, budget_nanos, actor, door } = command
-          const { window, account } = await servedOf(session)
-          if (answer.decision === 'allow') {
-            account.recap(budget_nanos)
-            window.update()
-          }
-          window.answer(request, { answer, actor, door })
-          await account.save()
-          // Whoever answered is told after the log is.
-          return books.flush()
+        case 'answer':
+          return answer(command)
+        case 'policy': {
+          const one = await servedOf(command.session)
+          one.authority.setPolicy(command.policy)
+          return one.account.save()
         }
         case 'panic': {
           const all = [...new Set([...served.keys(), ...books.kept.keys()])]
@@ -292,7 +348,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     async close() {
       await Promise.all([...served.keys()].map((session) => shut(session)))
       await books.flush().catch(() => {})
-      await kept.close()
+      await lines.close()
       await rehearsal.close()
     },
   }

@@ -1,7 +1,7 @@
 import { Nanos } from '@anchorhold/protocol/money'
 import { SessionId } from '@anchorhold/protocol/ids'
 import { NodeName } from '@anchorhold/protocol/events'
-import { ModelRules, Provider, ToldNodes } from '@anchorhold/protocol/link'
+import { Authority, ModelRules, Provider, ToldNodes } from '@anchorhold/protocol/link'
 import { Network, Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -27,6 +27,8 @@ export const KeptLease = z.strictObject({
   /** The nodes above the session; what they hold is kept once for all sessions. */
   nodes: z.array(NodeName).default([]),
   agent_cap_nanos: Nanos.nullable().default(null),
+  /** What decides over what leaves the cell: the policy, what was allowed and is not used up, what is being asked. */
+  authority: Authority,
 })
 export type KeptLease = z.infer<typeof KeptLease>
 

@@ -11,7 +11,7 @@ import { eventBodies } from '@anchorhold/protocol/events'
 import { type OutboxRecord, Reservation, Settlement, settlePath } from '@anchorhold/protocol/link'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { fakeUpstream, sse, streamed } from './fake-upstream.ts'
-import { local, session, small, textOf } from './test-gate.ts'
+import { local, plainAuthority, session, small, textOf } from './test-gate.ts'
 
 const usd = 1_000_000_000
 const streamHead = { 'content-type': 'text/event-stream' }
@@ -74,7 +74,15 @@ async function gates(state?: string) {
     open: async (url: string, budget_nanos: number | null) => {
       const rules = { allow: [] }
       const { spent } = it.books()
-      const command = { do: 'open', session, folder: windows, provider: local(url), budget_nanos, rules }
+      const command = {
+        do: 'open',
+        session,
+        folder: windows,
+        provider: local(url),
+        budget_nanos,
+        rules,
+        authority: plainAuthority,
+      }
       await (await it.attach()).do({ ...command, spent_nanos: spent, spent_to: records.at(-1)?.n ?? 0 })
     },
     /** Sends a call; what comes back may break off. */

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { GateCommand, Provider } from '@anchorhold/protocol/link'
+import type { Authority, GateCommand, Provider } from '@anchorhold/protocol/link'
+import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
 import { type Gate, gate, type GateParts } from './gate.ts'
@@ -29,13 +30,16 @@ export const local = (url: string, more: Partial<Provider> = {}): Provider => ({
   ...more,
 })
 
+/** Nothing is said about what leaves the cell. */
+export const plainAuthority: Authority = { policy: defaultPolicy, grants: [], asked: [] }
+
 export type Answered = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string }
 
 /** A gate in a folder of its own with one session's window open, and a client to that window, for tests. */
 export async function testGate(
   open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
   disk = memoryDisk(),
-  more: Pick<GateParts, 'heldMs'> = {},
+  { env: given = {}, ...more }: Pick<GateParts, 'heldMs'> & { readonly env?: GateParts['env'] } = {},
 ) {
   const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
   const folder = join(root, 'w')
@@ -57,7 +61,7 @@ export async function testGate(
     },
   }
   const lines: CallLine[] = []
-  const env: Record<string, string | undefined> = { TEST_KEY: realKey }
+  const env: Record<string, string | undefined> = { TEST_KEY: realKey, ...given }
   const made: Gate = await gate({ folder: join(root, 'gate'), outbox: watched, env, log: (line) => lines.push(line), ...more })
   const command = {
     do: 'open' as const,
@@ -72,6 +76,7 @@ export async function testGate(
     rules: { allow: [] },
     ledger: { simulated: false, at: 0, to: 0, nodes: [] },
     agent_cap_nanos: null,
+    authority: plainAuthority,
     ...open,
   }
   await made.handle(command)

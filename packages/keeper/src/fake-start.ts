@@ -1,3 +1,4 @@
+import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 
@@ -22,6 +23,7 @@ export const fakeStart: KeeperStart = {
   forget_after: [],
   unfinished: [],
   take_up: false,
+  authority: { policy: defaultPolicy, grants: [], asked: [] },
   tools: null,
   system_prompt: null,
   timeout_ms: null,

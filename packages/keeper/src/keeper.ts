@@ -1,16 +1,20 @@
+import { authority, type Verdict } from '@anchorhold/core/authority'
 import { openBlocks } from '@anchorhold/core/open-blocks'
+import { toolMeaning } from '@anchorhold/core/policy/tool-meaning'
 import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
-import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
-import { newRequestId, type PromptId, type RandomBytes, type RequestId } from '@anchorhold/protocol/ids'
+import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
+import { newRequestId, type PromptId, type RandomBytes } from '@anchorhold/protocol/ids'
 import { KeeperCommand, type KeeperStart, type OutboxRecord, type Settlement } from '@anchorhold/protocol/link'
 import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
+import { createHash } from 'node:crypto'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
 import { cellSpec } from './cell-spec.ts'
+import type { PinFiles } from './pins.ts'
 import { beginHistory } from './snapshot.ts'
 import type { Veil } from './repo-filter/veil.ts'
 
@@ -37,6 +41,8 @@ export type KeeperOptions = {
   readonly stored?: (event: NewEvent) => void
   /** Has the gate settle the session's calls; null when the gate does not answer. */
   readonly settle: () => Promise<Settlement | null>
+  /** Looks inside the cell at what a tool call would execute. */
+  readonly pinFiles: PinFiles
   readonly clock: Clock
   readonly random: RandomBytes
   /** Ends this process: what it met must not be gone on from. */
@@ -44,8 +50,14 @@ export type KeeperOptions = {
 }
 
 type Waiting = AgentPrompt & { readonly mode: 'steer' | 'queue'; readonly cause: TurnCause; readonly again?: true }
-type Turn = { readonly startedAt: number; readonly prompt: PromptId | null; cut: string | null; onTime: () => void }
-type OpenRequest = { readonly answered: PromiseWithResolvers<RequestAnswer> }
+type Turn = {
+  readonly startedAt: number
+  readonly prompt: PromptId | null
+  /** Why it is not to go on; `parked` when it only waits for an answer. */
+  cut: string | null
+  parked: boolean
+  onTime: () => void
+}
 
 /** How long an interrupted agent may take to say that it is idle before it is ended. */
 const interruptGraceMs = 5000
@@ -53,7 +65,7 @@ const interruptGraceMs = 5000
 const farewellMs = 1000
 
 export function keeper(options: KeeperOptions): Keeper {
-  const { start, cells, agents, toolchains, veil, outbox, live, stored, settle, clock, random, die } = options
+  const { start, cells, agents, toolchains, veil, outbox, live, stored, settle, pinFiles, clock, random, die } = options
   const { session } = start
   let agent: Agent | null = null
   let cell: Cell | null = null
@@ -66,6 +78,8 @@ export function keeper(options: KeeperOptions): Keeper {
   /** Nothing is told after `keeper.left`. */
   let over = false
   let paused: PromiseWithResolvers<'resumed' | 'cut'> | null = null
+  const offers = toolchains.filter((offer) => start.toolchains.includes(offer.name))
+  const path = offers.flatMap((offer) => offer.path)
   /** Stops the idle timer. */
   let stayUp = () => {}
   /** Prompts this keeper has taken, so that one is never handed on twice. */
@@ -73,22 +87,31 @@ export function keeper(options: KeeperOptions): Keeper {
   const queue: Waiting[] = []
   /** Handed to the agent, and not yet part of a result. */
   const unconfirmed = new Set<PromptId>()
-  const requests = new Map<RequestId, OpenRequest>()
   const said = openBlocks()
   const left = Promise.withResolvers<void>()
   const starting = new AbortController()
 
-  const journal = async (event: NewEvent, after?: OutboxRecord['after']): Promise<void> => {
+  /** A disk that cannot be written ends the keeper: what it does from here on could not be told. */
+  const write = (event: NewEvent, after?: OutboxRecord['after']): void => {
     try {
       outbox.append(session, event, after)
       said.stored(event)
       stored?.(event)
+    } catch (error) {
+      die(error)
+    }
+  }
+  const flush = async (): Promise<void> => {
+    try {
       await outbox.flush()
     } catch (error) {
-      // A disk that cannot be written ends the keeper: what it does from here on could not be told.
       die(error)
       await new Promise<never>(() => {})
     }
+  }
+  const journal = (...entry: Parameters<typeof write>): Promise<void> => {
+    write(...entry)
+    return flush()
   }
 
   // What the agent says, prompts, ends of turns and leaving are taken one after the other, in the order they came.
@@ -101,6 +124,20 @@ export function keeper(options: KeeperOptions): Keeper {
   /** What happens behind a command's back has nobody to fail to: a keeper that met a bug must not go on as if it had not. */
   const behind = (work: () => Promise<unknown>): void => void inOrder(work).catch(die)
 
+  const check = authority({
+    terms: start.authority,
+    name: 'keeper',
+    whenLeft: 'take back',
+    // What nobody waits for goes out with the next group.
+    write: (event) => void journal(event),
+    flush,
+    inOrder,
+    mayAsk: () => !over && !leaving,
+    now: clock.now,
+    newRequest: () => newRequestId(random),
+    sha256: (text) => createHash('sha256').update(text).digest('hex'),
+  })
+
   function restIfIdle(): void {
     stayUp()
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
@@ -111,7 +148,13 @@ export function keeper(options: KeeperOptions): Keeper {
     result = null
     const limitMs = start.timeout_ms
     const tooLong = () => void interrupt(`It took longer than ${limitMs} ms`).catch(die)
-    turn = { startedAt: clock.elapsed(), prompt, cut: null, onTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong) }
+    turn = {
+      startedAt: clock.elapsed(),
+      prompt,
+      cut: null,
+      parked: false,
+      onTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
+    }
     turns++
     await journal({ type: 'turn.started', body: { cause, prompt } })
   }
@@ -121,7 +164,8 @@ export function keeper(options: KeeperOptions): Keeper {
     if (ending === null) return
     ending.onTime()
     if (ending.prompt !== null) unconfirmed.delete(ending.prompt)
-    for (const id of [...requests.keys()]) await withdraw(id)
+    // What waits for a background task is still wanted.
+    if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
     await closeBlocks()
     const settlement = await settle()
     const { reason, why } = verdict(ending, crashed, result, settlement)
@@ -133,6 +177,7 @@ export function keeper(options: KeeperOptions): Keeper {
       why,
       duration_ms: Math.round(clock.elapsed() - ending.startedAt),
       ...(left.length > 0 ? { left } : {}),
+      ...(tasks > 0 && !leaving ? { tasks } : {}),
     }
     await journal({ type: 'turn.ended', body }, settlement === null ? undefined : { source: settlement.source, n: settlement.n })
     const seen = veil.uncovered()
@@ -175,7 +220,7 @@ export function keeper(options: KeeperOptions): Keeper {
     const cut = turn
     // Before anything that lets the agent go on: it is to stop where it is.
     const stopped = atMost(interruptGraceMs, agent.interrupt()).catch(() => {})
-    for (const id of [...requests.keys()]) await withdraw(id)
+    await check.takeBackAll(why)
     // A paused tool would hold the turn open: it is refused, and the pause goes on.
     if (paused !== null) {
       paused.resolve('cut')
@@ -186,23 +231,22 @@ export function keeper(options: KeeperOptions): Keeper {
     await stopped
   }
 
-  async function withdraw(id: RequestId): Promise<void> {
-    const open = requests.get(id)
-    if (!requests.delete(id)) return
-    open?.answered.resolve(withdrawn)
-    await journal({ type: 'request.answered', body: { id, answer: { decision: 'withdrawn' }, actor: 'keeper', door: 'none' } })
+  /** Waits while the session is paused. A sentence where nothing may run any more. */
+  async function heldBack(): Promise<string | null> {
+    const how = await paused?.promise
+    if (leaving) return 'The session is being stopped'
+    return how === 'cut' ? 'The turn was interrupted' : null
   }
 
-  async function ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer> {
-    const answered = Promise.withResolvers<RequestAnswer>()
-    await inOrder(async () => {
-      if (over || signal.aborted) return answered.resolve(withdrawn)
-      const id = newRequestId(random)
-      requests.set(id, { answered })
-      signal.addEventListener('abort', () => void withdraw(id), { once: true })
-      await journal({ type: 'request.opened', body: { id, call, action } })
-    })
-    return answered.promise
+  const mayRun: AgentListener['mayRun'] = async (tool, input, call, signal) => {
+    const before = await heldBack()
+    if (before !== null) return { allow: false, why: before }
+    const meaning = toolMeaning({ kind: 'tool', tool, input }, { workspace: cell?.place(start.workspace) ?? start.workspace })
+    const pins = async () => (cell === null ? [] : pinFiles(cell, { ...start, path }, meaning))
+    const verdict: Verdict = await check.judge({ meaning, call, pins }, signal)
+    // It may have been paused while a person was asked.
+    const after = verdict.allow ? await heldBack() : null
+    return after === null ? verdict : { allow: false, why: after }
   }
 
   const heard: AgentListener = {
@@ -215,7 +259,7 @@ export function keeper(options: KeeperOptions): Keeper {
       said.live(frame)
       live(frame)
     },
-    ask,
+    ask: (action, call, signal) => check.ask({ action, call }, signal),
     state(state) {
       agentState = state
       if (state === 'running') {
@@ -244,16 +288,11 @@ export function keeper(options: KeeperOptions): Keeper {
         result = ended
         for (const id of ended.prompts) unconfirmed.delete(id)
       }),
-    async mayRun() {
-      const how = await paused?.promise
-      if (leaving) return { allow: false, why: 'The session is being stopped' }
-      return how === 'cut' ? { allow: false, why: 'The turn was interrupted' } : { allow: true }
-    },
+    mayRun,
     gone: (why) => leaveBehind(why, { crashed: true }),
   }
 
   async function startUp(): Promise<void> {
-    const offers = toolchains.filter((offer) => start.toolchains.includes(offer.name))
     const covers = veil.cover()
     const mounts = [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)]
     cell = await cells.start(cellSpec(start, { mounts, covers }), starting.signal)
@@ -279,7 +318,7 @@ export function keeper(options: KeeperOptions): Keeper {
       workspaceSettings: start.workspace_settings,
       modelRoute: start.model_route,
       network: start.network,
-      path: offers.flatMap((offer) => offer.path),
+      path,
       env: Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>,
       heard,
     })
@@ -308,14 +347,17 @@ export function keeper(options: KeeperOptions): Keeper {
       }
   }
 
-  async function leave(why: string, { crashed = false, failed = false, code }: Leaving = {}): Promise<void> {
+  async function leave(why: string, { crashed = false, failed = false, parked = false, code }: Leaving = {}): Promise<void> {
     if (leaving) return left.promise
     leaving = true
+    // Whoever leaves takes nothing back: what was asked can be answered, and the next keeper tells the agent.
+    check.leaveAll()
     stayUp()
     starting.abort()
     paused?.resolve('cut')
     if (turn !== null && !crashed) {
       turn.cut ??= why
+      turn.parked = parked
       // The agent writes down how its turn ended, which the next keeper's resume reads.
       if (agent !== null) await atMost(farewellMs, agent.interrupt()).catch(() => {})
     }
@@ -330,7 +372,6 @@ export function keeper(options: KeeperOptions): Keeper {
       // So does a turn that was just beginning.
       if (turn !== null && !crashed) turn.cut ??= why
       await endTurn(crashed ? why : null)
-      for (const id of [...requests.keys()]) await withdraw(id)
       over = true
       // What dies before it did anything would die again: the session has failed, and is not tried over and over.
       await journal({
@@ -364,7 +405,7 @@ export function keeper(options: KeeperOptions): Keeper {
             ? 'leaving'
             : paused !== null
               ? 'paused'
-              : requests.size > 0
+              : check.waiting > 0
                 ? 'waiting'
                 : turn !== null
                   ? 'working'
@@ -391,17 +432,14 @@ export function keeper(options: KeeperOptions): Keeper {
         paused?.resolve('resumed')
         paused = null
         return null
-      case 'answer': {
-        const open = requests.get(command.request)
-        if (open === undefined) throw new Failure('conflict', `Request "${command.request}" is no longer open`)
-        requests.delete(command.request)
-        await journal({
-          type: 'request.answered',
-          body: { id: command.request, answer: command.answer, actor: command.actor, door: command.door },
-        })
-        open.answered.resolve(command.answer)
+      case 'answer':
+        return check.answer(command)
+      case 'policy':
+        check.setPolicy(command.policy)
         return null
-      }
+      case 'park':
+        await leave(command.why, { parked: true })
+        return null
       case 'model':
         // In order: an agent that is still being started was told of the old one.
         await inOrder(async () => agent !== null && atMost(interruptGraceMs, agent.setModel(command.model)))
@@ -422,7 +460,13 @@ export function keeper(options: KeeperOptions): Keeper {
 }
 
 /** Why a keeper goes, beyond what is said of it. */
-type Leaving = { readonly crashed?: boolean; readonly failed?: boolean; readonly code?: FailureCode }
+type Leaving = {
+  readonly crashed?: boolean
+  readonly failed?: boolean
+  /** What it asked stays open, and its turn waits for the answer. */
+  readonly parked?: boolean
+  readonly code?: FailureCode
+}
 
 /** Throws unless each of these is really in force. */
 function requireLimits(limits: readonly LimitInForce[], required: readonly LimitName[]): void {
@@ -441,8 +485,6 @@ function listOf(paths: readonly string[]): string {
 }
 const namesShown = 20
 
-const withdrawn: RequestAnswer = { decision: 'withdrawn', reason: 'The turn ended before anybody answered' }
-
 function verdict(
   turn: Turn,
   crashed: string | null,
@@ -450,10 +492,11 @@ function verdict(
   settlement: Settlement | null,
 ): { readonly reason: TurnEnd; readonly why: string | null } {
   if (crashed !== null) return { reason: 'crashed', why: crashed }
-  if (turn.cut !== null) return { reason: 'interrupted', why: turn.cut }
+  if (turn.cut !== null) return { reason: turn.parked ? 'waiting' : 'interrupted', why: turn.cut }
   if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
   if (result.ok) return { reason: 'done', why: null }
   // The gate's word counts here, not what the agent makes of its answer.
+  if (settlement?.refused === 'asked') return { reason: 'waiting', why: result.why }
   if (settlement?.refused === 'budget') return { reason: 'budget', why: result.why }
   return { reason: 'error', why: result.why }
 }

@@ -17,6 +17,7 @@ import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
+import { pinFiles } from './pins.ts'
 import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
 import { warmCell } from './warm-cell.ts'
@@ -64,6 +65,7 @@ const one = await tend({
   wire: unixWire,
   pid: process.pid,
   settle: () => settle(`${start.windows}/model.sock`),
+  pinFiles,
   clock: systemClock,
   random: randomBytes,
   die(error) {

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { AuditKind } from './audit.ts'
 import { DoctorReport } from './doctor.ts'
-import { Event, NodeName, RequestAction, RequestAnswer, Span, Tokens } from './events.ts'
+import { Digest } from './actions.ts'
+import { Event, GrantScope, NodeName, RequestAction, RequestAnswer, Span, Tokens } from './events.ts'
 import { failureCodes } from './failures.ts'
 import { SigningKey } from './heads.ts'
 import { HouseEvent } from './house.ts'
@@ -9,6 +10,7 @@ import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
 import { PolicyName, Role, Share, ShareAccess, User, UserName } from './people.ts'
 import { Micros, Nanos } from './money.ts'
+import { Rule } from './policy.ts'
 import { Rung } from './rungs.ts'
 import { ModelName, Network, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
@@ -88,14 +90,31 @@ export const Request = z.object({
   session: SessionId,
   session_name: z.string(),
   action: RequestAction,
+  digest: Digest.nullable().describe('Of what the action means: what an allowance is bound to'),
+  why: z.string().nullable().describe('Why it is asked'),
+  rule: Rule.nullable().describe('The rule that would settle it from now on'),
+  rule_refused: z.string().nullable().describe('Why there is no such rule'),
   opened_at: z.int(),
+  expires_at: z.int().nullable().describe('Nobody can answer it after this'),
+  deferred: z.boolean().describe('Somebody has said "not now"'),
   answer: RequestAnswer.nullable(),
   answered_at: z.int().nullable(),
   answered_by: z.string().nullable(),
+  answered_from: z.string().nullable().describe('The door that the answer came by'),
 })
 export type Request = z.infer<typeof Request>
 
-export const AnswerRequest = RequestAnswer.extend({ decision: z.enum(['allow', 'deny']) }).strict()
+export const AnswerRequest = z.discriminatedUnion('decision', [
+  z.strictObject({
+    decision: z.literal('allow'),
+    scope: GrantScope.optional().describe(
+      'How far it reaches: this action once, this session, or a rule for all; once otherwise',
+    ),
+    answers: RequestAnswer.shape.answers.describe("To a question: each question's answer, by its text"),
+  }),
+  z.strictObject({ decision: z.literal('deny'), reason: RequestAnswer.shape.reason.describe('The agent reads it') }),
+  z.strictObject({ decision: z.literal('later') }).describe('Not now: it stays open, and the session waits without a cell'),
+])
 export type AnswerRequest = z.infer<typeof AnswerRequest>
 
 export const Token = z.object({
@@ -285,7 +304,7 @@ export const api = {
   changeSession: {
     method: 'PATCH',
     path: '/sessions/:id',
-    summary: 'Change name, model or budget',
+    summary: 'Change name, model, budget or autonomy',
     ...session,
     body: ChangeSession,
     status: 200,

@@ -63,6 +63,8 @@ export const RequestAnswer = z.object({
   decision: z.enum(['allow', 'deny', 'withdrawn', 'expired']),
   /** Of an allowance; `once` when it is not said. */
   scope: GrantScope.optional(),
+  /** Of an allowance: until when it can be used. */
+  expires_at: z.int().optional(),
   reason: z.string().max(10_000).optional(),
   answers: z.record(z.string(), z.string()).optional(),
 })
@@ -83,6 +85,10 @@ export type NodeName = z.infer<typeof NodeName>
 
 /** How long a cap holds: for a whole life, a day of UTC, or a tick. */
 export const Span = z.enum(['life', 'day', 'tick'])
+
+/** A cap that is raised: for good over a life, and for the one period otherwise. */
+export const Raise = z.object({ node: NodeName, span: Span, period: z.int().min(0), cap_nanos: Nanos })
+export type Raise = z.infer<typeof Raise>
 
 /** Where a model call is booked: from its reservation on. */
 export const booking = {
@@ -190,19 +196,24 @@ export const eventBodies = {
     id: RequestId,
     call: z.string().nullable(),
     action: RequestAction,
-    /** What a grant will be bound to; questions and plans have none. */
+    /** What a grant will be bound to, and by which the same thing is known when it is asked again. */
     digest: Digest.optional(),
     pins: z.array(Pin).max(actionBounds.pins).optional(),
     /** Why it is asked: which rule says so, or that none speaks of it. */
     why: z.string().max(2000).optional(),
     /** The rule that would settle it from now on; none where a stricter one would still ask. */
     rule: Rule.optional(),
+    rule_refused: z.string().max(2000).optional(),
+    /** Of a model call: what the nodes of the ledger above its session must hold for it to be made. */
+    raises: z.array(Raise).max(50).optional(),
     expires_at: z.int().optional(),
   }),
   /** Exactly one of these is stored for a request. */
   'request.answered': z.object({ id: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
   /** "Not now": it stays open, and nobody waits for it. */
   'request.deferred': z.object({ id: RequestId, actor: z.string(), door: z.string() }),
+  /** Nobody waits for it any more; it stays open. */
+  'request.left': z.object({ id: RequestId }),
   /** Whoever asked has heard the answer, or the agent was told of it when it went on. */
   'request.told': z.object({ id: RequestId }),
   /** What was allowed has happened. A grant bears the name of the request that it came from. */
@@ -264,6 +275,8 @@ export const eventBodies = {
     duration_ms: z.int(),
     /** Prompts that came too late for this turn: the agent has them, and takes them up next. */
     left: z.array(PromptId).optional(),
+    /** Background tasks that go on, and may still want what they asked for. */
+    tasks: z.int().min(1).optional(),
   }),
   'keeper.started': z.object({
     rung: Rung,

@@ -1,8 +1,10 @@
 import { z } from 'zod'
-import { booking, LiveFrame, NodeName, RequestAnswer, Span } from './events.ts'
+import { actionBounds, Digest, Pin } from './actions.ts'
+import { booking, LiveFrame, NodeName, Raise, RequestAnswer } from './events.ts'
 import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
+import { Policy, Rule } from './policy.ts'
 import { ContainerEngine, LimitInForce, LimitName, Rung } from './rungs.ts'
 import { Extras, Image, Network, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
@@ -53,10 +55,6 @@ export const ToldNodes = z.object({
 })
 export type ToldNodes = z.infer<typeof ToldNodes>
 
-/** A cap that is raised: for good over a life, and for the one period otherwise. */
-export const Raise = z.object({ node: NodeName, span: Span, period: z.int().min(0), cap_nanos: Nanos })
-export type Raise = z.infer<typeof Raise>
-
 /** Names one model call, from its reservation to its usage. */
 export const CallId = z.string().min(1).max(60)
 /** The most that a model call can cost, written before it is made. Without a `usage` of the same call it is booked in full. */
@@ -105,6 +103,35 @@ export const ToDaemon = z.discriminatedUnion('t', [
 ])
 export type ToDaemon = z.infer<typeof ToDaemon>
 
+const Pins = z.array(Pin).max(actionBounds.pins)
+
+/** What was allowed and is not used up, as it is told to whoever checks it. It bears the name of its request. */
+export const Grant = z.object({
+  request: RequestId,
+  digest: Digest,
+  pins: Pins,
+  /** `once` is used up by the first action that it lets through. */
+  scope: z.enum(['once', 'session']),
+  /** Of a session's: it covers all that this rule does, and not the one action alone. */
+  rule: Rule.nullable(),
+  expires_at: z.int().nullable(),
+  /** Who gave it. */
+  actor: z.string(),
+})
+export type Grant = z.infer<typeof Grant>
+
+/** A request that is open: whoever does the same again waits for the same answer. */
+export const Asked = z.object({ request: RequestId, digest: Digest, pins: Pins, expires_at: z.int().nullable() })
+export type Asked = z.infer<typeof Asked>
+
+/** What decides over a session's actions, for whoever checks them. */
+export const Authority = z.object({ policy: Policy, grants: z.array(Grant), asked: z.array(Asked) })
+export type Authority = z.infer<typeof Authority>
+
+/** Whether somebody waited for the answer that was told, and has heard it. */
+export const Told = z.object({ told: z.boolean() })
+export type Told = z.infer<typeof Told>
+
 /** What a keeper is started with, on its standard input. It holds no secret. */
 export const KeeperStart = z.strictObject({
   session: SessionId,
@@ -144,6 +171,7 @@ export const KeeperStart = z.strictObject({
   unfinished: z.array(z.object({ id: PromptId, text: z.string(), images: z.array(Image) })),
   /** Go on with that turn without being asked. */
   take_up: z.boolean(),
+  authority: Authority,
   tools: z.array(z.string()).nullable(),
   system_prompt: z.string().nullable(),
   timeout_ms: z.int().nullable(),
@@ -209,7 +237,18 @@ export const KeeperCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('interrupt') }),
   z.object({ do: z.literal('pause') }),
   z.object({ do: z.literal('resume') }),
-  z.object({ do: z.literal('answer'), request: RequestId, answer: RequestAnswer, actor: z.string(), door: z.string() }),
+  /** A request was answered, in the log already. The result is a `Told`; to be told twice does no harm. */
+  z.object({
+    do: z.literal('answer'),
+    request: RequestId,
+    answer: RequestAnswer,
+    actor: z.string(),
+    grant: Grant.nullable(),
+  }),
+  /** What decides is another policy from here on. */
+  z.object({ do: z.literal('policy'), policy: Policy }),
+  /** Nobody answers for now: end the turn as `waiting`, and leave. What was asked stays open. */
+  z.object({ do: z.literal('park'), why: z.string() }),
   z.object({ do: z.literal('model'), model: z.string() }),
   /** End the turn, the agent and the cell, journal why, and leave. */
   z.object({ do: z.literal('leave'), why: z.string() }),
@@ -266,33 +305,29 @@ export const GateCommand = z.discriminatedUnion('do', [
     ledger: ToldNodes.default({ simulated: false, at: 0, to: 0, nodes: [] }),
     /** What one sub-agent may spend. */
     agent_cap_nanos: Nanos.nullable().default(null),
+    authority: Authority,
   }),
   /** Caps or sums of nodes have changed: calls that were held for want of money go on, as far as it reaches now. */
-  z.object({ do: z.literal('ledger'), ...ToldNodes.shape, actor: z.string().optional(), door: z.string().optional() }),
+  z.object({ do: z.literal('ledger'), ...ToldNodes.shape }),
+  z.object({ do: z.literal('policy'), session: SessionId, policy: Policy }),
   z.object({ do: z.literal('close'), session: SessionId }),
   z.object({ do: z.literal('pause'), session: SessionId }),
   z.object({ do: z.literal('resume'), session: SessionId }),
-  /** Calls that were held for want of money go on, as far as it reaches: whoever set the budget has answered them. */
-  z.object({
-    do: z.literal('budget'),
-    session: SessionId,
-    budget_nanos: Nanos.nullable(),
-    actor: z.string().optional(),
-    door: z.string().optional(),
-  }),
-  /** Some nodes may spend more, in the period that is named: whoever waits there is tried again. */
-  z.object({ do: z.literal('raise'), simulated: z.boolean(), raises: z.array(Raise), actor: z.string(), door: z.string() }),
+  /** Calls that were held for want of money go on, as far as it reaches. */
+  z.object({ do: z.literal('budget'), session: SessionId, budget_nanos: Nanos.nullable() }),
   /** What the budget must be for a held call to go on. */
   z.object({ do: z.literal('price'), session: SessionId, request: RequestId }),
-  /** Settles the request of a held call; whoever allows it says what the budget is from now on. */
+  /** A request was answered, in the log already; for a held model call, with what the budget is and what nodes of the ledger may
+   *  spend from now on. The result is a `Told`; to be told twice does no harm. */
   z.object({
     do: z.literal('answer'),
     session: SessionId,
     request: RequestId,
     answer: RequestAnswer,
-    budget_nanos: Nanos.nullable(),
     actor: z.string(),
-    door: z.string(),
+    grant: Grant.nullable(),
+    budget_nanos: Nanos.nullable().optional(),
+    raises: z.array(Raise).default([]),
   }),
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
@@ -324,7 +359,7 @@ export const Settlement = z.object({
   source: SourceName,
   n: z.int().min(0),
   /** Why the last call was refused here, if it was. */
-  refused: z.enum(['budget', 'credential', 'rules']).nullable(),
+  refused: z.enum(['budget', 'asked', 'credential', 'rules']).nullable(),
 })
 export type Settlement = z.infer<typeof Settlement>
 export const settlePath = '/anchorhold/settle'

@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import type { Command } from 'commander'
+import { Autonomy } from '@anchorhold/protocol/policy'
+import { Argument, type Command } from 'commander'
 import type { Context } from '../context.ts'
 
 const which = 'its id, the beginning of its id, or last'
@@ -72,6 +73,17 @@ export function lifecycle(program: Command, context: Context): void {
       const { id } = await context.session(daemon, name)
       const session = await daemon.api.changeSession({ params: { id }, body: { model } })
       context.terminal.line(`${id} uses ${session.model}`)
+    })
+  program
+    .command('autonomy')
+    .summary('change how freely the agent of a session uses its tools')
+    .argument('<session>', which)
+    .addArgument(new Argument('<level>', 'full, supervised, restricted or read_only').choices(Autonomy.options))
+    .action(async (name: string, autonomy: Autonomy) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      await daemon.api.changeSession({ params: { id }, body: { autonomy } })
+      context.terminal.line(`${id} works with autonomy ${autonomy}`)
     })
   program
     .command('purge')

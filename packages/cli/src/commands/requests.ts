@@ -1,8 +1,10 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import type { Command } from 'commander'
+import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import type { Request } from '@anchorhold/protocol/api'
+import { type Command, Option } from 'commander'
 import type { Context } from '../context.ts'
 import { requestWords } from '../request-words.ts'
-import { ago } from '../terminal.ts'
+import { ago, type Terminal } from '../terminal.ts'
 
 export function requests(program: Command, context: Context): void {
   program
@@ -16,23 +18,19 @@ export function requests(program: Command, context: Context): void {
       const { terminal } = context
       if (options.json) return list.forEach((request) => terminal.line(JSON.stringify(request)))
       if (list.length === 0) return terminal.line('Nothing waits for you.')
-      for (const request of list) {
-        const settled =
-          request.answer === null ? terminal.style('yellow', 'open') : terminal.style('dim', request.answer.decision)
-        terminal.line(
-          `${request.id}  ${settled}  ${ago(request.opened_at)}  ${request.session}  ${terminal.foreign(request.session_name)}`,
-        )
-        for (const line of requestWords(request.action)) terminal.line(`    ${terminal.foreign(line)}`)
-      }
+      for (const request of list) showRequest(terminal, request)
     })
   program
     .command('allow')
     .summary('allow a request, or answer its question')
     .argument('<request>')
     .option('--answer <text...>', "the answer to each question, in order: an option's number or label, or your own words")
-    .action(async (id: string, options: { answer?: string[] }) => {
+    .addOption(new Option('--session', 'for as long as the session lives').conflicts('rule'))
+    .option('--rule', 'as a rule of the policy: for every session, from now on')
+    .action(async (id: string, options: { answer?: string[]; session?: true; rule?: true }) => {
       const { api } = await context.daemon()
       const request = await api.getRequest({ params: { id } })
+      const scope = options.rule ? ('rule' as const) : options.session ? ('session' as const) : undefined
       const answers: Record<string, string> = {}
       if (request.action.kind === 'question') {
         const given = options.answer ?? []
@@ -50,9 +48,15 @@ export function requests(program: Command, context: Context): void {
       }
       const settled = await api.answerRequest({
         params: { id },
-        body: { decision: 'allow', ...(request.action.kind === 'question' ? { answers } : {}) },
+        body: {
+          decision: 'allow',
+          ...(scope === undefined ? {} : { scope }),
+          ...(request.action.kind === 'question' ? { answers } : {}),
+        },
       })
-      context.terminal.line(`${id}: ${settled.answer?.decision ?? 'allow'}`)
+      const { terminal } = context
+      terminal.line(`${id}: ${settled.answer?.decision ?? 'allow'}${scopeWords[scope ?? 'once']}`)
+      if (scope !== undefined && settled.rule !== null) terminal.line(`  ${terminal.foreign(ruleWords(settled.rule))}`)
     })
   program
     .command('deny')
@@ -67,4 +71,32 @@ export function requests(program: Command, context: Context): void {
       })
       context.terminal.line(`${id}: denied`)
     })
+  program
+    .command('later')
+    .summary('not now: the request stays open, and its session waits without a cell')
+    .argument('<request>')
+    .action(async (id: string) => {
+      const { api } = await context.daemon()
+      await api.answerRequest({ params: { id }, body: { decision: 'later' } })
+      context.terminal.line(`${id}: waits for you`)
+    })
 }
+
+const scopeWords = { once: '', session: ' for this session', rule: ' from now on, by this rule:' } as const
+
+function showRequest(terminal: Terminal, request: Request): void {
+  const { foreign, style } = terminal
+  const { answer, answered_by, answered_from, digest, expires_at, rule, rule_refused, why } = request
+  const dim = (label: string, words: string) => terminal.line(`    ${style('dim', `${label}: ${foreign(words)}`)}`)
+  const open = request.deferred ? 'open (not now)' : 'open'
+  const state = answer === null ? style('yellow', open) : style('dim', answer.decision)
+  terminal.line(`${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}`)
+  for (const line of requestWords(request.action)) terminal.line(`    ${foreign(line)}`)
+  if (why !== null) dim('why', why)
+  if (rule !== null) dim('rule that would settle it', ruleWords(rule))
+  else if (rule_refused !== null) dim('no rule would settle it', rule_refused)
+  if (digest !== null) dim('digest', digest.slice(0, digestShown))
+  if (answer === null && expires_at !== null) dim('can be answered until', new Date(expires_at).toISOString())
+  if (answer !== null && answered_by !== null) dim('answered', `by ${answered_by} (door: ${answered_from ?? 'unknown'})`)
+}
+const digestShown = 12

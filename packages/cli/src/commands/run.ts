@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { Autonomy } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Network, OnCrash, Spend } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
@@ -29,6 +30,7 @@ type Options = {
   systemPrompt?: string
   timeout?: string
   onCrash?: OnCrash
+  autonomy?: Autonomy
   spend?: Spend
   network?: Network
   attach: string[]
@@ -84,6 +86,7 @@ export function run(program: Command, context: Context): void {
     .addOption(
       new Option('--on-crash <what>', 'when a crash cuts a turn short: wait for you, or resume it').choices(OnCrash.options),
     )
+    .addOption(new Option('--autonomy <level>', 'how freely the agent uses its tools').choices(Autonomy.options))
     .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
     .option('--plan', 'have the agent ask for approval of its plan first')
@@ -130,6 +133,7 @@ export function run(program: Command, context: Context): void {
             toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
             plan: options.plan,
             on_crash: options.onCrash,
+            autonomy: options.autonomy,
             spend: options.spend,
             network: options.network,
             workspace_settings: options.loadSettings ? ('load' as const) : undefined,

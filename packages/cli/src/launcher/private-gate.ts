@@ -1,3 +1,4 @@
+import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { attachTo } from '@anchorhold/link/attach'
 import { gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { launch } from '@anchorhold/daemon/processes/launch'
@@ -62,6 +63,8 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     spent_nanos: 0,
     spent_to: 0,
     rules: { allow: [] },
+    // Nobody is there to be asked.
+    authority: { policy: defaultPolicy, grants: [], asked: [] },
   })
   return {
     async [Symbol.asyncDispose]() {

@@ -36,7 +36,7 @@ function isEnded(parts: Parts, id: SessionId): boolean {
 export function deliverRest(parts: Parts, id: SessionId): void {
   const session = parts.store.sessions.get(id)
   if (session === null) return
-  const goesOn = session.state === 'creating' || session.state === 'ready' || session.state === 'working'
+  const goesOn = ['creating', 'ready', 'working', 'waiting'].includes(session.state)
   if (goesOn && (takesUp(session.standing) || parts.store.prompts.queued(id).length > 0)) warmUp(parts, id)
 }
 

@@ -2,10 +2,12 @@ import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
+import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
+import { authorityFor } from './authority.ts'
 import { filterFor } from './create-session.ts'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
@@ -50,12 +52,14 @@ export async function keeperStart(
         .unfinished(id)
         .map(({ id: prompt, text, images }) => ({ id: prompt, text, images: [...images] })),
       take_up: takesUp(session.standing),
+      authority: authorityFor(parts, id, 'keeper'),
       tools: options.tools ?? null,
       system_prompt: options.system_prompt ?? null,
       timeout_ms: options.timeout_ms ?? null,
       idle_ms: config.idleMs,
       unused_ms: Math.min(config.idleMs, config.warmMs),
-      plan: options.plan ?? false,
+      // A plan that was approved is not asked for again.
+      plan: (options.plan ?? false) && !parts.store.requests.hasApprovedPlan(id),
       workspace_settings: options.workspace_settings ?? 'ignore',
       toolchains: options.toolchains ?? [],
       owner_home: config.home,
@@ -77,6 +81,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
   const { state, provider, spend, network, budgetNanos, costNanos, options } = session
+  const authority = authorityFor(parts, id, 'gate')
   await parts.gate.do({
     do: 'open',
     session: id,
@@ -91,5 +96,8 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     network,
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
+    authority,
   })
+  // What was answered in between went to a gate that may not have served the session yet.
+  if (!isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) await openWindows(parts, id)
 }

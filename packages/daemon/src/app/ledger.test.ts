@@ -8,7 +8,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fakePolicies } from '../policy/fake-policies.ts'
 import { createSession } from './create-session.ts'
 import { openWindows } from './keeper-start.ts'
-import { approved, listBudgets, raiseNodes, requireRaise, setBudget } from './ledger.ts'
+import { approved, listBudgets, raiseEvents, requireRaise, setBudget } from './ledger.ts'
+import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { spending } from './read.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
@@ -75,16 +76,15 @@ test('openWindows() tells of no day that is over because the clock went back', a
   expect(await told(id)).toMatchObject({ at: 10 * dayMs, nodes: [{ spent: { day: 5 } }] })
 })
 
-test('raiseNodes() raises a cap in the period that it names, in the log first', async () => {
+test('raiseEvents() raise a cap in the period that they name', async () => {
   const { id } = await create('docs')
   await setBudget(parts, owner, { node: 'group/docs', per: 'day', budget_micros: 3 })
   parts.at = 10 * dayMs
-  await raiseNodes(parts, owner, id, [{ node: 'group/docs', span: 'day', period: 10, cap_nanos: 9000 }])
+  record(parts, id, ...raiseEvents([{ node: 'group/docs', span: 'day', period: 10, cap_nanos: 9000 }], true, owner))
   expect(parts.all(id).at(-1)).toMatchObject({
     type: 'budget.raised',
     body: { node: 'group/docs', cap_nanos: 9000, actor: 'owner' },
   })
-  expect(parts.gate.commands.at(-1)).toMatchObject({ do: 'raise', simulated: true })
   expect((await told(id))?.nodes[1]?.caps.day).toBe(9000)
   parts.at = 11 * dayMs
   expect((await told(id))?.nodes[1]?.caps.day).toBe(3000)
@@ -215,7 +215,7 @@ test('a session that has spent what needs no approval is asked about, by those w
   const member = (name: string): Actor => ({ kind: 'member', user: newUserId(randomBytes), name, door: 'test' })
   expect(() => requireRaise(held, member('bob'), id, raises)).toThrow('may not approve')
   expect(() => requireRaise(held, member('ann'), id, raises)).not.toThrow()
-  await raiseNodes(held, member('ann'), id, approved(held, id, raises))
+  record(held, id, ...raiseEvents(approved(held, id, raises), true, member('ann')))
   await openWindows(held, id)
   const next = parts.gate.commands.findLast((one) => one.do === 'open')
   expect(next?.do === 'open' && next.ledger.nodes[1]?.caps.life).toBe(2000)

@@ -1,13 +1,13 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { endOf, periodOf, type Span } from '@anchorhold/core/ledger'
 import type { BudgetView, SetBudget } from '@anchorhold/protocol/api'
-import type { NodeName } from '@anchorhold/protocol/events'
+import type { NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { LedgerNode, Raise, ToldNodes } from '@anchorhold/protocol/link'
+import type { LedgerNode, ToldNodes } from '@anchorhold/protocol/link'
 import { microsUp, type Nanos, nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionRow } from '../store/store.ts'
-import { by, note, type Parts, record, require, sessionFor } from './parts.ts'
+import { by, note, type Parts, require, sessionFor } from './parts.ts'
 import { appliedTo, effectiveFor } from './policy.ts'
 
 /** Caps that come from somewhere else than a door: what the policies say. */
@@ -106,16 +106,11 @@ export function approved(parts: Parts, session: SessionId, raises: readonly Rais
   return raises.map((raise) => (raise.node.startsWith('approval/') ? { ...raise, cap_nanos: whole(raise.cap_nanos) } : raise))
 }
 
-/** Lets the nodes above a session spend more: in the log first, and then at the gate. */
-export async function raiseNodes(parts: Parts, actor: Actor, session: SessionId, raises: readonly Raise[]): Promise<void> {
-  if (raises.length === 0) return
-  const { simulated } = parts.store.sessions.get(session)!
-  const events = raises
+/** What the log says of nodes that may spend more. */
+export const raiseEvents = (raises: readonly Raise[], simulated: boolean, actor: Actor): NewEvent[] =>
+  raises
     .filter(({ node }) => !node.startsWith('agent/'))
-    .map((raise) => ({ type: 'budget.raised' as const, body: { ...raise, simulated, ...by(actor) } }))
-  if (events.length > 0) record(parts, session, ...events)
-  await parts.gate.do({ do: 'raise', simulated, raises: [...raises], actor: actor.name, door: actor.door })
-}
+    .map((raise) => ({ type: 'budget.raised', body: { ...raise, simulated, ...by(actor) } }))
 
 /** Every node that has a cap or spent something, and how far it has come in its day and tick. */
 export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
@@ -154,15 +149,15 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
       for (const simulated of [false, true]) ledger.raise(node, simulated, per, period, cap_nanos)
     note(parts, { type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
   })
-  await tellCaps(parts, actor, [node])
+  await tellCaps(parts, [node])
   return listBudgets(parts, actor).filter((one) => one.node === node)
 }
 
 /** Tells the gate what some nodes may spend from here on. */
-async function tellCaps(parts: Parts, actor: Actor, nodes: readonly NodeName[]): Promise<void> {
+async function tellCaps(parts: Parts, nodes: readonly NodeName[]): Promise<void> {
   if (!parts.gate.up) return
   for (const simulated of [false, true]) {
     const rules = nodes.map((node) => ruleOf(parts, node))
-    await parts.gate.do({ do: 'ledger', ...told(parts, simulated, rules), actor: actor.name, door: actor.door })
+    await parts.gate.do({ do: 'ledger', ...told(parts, simulated, rules) })
   }
 }

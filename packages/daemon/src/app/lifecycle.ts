@@ -12,8 +12,11 @@ import { revokeGrants } from '../workspace/workspace.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
 import { keepWarm, warmUp } from './deliver.ts'
+import { enforcePolicy } from './authority.ts'
 import { effectiveFor, requireModel } from './policy.ts'
 import { providerFor } from './providers.ts'
+import { answerWithMoney } from './requests.ts'
+import { tell, tellAll } from './tell.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
@@ -41,6 +44,11 @@ export async function interrupt(
   }
   if (parts.keepers.has(id)) await parts.keepers.do(id, { do: 'interrupt' })
   await parts.sources.settled(`keeper/${id}`)
+  // What an earlier turn asked for, or what waits at the gate, is not wanted any more either.
+  for (const { id: request } of parts.store.requests.list({ openOnly: true, session: id, seenBy: null })) {
+    const answer = { decision: 'withdrawn' as const, reason: `Interrupted by ${actor.name}` }
+    record(parts, id, { type: 'request.answered', body: { id: request, answer, ...by(actor) } })
+  }
   return current(parts, id)
 }
 
@@ -93,6 +101,8 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
   const { state } = session
   record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null, ...by(actor) } })
   if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  // What was answered while it was stopped.
+  void tellAll(parts, id).catch((error: unknown) => parts.log(String(error)))
   return current(parts, id)
 }
 
@@ -149,21 +159,30 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
   if (budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos))
     require(parts, actor, 'session.widen', id)
+  const { autonomy } = input
   if (input.model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), input.model)
-  const given = input.autonomy === undefined ? null : requireAutonomy(parts, actor, session, input.autonomy)
+  const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
   if (input.model !== undefined && parts.keepers.has(id)) await parts.keepers.do(id, { do: 'model', model: input.model })
-  record(parts, id, {
-    type: 'session.changed',
-    body: {
-      ...(input.name === undefined ? {} : { name: input.name }),
-      ...(input.model === undefined ? {} : { model: input.model }),
-      ...(budget === undefined ? {} : { budget_nanos: budget }),
-      ...(input.autonomy === undefined ? {} : { autonomy: input.autonomy, autonomy_given: given === 'given' }),
-      ...by(actor),
-    },
+  const paid = parts.store.atomically(() => {
+    record(parts, id, {
+      type: 'session.changed',
+      body: {
+        ...(input.name === undefined ? {} : { name: input.name }),
+        ...(input.model === undefined ? {} : { model: input.model }),
+        ...(budget === undefined ? {} : { budget_nanos: budget }),
+        ...(autonomy === undefined ? {} : { autonomy, autonomy_given: given === 'given' }),
+        ...by(actor),
+      },
+    })
+    return budget === undefined ? [] : answerWithMoney(parts, actor, id)
   })
-  if (budget !== undefined && parts.keepers.has(id))
-    await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget, actor: actor.name, door: actor.door })
+  if (autonomy !== undefined) {
+    const message = `${actor.name} has set the autonomy to ${autonomy}: ${autonomyWords[autonomy]}`
+    record(parts, id, { type: 'notice', body: { level: 'info', code: 'autonomy', message } })
+    await enforcePolicy(parts, id)
+  }
+  await Promise.all(paid.map((request) => tell(parts, request)))
+  if (budget !== undefined && parts.keepers.has(id)) await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget })
   return current(parts, id)
 }
 
@@ -173,4 +192,11 @@ function requireAutonomy(parts: Parts, actor: Actor, session: SessionRow, autono
   if (isMilder(autonomy, now)) require(parts, actor, 'session.widen', session.id)
   else if (!may(actor, 'session.widen', parts.store.people.ties(session.id) ?? undefined)) return 'narrowed'
   return 'given'
+}
+
+const autonomyWords: Record<Autonomy, string> = {
+  full: 'tools run without asking, within the policy',
+  supervised: 'what no rule speaks of is asked for',
+  restricted: 'every tool is asked for',
+  read_only: 'no tool runs',
 }

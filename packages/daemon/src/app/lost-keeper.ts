@@ -30,7 +30,8 @@ export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
   const session = parts.store.sessions.get(id)
   if (session?.state === 'interrupted' && takesUp(session.standing)) {
     const again = `Taken up again after a crash (${session.standing.crashes} of ${resumesMax})`
-    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to: 'ready', why: again } })
+    const to = session.standing.requests > 0 ? ('waiting' as const) : ('ready' as const)
+    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to, why: again } })
   }
   if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
   rmSync(parts.folders.windows(id), { recursive: true, force: true })

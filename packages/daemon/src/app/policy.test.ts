@@ -148,7 +148,8 @@ test('a person chooses the autonomy, and can change it in mid-session', async ()
   expect(effectivePolicy(held, id).autonomy).toBe('full')
   await change(held, owner, id, { autonomy: 'read_only' })
   expect(effectivePolicy(held, id).autonomy).toBe('read_only')
-  expect(parts.all(id).at(-1)).toMatchObject({ type: 'session.changed', body: { autonomy: 'read_only', actor: 'owner' } })
+  const changed = parts.all(id).findLast(({ type }) => type === 'session.changed')
+  expect(changed).toMatchObject({ body: { autonomy: 'read_only', actor: 'owner' } })
 })
 
 test('change() and forkSession() ask the policy about the model too', async () => {

@@ -1,7 +1,9 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { deliverRest } from './deliver.ts'
+import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
 import { forgetKeeper } from './lost-keeper.ts'
+import type { Inbox } from './inbox.ts'
 import type { Parts } from './parts.ts'
 
 /** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
@@ -18,14 +20,16 @@ export interface Reconciler {
 }
 
 /** `parts` is asked for when it is needed: some of the parts tell the reconciler what happens to them. */
-export function reconciler(parts: () => Parts): Reconciler {
+export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>): Reconciler {
   const looked = Promise.withResolvers<void>()
   const tell = (error: unknown) => parts().log(error instanceof Error ? error.message : String(error))
 
   async function find(id: SessionId): Promise<void> {
     // One that cannot be read must not keep the others from being found.
     const found = await parts().keepers.reattach(id).catch(tell)
-    if (found !== true) forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
+    if (found !== true) return forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
+    // The policy may have changed meanwhile.
+    void enforcePolicy(parts(), id).catch(tell)
   }
 
   return {
@@ -40,7 +44,10 @@ export function reconciler(parts: () => Parts): Reconciler {
     },
     keeperGone(id, { leaving }) {
       forgetKeeper(parts(), id, 'The keeper died, and its cell with it')
-      if (!leaving) deliverRest(parts(), id)
+      if (leaving) return
+      deliverRest(parts(), id)
+      // It may have left without having heard an answer.
+      inbox.look()
     },
     async gateUp(served) {
       await looked.promise
@@ -49,9 +56,13 @@ export function reconciler(parts: () => Parts): Reconciler {
       // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
       for (const id of served) if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
       for (const id of live) void openWindows(parts(), id).catch(tell)
+      inbox.look()
     },
     policyChanged() {
-      for (const id of parts().keepers.sessions) void openWindows(parts(), id).catch(tell)
+      for (const id of parts().keepers.sessions) {
+        void openWindows(parts(), id).catch(tell)
+        void enforcePolicy(parts(), id).catch(tell)
+      }
     },
   }
 }

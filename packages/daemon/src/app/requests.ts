@@ -1,10 +1,14 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
+import type { NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/link'
-import { approved, raiseNodes, requireRaise } from './ledger.ts'
+import type { RequestRow, SessionRow } from '../store/store.ts'
+import { approved, raiseEvents, requireRaise } from './ledger.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
+import { effectivePolicy } from './policy.ts'
+import { park, tell } from './tell.ts'
 
 export function listRequests(
   parts: Parts,
@@ -13,7 +17,7 @@ export function listRequests(
 ): readonly Request[] {
   if (filter.session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', filter.session)
-  return parts.store.requests.list({ ...filter, seenBy: seenBy(actor) })
+  return parts.store.requests.list({ ...filter, seenBy: seenBy(actor) }).map(shown)
 }
 
 export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
@@ -22,47 +26,126 @@ export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
   const ties = request === null ? null : parts.store.people.ties(request.session)
   if (request === null || ties === null || !may(actor, 'session.read', ties))
     throw new Failure('not_found', `There is no request "${id}"`)
-  return request
+  return shown(request)
 }
 
-/** Whoever asked, keeper or gate, decides which answer came first, so that exactly one wins. */
-export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, answer: AnswerRequest): Promise<Request> {
+const shown = ({ pins: _p, raises: _r, told: _t, ...request }: RequestRow): Request => request
+
+/** The daemon decides which answer came first, so that exactly one wins. It is in the log before whoever asked hears of it, and
+ *  they hear of it whatever becomes of them or of this daemon. */
+export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, input: AnswerRequest): Promise<Request> {
   const request = getRequest(parts, actor, id)
   require(parts, actor, 'session.answer', request.session)
-  if (request.answer !== null) throw answered(request)
-  if (!parts.keepers.has(request.session)) {
-    throw new Failure('wrong_state', `Cannot answer request "${id}": the agent that asked is gone`, {
-      hint: 'Send the session a prompt: it will ask again',
-    })
+  if (input.decision === 'later') {
+    settleOnce(parts, id, () => [{ type: 'request.deferred', body: { id, ...by(actor) } }])
+    await park(parts, request.session, `${actor.name} will answer later`)
+    return getRequest(parts, actor, id)
   }
-  if (request.action.kind === 'spend') await answerSpend(parts, actor, request, answer)
-  else await parts.keepers.do(request.session, { do: 'answer', request: id, answer, actor: actor.name, door: actor.door })
-  await parts.sources.settled(request.action.kind === 'spend' ? 'gate' : `keeper/${request.session}`)
+  const answer: RequestAnswer = input.decision === 'deny' ? input : allowance(parts, actor, request, input)
+  const price = answer.decision === 'allow' ? await priceOf(parts, id) : null
+  if (price !== null) requireRaise(parts, actor, request.session, price.raises)
+  settleOnce(parts, id, (session) => {
+    if (answer.scope === 'rule') parts.policies.addRule(request.rule!)
+    return [
+      ...(price === null ? [] : raised(actor, session, price)),
+      { type: 'request.answered', body: { id, answer, ...by(actor) } },
+    ]
+  })
+  await tell(parts, id, price?.raises)
   return getRequest(parts, actor, id)
 }
 
-/** How often the price of a call is asked for that others make dearer meanwhile. */
-const pricesMax = 5
+/** One transaction: the request is open and can be answered, or nothing happens and whoever comes too late hears who was first. */
+function settleOnce(parts: Parts, id: RequestId, events: (session: SessionRow) => readonly NewEvent[]): void {
+  const expired = parts.store.atomically(() => {
+    const request = parts.store.requests.get(id)
+    if (request === null) throw new Failure('not_found', `There is no request "${id}"`)
+    if (request.answer !== null) throw settledAlready(request)
+    if (expire(parts, request)) return true
+    record(parts, request.session, ...events(sessionFor(parts, request.session, 'answer')))
+    return false
+  })
+  if (expired) throw settledAlready(parts.store.requests.get(id)!)
+}
 
-/** Whoever allows a call raises the session's budget by just what it needs: in the log first, then at the gate. */
-async function answerSpend(parts: Parts, actor: Actor, { id, session }: Request, answer: AnswerRequest): Promise<void> {
-  const tell = (budget: number | null) =>
-    parts.gate.do({ do: 'answer', session, request: id, answer, budget_nanos: budget, actor: actor.name, door: actor.door })
-  if (answer.decision === 'deny') return void (await tell(null))
-  for (let tries = 1; ; tries++) {
-    const { budget_nanos, raises } = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
-    requireRaise(parts, actor, session, raises)
-    if (sessionFor(parts, session, null).budgetNanos !== budget_nanos)
-      record(parts, session, { type: 'session.changed', body: { budget_nanos, ...by(actor) } })
-    await raiseNodes(parts, actor, session, approved(parts, session, raises))
-    try {
-      return void (await tell(budget_nanos))
-    } catch (error) {
-      // Another call took some of it between the two.
-      if (!(error instanceof Failure && error.code === 'wrong_state') || tries === pricesMax) throw error
+/** Closes a request whose time is over; false when it is not. */
+export function expire(parts: Parts, { id, session, answer, expires_at }: RequestRow): boolean {
+  if (answer !== null || expires_at === null || expires_at > parts.now()) return false
+  record(parts, session, {
+    type: 'request.answered',
+    body: { id, answer: { decision: 'expired' }, actor: 'daemon', door: 'none' },
+  })
+  return true
+}
+
+function settledAlready({ id, answer, answered_by, answered_at, answered_from }: RequestRow): Failure {
+  const when = answered_at === null ? '' : ` at ${new Date(answered_at).toISOString()}`
+  return new Failure(
+    'conflict',
+    `Request "${id}" is settled already: ${answer?.decision} by ${answered_by}${when} (door: ${answered_from ?? 'unknown'})`,
+  )
+}
+
+/** How far an allowance reaches, and for how long. */
+function allowance(
+  parts: Parts,
+  actor: Actor,
+  { id, session, action, rule, rule_refused }: Request,
+  { scope = 'once', answers }: Extract<AnswerRequest, { decision: 'allow' }>,
+): RequestAnswer {
+  const isAction = action.kind !== 'question' && action.kind !== 'plan'
+  if (!isAction && scope !== 'once')
+    throw new Failure('bad_request', `Cannot allow request "${id}" for more than once: it is a ${action.kind}`)
+  if (scope === 'rule') {
+    require(parts, actor, 'policy.write')
+    if (rule === null)
+      throw new Failure('bad_request', `Cannot make a rule of request "${id}": ${rule_refused ?? 'none would settle it'}`, {
+        hint: 'Allow it once or for this session',
+      })
+  }
+  const expires = isAction && scope !== 'session' ? { expires_at: parts.now() + effectivePolicy(parts, session).grant_ms } : {}
+  return { decision: 'allow', scope, ...expires, ...(answers === undefined ? {} : { answers }) }
+}
+
+/** What must be raised for a model call that the budget does not hold, also when the call itself is gone. Null for everything
+ *  else. */
+async function priceOf(parts: Parts, id: RequestId): Promise<Price | null> {
+  const { session, action, raises } = parts.store.requests.get(id)!
+  if (action.kind !== 'spend') return null
+  try {
+    // The gate knows what other calls have set aside.
+    const price = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
+    return { ...price, raises: [...approved(parts, session, price.raises)] }
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error
+    const { budgetNanos, costNanos } = sessionFor(parts, session, null)
+    return {
+      budget_nanos: budgetNanos === null ? null : costNanos + action.needed_nanos,
+      raises: [...approved(parts, session, raises)],
     }
   }
 }
 
-const answered = (request: Request) =>
-  new Failure('conflict', `Request "${request.id}" is settled already: ${request.answer?.decision} by ${request.answered_by}`)
+/** Whoever allows a call raises what does not hold it by just what it needs. */
+function raised(actor: Actor, { budgetNanos, simulated }: SessionRow, { budget_nanos, raises }: Price): NewEvent[] {
+  const own = budgetNanos !== null && budget_nanos !== null && budget_nanos > budgetNanos
+  return [
+    ...(own ? [{ type: 'session.changed' as const, body: { budget_nanos, ...by(actor) } }] : []),
+    ...raiseEvents(raises, simulated, actor),
+  ]
+}
+
+/** Whoever gives a session more money answers what it asked for, as far as that goes; in the transaction that gives it. */
+export function answerWithMoney(parts: Parts, actor: Actor, id: SessionId): readonly RequestId[] {
+  const { budgetNanos, costNanos } = sessionFor(parts, id, null)
+  let left = budgetNanos === null ? Infinity : budgetNanos - costNanos
+  const asked = parts.store.requests.list({ openOnly: true, session: id, seenBy: null }).toReversed()
+  return asked.flatMap((request) => {
+    const { action, raises } = request
+    if (action.kind !== 'spend' || raises.length > 0 || action.needed_nanos > left) return []
+    left -= action.needed_nanos
+    const answer = allowance(parts, actor, request, { decision: 'allow' })
+    record(parts, id, { type: 'request.answered', body: { id: request.id, answer, ...by(actor) } })
+    return [request.id]
+  })
+}

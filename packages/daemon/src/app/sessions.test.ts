@@ -1,6 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newPromptId, newRequestId, type RequestId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { newPromptId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { existsSync, mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -12,7 +12,6 @@ import { archive, change, interrupt, pause, purge, resume, start, stop, warm } f
 import { panic } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
-import { answerRequest, getRequest, listRequests } from './requests.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
@@ -236,7 +235,7 @@ test('change() tells keeper and gate what they must know', async () => {
   const changed = await change(parts, owner, id, { name: 'Roof', model: 'other', budget_micros: 5 })
   expect(changed).toMatchObject({ name: 'Roof', model: 'other', budget_micros: 5 })
   expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'model', model: 'other' })
-  expect(parts.gate.commands.at(-1)).toEqual({ do: 'budget', session: id, budget_nanos: 5000, actor: 'owner', door: 'test' })
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'budget', session: id, budget_nanos: 5000 })
 })
 
 test('panic() kills every keeper, also one that is just being started, and nothing comes back', async () => {
@@ -253,36 +252,6 @@ test('panic() kills every keeper, also one that is just being started, and nothi
   expect(delivered()).toEqual([])
   expect(parts.keepers.sessions).toEqual([])
   expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
-})
-
-const open = (id: RequestId): NewEvent => ({
-  type: 'request.opened',
-  body: { id, call: null, action: { kind: 'plan', plan: 'p' } },
-})
-
-test('answerRequest() lets the keeper decide which answer was first', async () => {
-  const id = newRequestId(randomBytes)
-  const session = await ready(turn, open(id))
-  parts.keepers.handle = async (of, command) => {
-    if (command.do === 'answer')
-      record(parts, of, {
-        type: 'request.answered',
-        body: { id: command.request, answer: command.answer, actor: command.actor, door: command.door },
-      })
-    return null
-  }
-  expect(listRequests(parts, owner, { openOnly: true, session })).toHaveLength(1)
-  const settledRequest = await answerRequest(parts, owner, id, { decision: 'allow' })
-  expect(settledRequest).toMatchObject({ answer: { decision: 'allow' }, answered_by: 'owner' })
-  await expect(answerRequest(parts, owner, id, { decision: 'deny' })).rejects.toMatchObject({ code: 'conflict' })
-})
-
-test('answerRequest() says so when the agent that asked is gone, and when there is no such request', async () => {
-  const id = newRequestId(randomBytes)
-  const session = await ready(turn, open(id))
-  parts.keepers.vanish(session)
-  await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toMatchObject({ code: 'wrong_state' })
-  expect(() => getRequest(parts, owner, newRequestId(randomBytes))).toThrow(expect.objectContaining({ code: 'not_found' }))
 })
 
 test('forkSession() copies workspace and home, follows no link, and shares the conversation', async () => {
@@ -361,62 +330,6 @@ test('forkSession() refuses to share a folder that cannot be', async () => {
   const id = await ready()
   rmSync(parts.folders.workspace(id), { recursive: true })
   await expect(forkSession(parts, owner, id, { share_workspace: true })).rejects.toMatchObject({ code: 'workspace_refused' })
-})
-
-const spend = (id: RequestId): NewEvent => ({
-  type: 'request.opened',
-  body: { id, call: null, action: { kind: 'spend', model: 'm', needed_nanos: 500, left_nanos: 100, budget_nanos: 1000 } },
-})
-
-test('answerRequest() raises the budget by what a held call needs, in the log first, and asks anew when that has changed', async () => {
-  const id = newRequestId(randomBytes)
-  const session = await ready(turn, spend(id))
-  expect(stateOf(session)).toBe('waiting')
-  const prices = [1400, 1600]
-  const logged: (number | null)[] = []
-  parts.gate.handle = (command) => {
-    if (command.do === 'price') return { budget_nanos: prices.shift() }
-    if (command.do !== 'answer') return null
-    logged.push(rowOf(session).budgetNanos)
-    if (prices.length > 0) throw new Failure('wrong_state', 'dearer')
-    record(parts, session, { type: 'request.answered', body: { ...by, id, answer: command.answer } })
-    return null
-  }
-  const by = { actor: owner.name, door: owner.door }
-  expect(await answerRequest(parts, owner, id, { decision: 'allow' })).toMatchObject({ answer: { decision: 'allow' } })
-  expect(logged).toEqual([1400, 1600])
-  expect(parts.all(session).flatMap((event) => (event.type === 'session.changed' ? [event.body] : []))).toEqual([
-    { budget_nanos: 1400, actor: 'owner', door: 'test' },
-    { budget_nanos: 1600, actor: 'owner', door: 'test' },
-  ])
-  expect(stateOf(session)).toBe('working')
-})
-
-test('answerRequest() denies a held call without touching the budget', async () => {
-  const id = newRequestId(randomBytes)
-  const session = await ready(turn, spend(id))
-  await answerRequest(parts, owner, id, { decision: 'deny', reason: 'no' })
-  expect(parts.gate.commands.at(-1)).toMatchObject({
-    do: 'answer',
-    answer: { decision: 'deny', reason: 'no' },
-    budget_nanos: null,
-  })
-  expect(rowOf(session).budgetNanos).toBeNull()
-})
-
-test.each([
-  ['is lost', { type: 'keeper.lost', body: { why: 'killed' } }],
-  ['leaves', { type: 'keeper.left', body: { why: 'idle', failed: false } }],
-] as const)('what a keeper asked is withdrawn when it %s, and nothing is listed that cannot be answered', async (_, gone) => {
-  const id = newRequestId(randomBytes)
-  const other = newRequestId(randomBytes)
-  const session = await ready(turn, open(id))
-  const another = await ready(turn, open(other))
-  record(parts, session, gone)
-  expect(listRequests(parts, owner, { openOnly: true, session: null }).map((request) => request.id)).toEqual([other])
-  expect(getRequest(parts, owner, id)).toMatchObject({ answer: { decision: 'withdrawn' }, answered_by: 'daemon' })
-  await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toMatchObject({ code: 'conflict' })
-  expect(rowOf(another)).toMatchObject({ open_requests: 1 })
 })
 
 test('warm() starts a keeper where there is none, once, and hands nothing on', async () => {

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readConfig } from '../config.ts'
-import { folders as foldersOf, makeFolders } from '../folders.ts'
+import { folders as foldersOf, makeFolder, makeFolders } from '../folders.ts'
 import { hub } from '../hub.ts'
 import { type FakeGate, fakeGate, type FakeKeepers, fakeKeepers } from '../processes/fake-processes.ts'
 import { sources } from '../processes/sources.ts'
@@ -18,7 +18,8 @@ import type { Parts } from './parts.ts'
 
 export const owner: Actor = { kind: 'owner', user: firstOwner, name: 'owner', door: 'test' }
 
-export type TestParts = Parts & {
+export type TestParts = Omit<Parts, 'now'> & {
+  now: () => number
   readonly gate: FakeGate
   readonly keepers: FakeKeepers
   readonly logged: string[]
@@ -37,6 +38,7 @@ export function testParts(): TestParts {
   const config = { ...readConfig(['--state', join(root, 's')], {}), root: false }
   const folders = foldersOf(config.state)
   makeFolders(folders, false)
+  makeFolder(config.config, 0o700)
   const store = sqliteStore(':memory:')
   const events = hub()
   const logged: string[] = []

@@ -33,7 +33,7 @@ export function fakeKeepers(): FakeKeepers {
     get starts() {
       return starts
     },
-    handle: async () => null,
+    handle: async (_, { do: what }) => (what === 'answer' ? { told: false } : null),
     standing: async () => {},
     vanish,
     get count() {
@@ -94,7 +94,7 @@ export function fakeGate(): FakeGate {
   const fake: FakeGate = {
     commands,
     up: true,
-    handle: () => null,
+    handle: ({ do: what }) => (what === 'answer' ? { told: false } : null),
     async do(command) {
       commands.push(command)
       return fake.handle(command)

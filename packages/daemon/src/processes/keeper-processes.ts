@@ -136,17 +136,18 @@ export function keeperProcesses({
 
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
     await live.get(session)?.gone
-    const { start, runAs } = await describe(session)
+    let described = await describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
       if (await attached(session)) return
-      const launched = await host.launch(start, runAs, signal)
+      const launched = await host.launch(described.start, described.runAs, signal)
       if (launched.ready) {
         if (await attached(session)) return
-        // It left at once, and has said why.
+        // It left at once, and has said why. It may have used what it was given.
         await afterDeath(session, launched.pid)
+        described = await describe(session)
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.

@@ -1,12 +1,13 @@
 import type { SessionTies } from '@anchorhold/core/actors'
 import type { Standing } from '@anchorhold/core/session-states'
+import type { Pin } from '@anchorhold/protocol/actions'
 import type { LogName } from '@anchorhold/protocol/heads'
 import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
 import type { Span } from '@anchorhold/core/ledger'
 import type { NetHost, Request, SearchHit, Spending, Token, Usage } from '@anchorhold/protocol/api'
-import type { Event, NewEvent, NodeName, RequestAnswer } from '@anchorhold/protocol/events'
+import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
-import type { Credential, ProviderKind } from '@anchorhold/protocol/link'
+import type { Credential, Grant, ProviderKind } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
@@ -156,14 +157,31 @@ export interface PromptTable {
   sessionsWithQueued(): readonly SessionId[]
 }
 
+/** A request as stored: what every door shows, and what only the daemon needs to know. */
+export type RequestRow = Request & {
+  readonly pins: readonly Pin[]
+  /** Of a model call: what the nodes above its session lacked when it was asked for. */
+  readonly raises: readonly Raise[]
+  /** Whoever asked has heard the answer, or needs none. */
+  readonly told: boolean
+}
 export interface RequestTable {
-  get(id: RequestId): Request | null
+  get(id: RequestId): RequestRow | null
   list(filter: {
     readonly openOnly: boolean
     readonly session: SessionId | null
     readonly seenBy: UserId | null
-  }): readonly Request[]
+  }): readonly RequestRow[]
+  /** Answered ones that whoever asked has not heard of, of one session or of all. */
+  untold(session: SessionId | null): readonly RequestRow[]
+  /** Open ones whose time is over. */
+  overdue(now: number): readonly RequestId[]
+  /** What was allowed to a session and can be used now. */
+  grants(session: SessionId, now: number): readonly StoredGrant[]
+  /** Whether a person has approved a plan of the session's. */
+  hasApprovedPlan(session: SessionId): boolean
 }
+export type StoredGrant = Grant & { readonly kind: Request['action']['kind'] }
 export type { RequestAnswer }
 
 export type TokenRow = Omit<Token, 'user'> & {

@@ -71,10 +71,11 @@ export interface AgentListener {
   result(result: AgentResult): void
   /** Something only a person can answer. Rejects when the agent no longer wants to know. */
   ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer>
-  /** Whether a tool may run now; waits while the session is paused. */
+  /** Whether a tool may run now; waits while the session is paused, and while a person is asked. */
   mayRun(
     tool: string,
-    input: unknown,
+    input: Readonly<Record<string, unknown>>,
+    call: string,
     signal: AbortSignal,
   ): Promise<{ readonly allow: true } | { readonly allow: false; readonly why: string }>
   /** The agent's process has gone. */

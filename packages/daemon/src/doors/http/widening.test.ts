@@ -48,7 +48,8 @@ function authority() {
     users: store.people.list(),
     tokens: store.tokens.list().map(({ id, user, role, expires_at }) => ({ id, user, role, expires_at })),
     providers: [store.providers.list(), store.providers.inUse()],
-    request: store.requests.get(request),
+    // What an agent takes back by ending its own session widens nothing.
+    request: { ...store.requests.get(request), ...(isTakenBack() ? unanswered : {}) },
     shares: [store.people.shares(own), store.people.shares(foreign)],
     owners: [store.sessions.get(own)?.owner, store.sessions.get(foreign)?.owner],
     budget: store.sessions.get(own)?.budget_micros,
@@ -57,6 +58,9 @@ function authority() {
     shutdowns: door.shutdowns,
   }
 }
+
+const unanswered = { answer: null, answered_at: null, answered_by: null, answered_from: null }
+const isTakenBack = () => door.parts.store.requests.get(request)?.answer?.decision === 'withdrawn'
 
 /** Bodies that ask for more, for the routes that take any. */
 const more: Partial<Record<ApiName, readonly unknown[]>> = {

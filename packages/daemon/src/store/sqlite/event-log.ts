@@ -1,5 +1,5 @@
 import { lineOf, nextHash } from '@anchorhold/core/chain'
-import { after, type Standing, takesUp } from '@anchorhold/core/session-states'
+import { after, type Standing, takesBack, takesUp } from '@anchorhold/core/session-states'
 import { type Event, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
@@ -8,6 +8,7 @@ import { sha256 } from './chains.ts'
 import { seenIds } from './people.ts'
 import { ledgerProjection } from './ledger.ts'
 import { projection } from './projection.ts'
+import { sqliteDocket } from './requests.ts'
 
 /** An event on its way into the log. */
 type Row = {
@@ -25,6 +26,7 @@ const rowsPerInsert = [16, 4, 1] as const
 export function sqliteEventLog(db: Database): EventLog {
   const project = projection(db)
   const bookNodes = ledgerProjection(db)
+  const docket = sqliteDocket(db)
   const inserts = rowsPerInsert.map((rows) => ({
     rows,
     statement: db.prepare<(string | number | null)[]>(
@@ -88,6 +90,8 @@ export function sqliteEventLog(db: Database): EventLog {
     let standing = JSON.parse(row.standing) as Standing
     const rows: Row[] = []
     const add = (event: NewEvent, at: number, origin: string, n: number | null) => {
+      if (!docket.admits(session, event, at, origin)) return
+      const before = standing
       rows.push({ event, at, origin, n, seq: row.last_seq + rows.length + 1 })
       const next = after(standing, event)
       const from = standing.state
@@ -95,6 +99,11 @@ export function sqliteEventLog(db: Database): EventLog {
       if (standing.state !== from && event.type !== 'session.state') {
         const goesOn = standing.state === 'interrupted' && takesUp(standing) ? { goes_on: true } : {}
         add({ type: 'session.state', body: { from, to: standing.state, why: next.why, ...goesOn } }, at, 'daemon', null)
+      }
+      const unwanted = takesBack(before, event)
+      for (const id of unwanted === 'all' ? docket.openOf(session) : unwanted) {
+        const body = { id, answer: { decision: 'withdrawn' as const }, actor: 'daemon', door: 'none' }
+        add({ type: 'request.answered', body }, at, 'daemon', null)
       }
     }
     for (const { event, at, n } of fresh) add(event, at, source, n)

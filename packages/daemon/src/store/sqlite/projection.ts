@@ -1,6 +1,7 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 import { ledgerProjection, raiseSql } from './ledger.ts'
+import { requestProjection } from './requests.ts'
 
 /** Brings the tables up to date with an event that was just stored. */
 export function projection(db: Database): (event: Event) => void {
@@ -30,14 +31,7 @@ export function projection(db: Database): (event: Event) => void {
   const finished = db.prepare(`
     update prompt set state = 'done', images = '[]'
     where session_id = ? and state = 'delivered' and id not in (select value from json_each(?))`)
-  const opened = db.prepare(`insert into request (id, session_id, action, opened_at) values (?, ?, ?, ?) on conflict do nothing`)
-  const withdrawn = JSON.stringify({ decision: 'withdrawn', reason: 'The agent that asked is gone' })
-  const askerGone = db.prepare(
-    `update request set answer = '${withdrawn}', answered_at = ?, answered_by = 'daemon' where session_id = ? and answer is null`,
-  )
-  const answered = db.prepare(
-    `update request set answer = ?, answered_at = ?, answered_by = ? where id = ? and session_id = ? and answer is null`,
-  )
+  const ofRequests = requestProjection(db)
 
   return (event) => {
     const { session, at } = event
@@ -61,11 +55,6 @@ export function projection(db: Database): (event: Event) => void {
       case 'keeper.started':
         tended.run(JSON.stringify(event.body.limits), session)
         break
-      case 'keeper.lost':
-      case 'keeper.left':
-        // Its agent waited for the answers, and so did its agent's calls at the gate.
-        askerGone.run(at, session)
-        break
       case 'turn.started':
         turned.run(session)
         break
@@ -79,11 +68,10 @@ export function projection(db: Database): (event: Event) => void {
       case 'prompt.dropped':
         dropped.run(event.body.id, session)
         break
-      case 'request.opened':
-        opened.run(event.body.id, session, JSON.stringify(event.body.action), at)
-        break
-      case 'request.answered':
-        answered.run(JSON.stringify(event.body.answer), at, event.body.actor, event.body.id, session)
+      case 'request.deferred':
+      case 'request.told':
+      case 'grant.used':
+        ofRequests(event)
         break
       case 'usage': {
         const { cost_nanos, model, simulated, tokens, began_at = at } = event.body

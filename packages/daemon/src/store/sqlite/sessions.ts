@@ -84,7 +84,7 @@ export function sqliteSessions(db: Database): SessionTable {
   let taken = 0
   const purges = [
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
-    ...['event', 'prompt', 'request', 'usage', 'session_key', 'session_share', 'unchained'].map(
+    ...['event', 'prompt', 'request', 'grant', 'usage', 'session_key', 'session_share', 'unchained'].map(
       (table) => `delete from ${table} where session_id = ?`,
     ),
     `delete from source where name = 'keeper/' || ?`,

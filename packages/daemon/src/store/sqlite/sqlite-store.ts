@@ -8,6 +8,7 @@ import { positions } from './migrations/003-positions.ts'
 import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
 import { withdrawn } from './migrations/006-withdrawn.ts'
+import { requests } from './migrations/007-requests.ts'
 import { ledger } from './migrations/008-ledger.ts'
 import { people } from './migrations/009-people.ts'
 import { chain } from './migrations/010-chain.ts'
@@ -25,7 +26,7 @@ import { sqliteNet } from './net.ts'
 import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn, '', ledger, people, chain, policy] as const
+const migrations = [first, source, positions, unfinished, forks, withdrawn, requests, ledger, people, chain, policy] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)

@@ -56,10 +56,10 @@ test('a call that waits for its group goes on when somebody raises what the grou
   const waiting = it.call(messages, small())
   await vi.waitUntil(() => it.events.some(({ type }) => type === 'request.opened'))
   expect(it.events[0]).toMatchObject({ body: { action: { kind: 'spend', left_nanos: 1000, budget_nanos: 1000 } } })
-  await it.gate.handle({ do: 'ledger', ...ledger(node('group/docs', { tick: usd })), actor: 'ann', door: 'cli' })
+  await it.gate.handle({ do: 'ledger', ...ledger(node('group/docs', { tick: usd })) })
   expect((await waiting).status).toBe(200)
   expect(it.events).toContainEqual(
-    expect.objectContaining({ type: 'request.answered', body: expect.objectContaining({ actor: 'ann' }) }),
+    expect.objectContaining({ type: 'request.answered', body: expect.objectContaining({ actor: 'gate' }) }),
   )
 })
 
@@ -73,6 +73,8 @@ test('a call above what needs approval is asked for also where sessions do not a
   const price = await it.gate.handle({ do: 'price', session, request: opened.body.id })
   expect(price).toMatchObject({ budget_nanos: null, raises: [{ node: `approval/${session}`, span: 'life', period: 0 }] })
   const { raises } = price as { raises: { node: string; span: 'life'; period: number; cap_nanos: number }[] }
-  await it.gate.handle({ do: 'raise', simulated: false, raises, actor: 'ann', door: 'cli' })
+  expect(opened.body).toMatchObject({ raises })
+  const allow = { do: 'answer' as const, session, request: opened.body.id, answer: { decision: 'allow' as const } }
+  expect(await it.gate.handle({ ...allow, actor: 'ann', grant: null, raises })).toEqual({ told: true })
   expect((await waiting).status).toBe(200)
 })

@@ -1,16 +1,17 @@
+import { refusalWords } from '@anchorhold/core/authority'
 import { leftNanos, leftOf } from '@anchorhold/core/ledger'
-import type { RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Price } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
+import type { SpendAction } from '@anchorhold/protocol/actions'
+import type { SessionAuthority } from '../../authority.ts'
 import type { Account } from '../../books.ts'
-
-/** Who settled a request, and how. */
-export type Answered = { readonly answer: RequestAnswer; readonly actor: string; readonly door: string }
+import { shortSentence } from '../../warnings.ts'
 
 /** A call that the lease does not hold. */
 export type CallToHold<T> = {
+  readonly provider: string
   readonly model: string
   /** All that it may cost. */
   readonly neededNanos: Nanos
@@ -19,73 +20,85 @@ export type CallToHold<T> = {
   /** Sets that aside; null when the lease still does not hold it. Throws when the disk fails. */
   readonly reserve: () => T | null
 }
-export type Refusal = { readonly refused: string }
+/** `asked`: the request stays open, and can be answered when nobody waits for it any more. */
+export type Refusal = { readonly refused: string; readonly asked: boolean }
 
 /** Calls of one session that wait for a person to pay for them. Nothing is set aside for a call as long as it waits. */
 export type HeldCalls<T> = {
-  /** Asks for the money, and waits for it. Aborting the signal takes the question back. */
+  /** Asks for the money, and waits for it. Aborting the signal ends the waiting, and leaves what was asked open. */
   hold(call: CallToHold<T>, signal: AbortSignal): Promise<T | Refusal>
   /** What the budget and the nodes above must be for that call to go on now. */
   price(request: RequestId): Price
-  /** The first answer counts. Whoever allows it has raised the budget to its price before. */
-  answer(request: RequestId, answered: Answered): void
   /** There may be more money than before: calls go on in the order they came, as far as it goes. */
-  retry(by: Answered): void
+  retry(): void
 }
 
 export type HeldCallsOptions = {
   readonly account: Account
+  readonly authority: Pick<SessionAuthority, 'open' | 'use'>
   readonly waitMs: number
-  readonly newRequest: () => RequestId
   readonly isPaused: () => boolean
 }
 
+type Asking = Awaited<ReturnType<SessionAuthority['open']>>
 type Held<T> = CallToHold<T> & {
-  readonly id: RequestId
-  readonly end: (outcome: T | Refusal) => void
+  readonly ended: PromiseWithResolvers<T | Refusal>
+  asking: Asking | null
   /** Somebody said yes, and only a pause keeps it. */
   allowed: boolean
 }
 
-export const withdrawn = (reason: string): Answered => ({
-  answer: { decision: 'withdrawn', reason },
-  actor: 'gate',
-  door: 'none',
-})
-
-export function heldCalls<T>({ account, waitMs, newRequest, isPaused }: HeldCallsOptions): HeldCalls<T> {
+export function heldCalls<T>({ account, authority, waitMs, isPaused }: HeldCallsOptions): HeldCalls<T> {
   /** In the order they came. */
   const calls: Held<T>[] = []
 
-  function settle(call: Held<T>, { answer, actor, door }: Answered): void {
-    if (!call.allowed) account.note({ type: 'request.answered', body: { id: call.id, answer, actor, door } })
-  }
   function end(call: Held<T>, outcome: T | Refusal): void {
     const at = calls.indexOf(call)
     if (at === -1) return
     calls.splice(at, 1)
-    call.end(outcome)
+    call.ended.resolve(outcome)
   }
   /** Lets a call go on if its lease holds it now. */
-  function goOn(call: Held<T>, by: Answered): boolean {
+  function goOn(call: Held<T>): boolean {
     let set: T | null
     try {
       set = call.reserve()
     } catch (error) {
-      end(call, { refused: error instanceof Error ? error.message : String(error) })
+      call.asking?.leave('gave up')
+      end(call, { refused: error instanceof Error ? error.message : String(error), asked: false })
       return true
     }
     if (set === null) return false
-    settle(call, by)
+    call.asking?.takeBack('There is money for it again')
+    authority.use(spendAction(call, account))
     end(call, set)
     return true
   }
-  function openCall(id: RequestId): Held<T> {
-    const call = calls.find((one) => one.id === id && !one.allowed)
-    if (call === undefined) throw new Failure('conflict', `Request "${id}" is no longer open`)
-    return call
+
+  async function ask(call: Held<T>): Promise<void> {
+    const short = account.short(call.neededNanos, call.agent)
+    const raises = pricesOf(call).raises
+    const asking = await authority.open({
+      action: spendAction(call, account),
+      call: null,
+      why: short[0] === undefined ? "This session's budget does not hold it" : shortSentence(short[0]),
+      ...(raises.length === 0 ? {} : { raises }),
+    })
+    // It went on, or whoever made it went away, while that was written down.
+    if (!calls.includes(call)) return asking.leave('gave up')
+    call.asking = asking
+    const answer = await asking.answered
+    call.asking = null
+    if (!calls.includes(call)) return
+    if (answer.decision !== 'allow') return end(call, { refused: refusalWords(answer), asked: false })
+    call.allowed = true
+    if (isPaused() || goOn(call)) return
+    // Others have spent since what was allowed.
+    call.allowed = false
+    return ask(call)
   }
-  function priceOf({ neededNanos, agent }: Held<T>): Price {
+
+  function pricesOf({ neededNanos, agent }: Held<T>): Price {
     const { capNanos, spentNanos, reservedNanos } = account.lease
     const raises = account.short(neededNanos, agent).map(({ node, span, sum }) => ({
       node,
@@ -95,64 +108,52 @@ export function heldCalls<T>({ account, waitMs, newRequest, isPaused }: HeldCall
     }))
     return { budget_nanos: capNanos === null ? null : Math.max(capNanos, spentNanos + reservedNanos + neededNanos), raises }
   }
-  const isPaid = (call: Held<T>) => {
-    const { budget_nanos, raises } = priceOf(call)
-    return raises.length === 0 && (budget_nanos === null || budget_nanos <= account.lease.capNanos!)
-  }
 
   return {
-    hold(wanted, signal) {
-      const id = newRequest()
-      account.note({ type: 'request.opened', body: { id, call: null, action: actionOf(wanted, account) } })
-      const { promise, resolve } = Promise.withResolvers<T | Refusal>()
-      const giveUp = (reason: string) => {
-        if (!calls.includes(call)) return
-        settle(call, withdrawn(reason))
-        end(call, { refused: reason })
-      }
-      const leave = () => giveUp('The agent no longer waits for it')
-      const timer = setTimeout(() => !call.allowed && giveUp(`Nobody answered within ${Math.round(waitMs / 1000)} s`), waitMs)
-      const call: Held<T> = {
-        ...wanted,
-        id,
-        allowed: false,
-        end(outcome) {
-          clearTimeout(timer)
-          signal.removeEventListener('abort', leave)
-          resolve(outcome)
-        },
-      }
+    async hold(wanted, signal) {
+      const call: Held<T> = { ...wanted, ended: Promise.withResolvers(), asking: null, allowed: false }
       calls.push(call)
-      if (signal.aborted) leave()
-      else signal.addEventListener('abort', leave, { once: true })
-      return promise
-    },
-    price: (request) => priceOf(openCall(request)),
-    answer(request, answered) {
-      const call = openCall(request)
-      if (answered.answer.decision !== 'allow') {
-        settle(call, answered)
-        const { reason } = answered.answer
-        return end(call, { refused: `${answered.actor} denied it${reason === undefined ? '' : `: ${reason}`}` })
+      const leave = (refused: string, how: 'gave up' | 'still wants it' = 'gave up') => {
+        call.asking?.leave(how)
+        end(call, { refused, asked: !call.allowed })
       }
-      if (isPaused() && isPaid(call)) {
-        settle(call, answered)
-        call.allowed = true
-        return
+      const gone = () => leave('The agent no longer waits for it')
+      const timer = setTimeout(() => !call.allowed && leave('Nobody has answered yet', 'still wants it'), waitMs)
+      signal.addEventListener('abort', gone, { once: true })
+      void ask(call).catch((error: unknown) => leave(error instanceof Error ? error.message : String(error)))
+      if (signal.aborted) gone()
+      try {
+        return await call.ended.promise
+      } finally {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', gone)
       }
-      if (!goOn(call, answered))
-        throw new Failure('wrong_state', `Request "${request}" needs more than it did: others have spent since`)
     },
-    retry(by) {
+    price(request) {
+      const call = calls.find(({ asking }) => asking?.request === request)
+      if (call === undefined) throw new Failure('not_found', `No call waits for request "${request}"`)
+      return pricesOf(call)
+    },
+    retry() {
       if (isPaused()) return
-      for (const call of calls.filter(({ allowed }) => allowed)) goOn(call, by)
-      for (const call of [...calls]) if (!goOn(call, by)) return
+      for (const call of calls.filter(({ allowed }) => allowed)) if (!goOn(call)) askAnew(call)
+      for (const call of [...calls]) if (!goOn(call)) return
     },
+  }
+
+  function askAnew(call: Held<T>): void {
+    call.allowed = false
+    void ask(call).catch((error: unknown) =>
+      end(call, { refused: error instanceof Error ? error.message : String(error), asked: false }),
+    )
   }
 }
 
 /** What is left and of how much: of the session's own budget, or of the node above it that holds the least. */
-function actionOf({ model, neededNanos, agent }: CallToHold<unknown>, account: Account) {
+export function spendAction(
+  { provider, model, neededNanos, agent }: Omit<CallToHold<unknown>, 'reserve'>,
+  account: Pick<Account, 'lease' | 'short'>,
+): SpendAction {
   const { lease } = account
   const own = leftNanos(lease)
   const [least] = account
@@ -161,5 +162,5 @@ function actionOf({ model, neededNanos, agent }: CallToHold<unknown>, account: A
     .filter(({ left }) => own === null || left < own)
     .toSorted((a, b) => a.left - b.left)
   const { left, cap } = least ?? { left: own ?? 0, cap: lease.capNanos ?? 0 }
-  return { kind: 'spend' as const, model, needed_nanos: neededNanos, left_nanos: left, budget_nanos: cap }
+  return { kind: 'spend', provider, model, needed_nanos: neededNanos, left_nanos: left, budget_nanos: cap }
 }

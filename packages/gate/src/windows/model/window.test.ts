@@ -12,7 +12,8 @@ import { expect, test, vi } from 'vitest'
 import { openBooks } from '../../books.ts'
 import { fakeUpstream, sse, streamed } from '../../fake-upstream.ts'
 import type { Upstream } from '../../providers.ts'
-import { local, realKey, rehearsal, session, small, testGate, textOf } from '../../test-gate.ts'
+import { local, realKey, rehearsal, session, small, testGate, textOf, plainAuthority } from '../../test-gate.ts'
+import { sessionAuthority } from '../../authority.ts'
 import { modelWindow } from './window.ts'
 
 const messages = '/v1/messages?beta=true'
@@ -644,7 +645,17 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
     },
   }
   const terms = { upstream, allow: new Set<string>(), spend: 'stop' as const }
-  const parts = { session, folder: root, terms, account, books, now: () => 0, log: () => {}, heldMs: 1 }
+  const before = books.asks(session)
+  const authority = sessionAuthority({
+    terms: plainAuthority,
+    heardTo: 0,
+    before,
+    account,
+    flush: books.flush,
+    now: () => 0,
+    onChange() {},
+  })
+  const parts = { session, folder: root, terms, account, books, authority, now: () => 0, log: () => {}, heldMs: 1 }
   const window = await modelWindow(parts)
   const [answer] = (await once(
     request({ socketPath: join(root, 'model.sock'), path: '/v1/messages', method: 'POST' }).end(JSON.stringify(small())),

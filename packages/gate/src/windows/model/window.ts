@@ -1,26 +1,26 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { type Lease, leftNanos, leftOf } from '@anchorhold/core/ledger'
 import { priceOf, worstCase } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newRequestId, type SessionId } from '@anchorhold/protocol/ids'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
 import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
 import type { Spend } from '@anchorhold/protocol/sessions'
+import type { SessionAuthority } from '../../authority.ts'
 import type { Account, Books, Reserved, Shortage } from '../../books.ts'
 import { shortSentence } from '../../warnings.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { costless, forward, type Outcome } from './forward.ts'
-import { type HeldCalls, heldCalls, withdrawn } from './held.ts'
+import { type HeldCalls, heldCalls, type Refusal, spendAction } from './held.ts'
 import { prefixes } from './prefixes.ts'
 import { screen, screenBetas, type Screened, serialise } from './screen.ts'
 
 /** A session's window to its model. */
-export type ModelWindow = Pick<HeldCalls<SetAside>, 'price' | 'answer' | 'retry'> & {
+export type ModelWindow = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
   /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
   update(terms?: Terms): void
   /** Holds new calls back, unanswered; running ones finish. */
@@ -58,6 +58,7 @@ export type WindowParts = {
   readonly terms: Terms
   readonly account: Account
   readonly books: Books
+  readonly authority: SessionAuthority
   readonly now: () => number
   readonly log: (line: CallLine) => void
   /** How long a call waits for somebody to pay for it. */
@@ -93,7 +94,7 @@ const endpoints: Readonly<Record<string, 'messages' | 'count_tokens'>> = {
 }
 
 export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
-  const { session, account, books, now } = parts
+  const { session, account, books, authority, now } = parts
   const path = join(parts.folder, 'model.sock')
   if (Buffer.byteLength(path) > socketPathBytesMax) {
     throw new Failure(
@@ -118,8 +119,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
 
   const held = heldCalls<SetAside>({
     account,
+    authority,
     waitMs: parts.heldMs,
-    newRequest: () => newRequestId(randomBytes),
     isPaused: () => paused !== null,
   })
 
@@ -213,6 +214,19 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     if (response.destroyed) return
 
     const agent = agentOf(from.headers)
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    const left = AbortSignal.any([gone.signal, closing.signal])
+    const about = { provider: upstream.name, model: request.model, agent }
+    if (endpoint === 'messages' && authority.terms.policy.rules.some(({ on }) => on === 'spend')) {
+      const verdict = await authority.judge(spendAction({ ...about, neededNanos: neededNanos(request, upstream) }, account), left)
+      if (response.destroyed) return
+      if (!verdict.allow) {
+        refusal = 'rules'
+        notice('spend_denied', 'warning', verdict.why)
+        return answer(response, refused(verdict.why))
+      }
+    }
     // From here to the dial nothing waits, so no other call can take what this one was promised.
     const counted = endpoint === 'messages'
     let set: SetAside | null = null
@@ -223,27 +237,25 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
-      let asked: string | null = null
+      if (set !== null) authority.use(spendAction({ ...about, neededNanos: 0 }, account))
+      let asked: Refusal | null = null
       if (
         set === null &&
         (terms.spend === 'ask' || account.short(neededNanos(request, upstream), agent).some(({ asks }) => asks))
       ) {
-        const gone = new AbortController()
-        response.once('close', () => gone.abort())
         const wish = {
-          model: request.model,
+          ...about,
           neededNanos: neededNanos(request, upstream),
-          agent,
           reserve: () => setAside(request, upstream, agent),
         }
-        const outcome = await held.hold(wish, AbortSignal.any([gone.signal, closing.signal]))
-        if ('refused' in outcome) asked = outcome.refused
+        const outcome = await held.hold(wish, left)
+        if ('refused' in outcome) asked = outcome
         else set = outcome
       }
       if (set === null) {
         const short = account.short(neededNanos(request, upstream), agent)
-        const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked})`}`
-        refusal = 'budget'
+        const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked.refused})`}`
+        refusal = asked?.asked === true ? 'asked' : 'budget'
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))
       }
@@ -272,7 +284,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       }
       if (set === null) return
       book(request, upstream, set, outcome, now() - startedAt)
-      held.retry(withdrawn('Another call cost less than was set aside for it'))
+      held.retry()
     })
     const entry = booked.finally(() => open.delete(entry))
     open.add(entry)
@@ -342,7 +354,6 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
 
   return {
     price: held.price,
-    answer: held.answer,
     retry: held.retry,
     update(next) {
       terms = next ?? terms
@@ -354,7 +365,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     resume() {
       paused?.resolve()
       paused = null
-      held.retry(withdrawn('There is money for it again'))
+      held.retry()
     },
     async quiet() {
       while (open.size > 0) await Promise.allSettled(open)

@@ -9,7 +9,7 @@ import { netEnvironment, netPort } from '../net-route.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
-import { canUseTool } from './tool-use.ts'
+import { toolChecks } from './tool-use.ts'
 import { forgetAfter, forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
 
@@ -42,6 +42,7 @@ async function start(options: AgentStart): Promise<Agent> {
   // Where the agent remembers nothing of what was cut short, there is nothing to go on with: it is told anew.
   const takesUp = options.takeUp && memory.begun && (uuids.length === 0 || unseen.length < uuids.length)
   if (takesUp) await forgetOwnWords(transcript)
+  const checks = toolChecks(heard)
   let process: CellProcess | null = null
   let stderrTail = ''
 
@@ -62,7 +63,8 @@ async function start(options: AgentStart): Promise<Agent> {
       ...(memory.begun ? { resume: options.conversation } : { sessionId: options.conversation }),
       // Never bypassed: under bypass a question never arrives here.
       permissionMode: options.plan ? 'plan' : 'default',
-      canUseTool: canUseTool(heard),
+      canUseTool: checks.canUseTool,
+      hooks: { PreToolUse: [checks.preToolUse] },
       tools: [...(options.tools ?? defaultTools)],
       settingSources: options.workspaceSettings === 'load' ? ['project'] : [],
       strictMcpConfig: options.workspaceSettings === 'ignore',

@@ -1,18 +1,19 @@
 import { RequestAction, type RequestAnswer } from '@anchorhold/protocol/events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canUseTool } from './tool-use.ts'
+import { toolChecks } from './tool-use.ts'
 
 /** What a person would be asked, and what the agent would hear when the answer is this. */
 async function use(tool: string, input: Record<string, unknown>, answer: RequestAnswer = { decision: 'allow' }) {
   const asked: RequestAction[] = []
-  const given = await canUseTool({
+  const { canUseTool } = toolChecks({
     ask: async (action) => {
       asked.push(RequestAction.parse(action))
       return answer
     },
     mayRun: async (name) => (name === 'Bash' ? { allow: true } : { allow: false, why: 'Not now' }),
-  })(tool, input, { signal: new AbortController().signal, toolUseID: 'call', requestId: 'request' })
+  })
+  const given = await canUseTool(tool, input, { signal: new AbortController().signal, toolUseID: 'call', requestId: 'request' })
   return { asked, given }
 }
 
@@ -52,10 +53,9 @@ test.each([
   expect((await use(tool, { questions, plan: 'p' }, answer)).given).toEqual({ behavior: 'deny', message })
 })
 
-test('canUseTool() asks people to approve a plan, bounded', async () => {
-  const { asked, given } = await use('ExitPlanMode', { plan: 'x'.repeat(1_000_000) })
-  expect(asked[0]?.kind === 'plan' && asked[0].plan.length).toBe(200_000)
-  expect(given?.behavior).toBe('allow')
+test('canUseTool() asks people to approve a plan, and refuses one that nobody could be shown whole', async () => {
+  expect(await use('ExitPlanMode', { plan: 'Do it' })).toMatchObject({ asked: [{ plan: 'Do it' }], given: { behavior: 'allow' } })
+  expect(await use('ExitPlanMode', { plan: 'x'.repeat(200_001) })).toMatchObject({ asked: [], given: { behavior: 'deny' } })
 })
 
 test('canUseTool() leaves every other tool to the keeper', async () => {
@@ -73,4 +73,23 @@ test('canUseTool() reads a question of any shape', async () => {
       expect((await use(tool, input)).asked).toHaveLength(1)
     }),
   )
+})
+
+async function before(tool: string, verdict: { allow: true } | { allow: false; why: string }) {
+  const { preToolUse, canUseTool } = toolChecks({ ask: async () => ({ decision: 'deny' }), mayRun: async () => verdict })
+  const { signal } = new AbortController()
+  const input = { hook_event_name: 'PreToolUse', tool_name: tool, tool_input: { a: 1 }, tool_use_id: 'call' } as never
+  const decided = (await preToolUse.hooks[0]!(input, 'call', { signal })) as { hookSpecificOutput: object }
+  return { ...decided.hookSpecificOutput, asked: await canUseTool(tool, {}, { signal, toolUseID: 'call', requestId: 'r' }) }
+}
+
+test('toolChecks() judges every tool before it runs, and what was allowed not again', async () => {
+  expect(await before('Read', { allow: true })).toMatchObject({ permissionDecision: 'allow', asked: { behavior: 'allow' } })
+  const denied = { permissionDecision: 'deny', permissionDecisionReason: 'Not now', asked: { behavior: 'deny' } }
+  expect(await before('Read', { allow: false, why: 'Not now' })).toMatchObject(denied)
+  expect(await before('AskUserQuestion', { allow: true })).toMatchObject({ permissionDecision: 'ask' })
+})
+
+test('toolChecks() blocks a tool when the check itself fails', () => {
+  expect(toolChecks({} as never).preToolUse).toMatchObject({ onFailure: 'block' })
 })

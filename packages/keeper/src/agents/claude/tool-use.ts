@@ -1,11 +1,42 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
-import type { CanUseTool } from '@anthropic-ai/claude-agent-sdk'
+import type { CanUseTool, HookCallback, HookCallbackMatcher, PreToolUseHookInput } from '@anthropic-ai/claude-agent-sdk'
 import type { AgentListener } from '../agent.ts'
 
 const planCharsMax = 200_000
 
-/** Questions and plans are asked of people; every other tool is for the keeper to allow. */
-export function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>): CanUseTool {
+const asksPeople = new Set(['AskUserQuestion', 'ExitPlanMode'])
+
+/** Both ways in which the CLI asks before a tool runs. What was allowed by the first is not judged again by the second. */
+export function toolChecks(heard: Pick<AgentListener, 'ask' | 'mayRun'>) {
+  const allowed = new Set<string>()
+  return { preToolUse: beforeToolUse(heard, allowed), canUseTool: canUseTool(heard, allowed) }
+}
+
+/** Every other tool is for the keeper to allow, whatever the agent's own settings and those of its workspace say: by itself the
+ *  CLI asks only for some. It is done here and not in `canUseTool`, because a hook of the workspace's could answer for that one.
+ *  Of several hooks the strictest decides. */
+function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Set<string>): HookCallbackMatcher {
+  const hook: HookCallback = async (input, toolUseId, { signal }) => {
+    const { tool_name, tool_input, tool_use_id } = input as PreToolUseHookInput
+    const decide = (permissionDecision: 'allow' | 'deny' | 'ask', permissionDecisionReason: string) => ({
+      hookSpecificOutput: { hookEventName: 'PreToolUse' as const, permissionDecision, permissionDecisionReason },
+    })
+    if (asksPeople.has(tool_name)) return decide('ask', 'A person answers this')
+    const call = toolUseId ?? tool_use_id
+    const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), call, signal)
+    if (!verdict.allow) return decide('deny', verdict.why)
+    allowed.add(call)
+    return decide('allow', 'Allowed')
+  }
+  return { hooks: [hook], timeout: waitSecondsMax, onFailure: 'block' }
+}
+/** A week: whoever waits longer than its policy says is parked long before. */
+const waitSecondsMax = 7 * 24 * 60 * 60
+const fieldsOf = (input: unknown): Readonly<Record<string, unknown>> =>
+  typeof input === 'object' && input !== null ? { ...input } : { input }
+
+/** Questions and plans are asked of people. */
+function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>, allowed: Set<string>): CanUseTool {
   return async (tool, input, { signal, toolUseID }) => {
     if (tool === 'AskUserQuestion') {
       const answer = await heard.ask(questionOf(input), toolUseID, signal)
@@ -15,12 +46,15 @@ export function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>): CanUse
     }
     if (tool === 'ExitPlanMode') {
       const plan = typeof input.plan === 'string' ? input.plan : JSON.stringify(input)
-      const answer = await heard.ask({ kind: 'plan', plan: plan.slice(0, planCharsMax) }, toolUseID, signal)
+      if (plan.length > planCharsMax)
+        return { behavior: 'deny', message: `The plan is longer than the ${planCharsMax} characters that a person is shown` }
+      const answer = await heard.ask({ kind: 'plan', plan }, toolUseID, signal)
       return answer.decision === 'allow'
         ? { behavior: 'allow', updatedInput: input }
         : { behavior: 'deny', message: answer.reason ?? 'The user does not approve the plan' }
     }
-    const verdict = await heard.mayRun(tool, input, signal)
+    if (allowed.delete(toolUseID)) return { behavior: 'allow', updatedInput: input }
+    const verdict = await heard.mayRun(tool, input, toolUseID, signal)
     return verdict.allow ? { behavior: 'allow', updatedInput: input } : { behavior: 'deny', message: verdict.why }
   }
 }

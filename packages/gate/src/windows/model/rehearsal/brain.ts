@@ -2,6 +2,7 @@ import { isAbsolute, join, normalize } from 'node:path/posix'
 import type { ApiRequest, Conversation, Outcome } from './conversation.ts'
 import { conversationOf } from './conversation.ts'
 import { known, parseInstruction, type Step } from './instructions.ts'
+import { allowedAgain } from './settled.ts'
 import { scriptedReply, scriptIn } from './script.ts'
 
 /** Something that an answer does, in the order of the stream. */
@@ -26,7 +27,16 @@ export function reply(request: ApiRequest): Reply {
   const notification = /<task-notification>([\s\S]*)<\/task-notification>/.exec(talk.instruction)
   if (notification !== null)
     return moves(say(`The sub-agent has ended.${quote(reportIn(notificationText(notification[1]!)))}`), say(label))
+  const again = allowedAgain(talk)
+  if (again !== null) return repeat(again, talk)
   return follow(stepsOf(talk), talk)
+}
+
+/** Does what was allowed once more, and tells how it went. */
+function repeat(calls: readonly { readonly tool: string; readonly input: unknown }[], { outcomes }: Conversation): Reply {
+  if (outcomes.length > 0) return moves(say(summary(outcomes.map(({ text }) => `I did it again:${quote(text)}`))), say(label))
+  if (calls.length === 0) return moves(say('I have heard it, and go on.'), say(label))
+  return moves(say('I do it again.'), ...calls.map((call): Move => ({ do: 'call', ...call })))
 }
 
 const label = '(Rehearsal: no model was asked.)'

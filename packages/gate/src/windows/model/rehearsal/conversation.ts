@@ -33,6 +33,8 @@ export type Conversation = {
   readonly images: readonly string[]
   readonly earlier: readonly string[]
   readonly outcomes: readonly Outcome[]
+  /** The last tool call that was made before the instruction. */
+  readonly lastCall: { readonly tool: string; readonly input: unknown } | null
   /** Assistant messages since the instruction. */
   readonly replies: number
   readonly tools: ReadonlySet<string>
@@ -52,6 +54,7 @@ export function conversationOf(request: ApiRequest): Conversation {
   let images: string[] = []
   let earlier: string[] = []
   let outcomes: { id: string; tool: string; input: unknown; text: string; failed: boolean }[] = []
+  let lastCall: Conversation['lastCall'] = null
   let replies = 0
   let planMode = false
   let planning = false
@@ -92,6 +95,8 @@ export function conversationOf(request: ApiRequest): Conversation {
       instruction = said
       images = shown
     }
+    const last = outcomes.at(-1)
+    if (last !== undefined) lastCall = { tool: last.tool, input: last.input }
     outcomes = []
     replies = 0
     planning = planMode
@@ -103,6 +108,7 @@ export function conversationOf(request: ApiRequest): Conversation {
     images,
     earlier,
     outcomes,
+    lastCall,
     replies,
     tools: new Set((request.tools ?? []).map(({ name }) => name)),
     deferred: deferredIn(everything),

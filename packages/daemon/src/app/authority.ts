@@ -1,0 +1,43 @@
+import type { RequestAction } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Authority } from '@anchorhold/protocol/link'
+import type { Parts } from './parts.ts'
+import { effectivePolicy } from './policy.ts'
+
+/** Who asks for what: the keeper for what its agent does in the cell, the gate for what leaves it. */
+type Asker = 'keeper' | 'gate'
+export const askerOf = ({ kind }: Pick<RequestAction, 'kind'>): Asker =>
+  kind === 'net' || kind === 'host' || kind === 'spend' ? 'gate' : 'keeper'
+
+/** Has whoever checks a live session's actions go by what is in force now. One that is just being started hears it when it stands;
+ *  one that is leaving needs no more. */
+export async function enforcePolicy(parts: Parts, id: SessionId): Promise<void> {
+  if (!parts.keepers.sessions.includes(id)) return
+  const policy = effectivePolicy(parts, id)
+  const gone = (error: unknown) => {
+    if (!(error instanceof Failure)) throw error
+  }
+  await Promise.all([
+    parts.keepers
+      .ensure(id)
+      .then(() => parts.keepers.do(id, { do: 'policy', policy }))
+      .catch(gone),
+    parts.gate.do({ do: 'policy', session: id, policy }).catch(gone),
+  ])
+}
+
+/** What decides over a session's actions, for whoever checks them: the policy, what was allowed and is not used up, and what is
+ *  being asked. */
+export function authorityFor(parts: Parts, id: SessionId, asker: Asker): Authority {
+  const { requests } = parts.store
+  return {
+    policy: effectivePolicy(parts, id),
+    grants: requests.grants(id, parts.now()).flatMap(({ kind, ...grant }) => (askerOf({ kind }) === asker ? [grant] : [])),
+    asked: requests
+      .list({ openOnly: true, session: id, seenBy: null })
+      .flatMap(({ id: request, action, digest, pins, expires_at }) =>
+        askerOf(action) === asker && digest !== null ? [{ request, digest, pins: [...pins], expires_at }] : [],
+      ),
+  }
+}

@@ -1,0 +1,84 @@
+import { authority, type Authority, type Verdict } from '@anchorhold/core/authority'
+import { plainMeaning } from '@anchorhold/core/policy/meaning'
+import type { HostAction, NetAction, Pin, SpendAction } from '@anchorhold/protocol/actions'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { newRequestId, type RequestId } from '@anchorhold/protocol/ids'
+import type { Authority as Terms } from '@anchorhold/protocol/link'
+import { createHash, randomBytes } from 'node:crypto'
+import type { Account, Asks } from './books.ts'
+
+/** What decides over whatever leaves one session's cell: net calls, host commands and spending. */
+export type SessionAuthority = Omit<Authority, 'judge' | 'update'> & {
+  /** Whether an action may happen, asked for where nothing says so. `pins` hashes the files that it would execute. When whoever
+   *  waits goes away, the request stays open, and what is allowed by then is kept for when it is done again. */
+  judge(action: NetAction | HostAction | SpendAction, signal: AbortSignal, pins?: () => Promise<readonly Pin[]>): Promise<Verdict>
+  /** Takes the daemon's word on all that it has heard of by this record of the gate's. */
+  update(terms: Terms, heardTo: number): void
+}
+
+export type SessionAuthorityParts = {
+  readonly terms: Terms
+  /** Up to which of the gate's records the terms know all. */
+  readonly heardTo: number
+  /** What gates have written down of this session's requests and grants. */
+  readonly before: Asks
+  readonly account: Pick<Account, 'note' | 'last'>
+  readonly flush: () => Promise<void>
+  readonly now: () => number
+  /** What a gate after this one must know has changed. */
+  readonly onChange: () => void
+}
+
+export function sessionAuthority({
+  terms,
+  heardTo,
+  before,
+  account,
+  flush,
+  now,
+  onChange,
+}: SessionAuthorityParts): SessionAuthority {
+  /** The record that each request was opened with. */
+  const openedWith = new Map<RequestId, number>(before.opened.map(({ asked, n }) => [asked.request, n]))
+  // What the terms do not name though they know of it was settled.
+  const since = before.opened.flatMap(({ asked, n }) => (n > heardTo ? [asked] : []))
+  const open = [...terms.asked, ...since].filter(({ request }) => !before.settled.has(request))
+  const one = authority({
+    terms: { ...terms, asked: open },
+    name: 'gate',
+    whenLeft: 'stay open',
+    write(event: NewEvent) {
+      account.note(event)
+      if (event.type === 'request.opened') openedWith.set(event.body.id, account.last)
+      if (event.type !== 'decision') onChange()
+    },
+    flush,
+    inOrder: (work) => work(),
+    mayAsk: () => true,
+    now,
+    newRequest: () => newRequestId(randomBytes),
+    sha256: (text) => createHash('sha256').update(text).digest('hex'),
+    before: { used: before.used, told: before.told },
+  })
+  return {
+    ask: one.ask,
+    open: one.open,
+    use: one.use,
+    setPolicy: one.setPolicy,
+    takeBackAll: one.takeBackAll,
+    leaveAll: one.leaveAll,
+    get waiting() {
+      return one.waiting
+    },
+    get terms() {
+      return one.terms
+    },
+    async answer(answered) {
+      const told = await one.answer(answered)
+      onChange()
+      return told
+    },
+    judge: (action, signal, pins = async () => []) => one.judge({ meaning: plainMeaning(action), call: null, pins }, signal),
+    update: (next, heardTo) => one.update(next, (request) => (openedWith.get(request) ?? 0) <= heardTo),
+  }
+}
