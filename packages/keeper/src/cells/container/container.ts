@@ -347,7 +347,11 @@ async function onTerminal(
 }
 
 /** Throws unless the program inside is held as it should be. */
-function check({ engine, spec, unavailable }: Making, plan: Plan, report: string): SeenInside {
+export function check(
+  { engine, spec, unavailable }: Pick<Making, 'engine' | 'spec' | 'unavailable'>,
+  plan: Plan,
+  report: string,
+): SeenInside {
   const wrong = engine.posture(plan).filter((line) => !line.test(report))
   if (wrong.length > 0) {
     throw unavailable([

@@ -3,7 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { noExtras } from '@anchorhold/protocol/sessions'
-import { gvisorConfig } from './gvisor.ts'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { CellSpec, Lack } from '../cell.ts'
+import { check } from './container.ts'
+import { gvisor, gvisorConfig } from './gvisor.ts'
 import type { Plan } from './engine.ts'
 import { chooseRuntime, podman, podmanOptions } from './podman.ts'
 import { foreignLibraries, resolveIn } from './root.ts'
@@ -97,6 +100,41 @@ test.each([
 ])('chooseRuntime() on a machine with %s', (_, files, programs, expected) => {
   const read = (path: string) => (files as Record<string, string>)[path] ?? null
   expect(chooseRuntime(read, (program) => programs.includes(program))).toBe(expected)
+})
+
+/** How a process reports that it is held, and what it would say if it were not, line by line. */
+const held = [
+  ['Uid:\t0\t0\t0\t0', 'Uid:\t1\t1\t1\t1'],
+  ['CapPrm:\t0000000000000000', 'CapPrm:\t0000000000000001'],
+  ['CapEff:\t0000000000000000', 'CapEff:\t0000000000000400'],
+  ['CapBnd:\t0000000000000000', 'CapBnd:\t000001ffffffffff'],
+  ['NoNewPrivs:\t1', 'NoNewPrivs:\t0'],
+  ['Seccomp:\t2', 'Seccomp:\t0'],
+  ['Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016', 'Linux version 6.18.0 #1 SMP'],
+  ['30 20 0:40 / /tmp rw - tmpfs tmpfs rw,size=1024k', '30 20 0:40 / /tmp rw - tmpfs tmpfs rw,size=2048k'],
+  ['31 20 0:41 / /var/tmp rw - tmpfs tmpfs rw,size=1024k', '31 20 8:1 / /var/tmp rw - ext4 /dev/vda rw'],
+  ['32 20 0:42 / /dev/shm rw - tmpfs tmpfs rw,size=1024k', '32 20 0:42 / /dev/shm rw - tmpfs tmpfs rw,size=1025k'],
+] as const
+
+describe.each([
+  ['podman', podman({ runtime: 'runc' }), ['Linux']],
+  ['gvisor', gvisor(), ['Uid', 'NoNewPrivs']],
+] as const)('check() of a container by %s', (_, engine, others: readonly string[]) => {
+  const making = {
+    engine,
+    spec: { limits: { tmpBytes: plan.tmpBytes } } as CellSpec,
+    unavailable: (lacks: readonly Lack[]) => new Failure('cell_unavailable', lacks.map(({ what }) => what).join()),
+  }
+  const report = (changed?: readonly [string, string]) => held.map((line) => (line === changed ? line[1] : line[0])).join('\n')
+
+  test('takes one that is held as it should be', () => {
+    expect(check(making, plan, report())).toMatchObject({ tmpBytes: plan.tmpBytes })
+  })
+
+  test.each(held.filter(([line]) => !others.some((other) => line.startsWith(other))))('refuses %j as %j', (...line) => {
+    const changed = held.find(([good]) => good === line[0])!
+    expect(() => check(making, plan, report(changed))).toThrow(/not held as it should be|could not be limited/)
+  })
 })
 
 test('gvisorConfig() gives no capability, a filter, and nothing writable but workspace and home', () => {

@@ -319,7 +319,12 @@ const postureWanted = [
 ]
 
 /** Only what a process inside reports of itself, or what holds QEMU from outside. Throws unless it is held as it should be. */
-function limitsSeen(report: string, spec: CellSpec, shape: MachineShape, wall: readonly LimitInForce[]): LimitInForce[] {
+export function limitsSeen(
+  report: string,
+  spec: Pick<CellSpec, 'limits'>,
+  shape: MachineShape,
+  wall: readonly LimitInForce[],
+): LimitInForce[] {
   const wrong = postureWanted.filter((line) => !line.test(report))
   if (wrong.length > 0)
     throw unavailable([

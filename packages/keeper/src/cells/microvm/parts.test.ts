@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, Duplex } from 'node:stream'
 import { describe, expect, test } from 'vitest'
+import { trialLimits } from '../trial.ts'
 import { qemuArgv } from './argv.ts'
 import { setupLines, underLimits } from './guest.ts'
 import { initramfs } from './initramfs.ts'
+import { limitsSeen } from './microvm.ts'
 import { monitor } from './monitor.ts'
 import { reseedProgram } from './reseed.ts'
 
@@ -75,6 +77,31 @@ describe('the guest', () => {
     expect(output).not.toContain('SHLVL=1')
     const missing = underLimits(['no-such-program'], limits).slice(2)
     expect(() => execFileSync('bash', ['--norc', ...missing], { env: { PATH: '/usr/bin' }, stdio: 'pipe' })).toThrow('not found')
+  })
+})
+
+describe('limitsSeen()', () => {
+  const shape = { arch: 'arm64', accel: 'tcg', memoryBytes: 2 ** 30, cpus: 1 } as const
+  const held = [
+    ...['Uid:\t1000\t1000\t1000\t1000', 'Gid:\t1000\t1000\t1000\t1000', 'NoNewPrivs:\t1'],
+    ...['CapPrm:\t0000000000000000', 'CapEff:\t0000000000000000', 'MemTotal:       1000000 kB'],
+    ...['Max open files            512                  512                  files'],
+    ...['/tmp', '/var/tmp', '/dev/shm'].map((path) => `30 20 0:40 / ${path} rw - tmpfs tmpfs rw,size=1024k`),
+  ]
+  const seen = (lines: readonly string[]) => limitsSeen(lines.join('\n'), { limits: trialLimits }, shape, [])
+
+  test('refuses a machine whose processes are not held as they should be', () => {
+    expect(() => seen(held)).not.toThrow()
+    for (const at of [0, 1, 2, 3, 4])
+      expect(() => seen(held.toSpliced(at, 1, 'Uid:\t0\t0\t0\t0'))).toThrow('not held as it should be')
+  })
+
+  test('tells a limit as enforced only when a process inside has read it back', () => {
+    const of = (name: string, lines = held) => seen(lines).find((limit) => limit.name === name)?.enforcement
+    expect([of('memory'), of('open_files'), of('tmp')]).toEqual(['enforced', 'enforced', 'enforced'])
+    expect([of('file_size'), of('processes')]).toEqual(['not enforced', 'not enforced'])
+    expect(of('memory', held.toSpliced(5, 1, 'MemTotal: 9000000 kB'))).toBe('not enforced')
+    expect(of('tmp', held.slice(0, -1))).toBe('not enforced')
   })
 })
 
