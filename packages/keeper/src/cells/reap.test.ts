@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -66,7 +67,7 @@ test.skipIf(!isRoot)('reapCell() ends nothing of another user’s, whatever a le
 test.each([
   ['a link to one', (path: string, real: string) => symlinkSync(real, path)],
   ['one that is cut off', (path: string) => writeFileSync(path, '{"rung":"container","proc')],
-  ['one that is too large', (path: string, real: string) => writeFileSync(path, `${real}${' '.repeat(20_000)}`)],
+  ['one that is too large', (path: string, real: string) => writeFileSync(path, readFileSync(real, 'utf8') + ' '.repeat(20_000))],
   ['a folder', (path: string) => mkdirSync(path)],
 ])('reapCell() believes no lease that is %s', async (_, put) => {
   const scratch = scratchOf()

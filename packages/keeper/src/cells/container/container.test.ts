@@ -1,6 +1,6 @@
 import { cellContract } from '../contract.ts'
 import { containerCells } from './container.ts'
-import { describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
+import { channelTests, describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
 const driver = containerCells(files)
@@ -8,4 +8,5 @@ const driver = containerCells(files)
 await describeWhereThere(driver, () => {
   cellContract(driver)
   foreignRootTests(driver)
+  channelTests(driver)
 })

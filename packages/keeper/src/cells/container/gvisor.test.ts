@@ -1,10 +1,10 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { gvisorCells } from './container.ts'
-import { describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
+import { channelTests, describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
 const driver = gvisorCells(files)
@@ -14,6 +14,14 @@ await describeWhereThere(driver, () => {
     'cannot make a file among the devices': "they are in gVisor's own memory, and runsc makes them writable",
   })
   foreignRootTests(driver)
+  channelTests(driver)
+
+  test('gvisor: nobody outside can give runsc orders, which it takes by an abstract socket', async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make(), AbortSignal.timeout(20_000))
+    expect((await run(cell, ['echo', 'stands'])).output).toBe('stands\n')
+    expect(readFileSync('/proc/net/unix', 'latin1')).not.toContain('runsc')
+  })
   test.skipIf(!existsSync('/usr/bin/busybox'))('what lists files works on every runsc', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()

@@ -58,3 +58,13 @@ export function foreignRootTests(driver: CellDriver): void {
     rmSync(root!, { recursive: true })
   })
 }
+
+/** The program inside has come before anything of the agent's was there, and nobody comes after it. */
+export function channelTests(driver: CellDriver): void {
+  test(`${driver.rung}: nobody in a cell can call its keeper once the program inside has`, async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make(), AbortSignal.timeout(20_000))
+    const client = 'use IO::Socket::UNIX; print IO::Socket::UNIX->new(Peer => "/run/cell/keeper") ? "heard" : "refused: $!"'
+    expect((await run(cell, ['perl', '-e', client])).output).toMatch(/^refused: (Connection refused|No such file)/)
+  })
+}
