@@ -1,3 +1,5 @@
+import { firstHash, hashedLine, hashTailChars, nextHash } from '@anchorhold/core/chain'
+import { createHash } from 'node:crypto'
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
 import { periodOf } from '@anchorhold/core/ledger'
 import { setBudget } from '@anchorhold/daemon/app/ledger'
@@ -9,7 +11,7 @@ import type { Store } from '@anchorhold/daemon/store/store'
 import type { AnswerRequest } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { PromptId } from '@anchorhold/protocol/ids'
+import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
 import { seeded } from '../seeded.ts'
 import { house, type House, owner } from './house.ts'
@@ -274,6 +276,22 @@ type AtRest = {
   readonly deeds: readonly Deed[]
 }
 
+/** Each event's hash follows from the one before, up to the head. */
+function holdsTogether(store: Store, session: SessionId): void {
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+  const { seq: last, hash } = store.chains.head(session)!
+  let previous = firstHash(sha256, session)
+  for (let seq = 0; seq < last;) {
+    for (const page of store.chains.lines(session, seq, last)) {
+      const end = page.line.length - hashTailChars
+      previous = nextHash(sha256, previous, page.line.slice(0, end))
+      expect(page.line).toBe(hashedLine(page.line.slice(0, end), previous))
+      seq = page.seq
+    }
+  }
+  expect(previous).toBe(hash)
+}
+
 function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtRest): void {
   const { session } = one
   const log = store.events.after(session, 0, 100_000)
@@ -282,6 +300,7 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
     log.filter((event): event is Extract<Event, { type: T }> => event.type === type)
   // Numbers have no gap, and whoever watched has seen the same.
   expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
+  holdsTogether(store, session)
   expect(watched.map(({ seq, type }) => `${seq} ${type}`)).toEqual(log.map(({ seq, type }) => `${seq} ${type}`))
   // The state is what the events make of it.
   let standing: Standing = atBirth

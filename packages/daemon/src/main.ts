@@ -47,6 +47,7 @@ const testEdge = 'ANCHORHOLD_TEST_EDGE'
 const cliTokenName = 'cli'
 const indexMs = 2000
 const chainMs = 100
+const recheckMs = 30_000
 const lastAnswersMs = 200
 const answerFirstMs = 30
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
@@ -217,6 +218,8 @@ async function main(): Promise<void> {
   // Events that are older than the hash chain get their hashes the same way.
   const fillChains = () => void setTimeout(() => !left && store.chains.fill() && fillChains(), chainMs).unref()
   fillChains()
+  // A token that runs out ends its streams soon after.
+  setInterval(() => parts.watches.recheck(), recheckMs).unref()
 
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)

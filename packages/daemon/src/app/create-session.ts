@@ -76,8 +76,8 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     parts.store.atomically(() => {
       // Two calls with one key may have come this far: the first one in makes the session.
       if (key !== undefined) {
-        if (parts.store.tokens.sessionByKey(actor.name, key) !== null) throw new Lost()
-        parts.store.tokens.keepSessionKey(actor.name, key, id, digest)
+        if (parts.store.tokens.sessionByKey(ownerOf(actor), key) !== null) throw new Lost()
+        parts.store.tokens.keepSessionKey(ownerOf(actor), key, id, digest)
       }
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({
@@ -161,7 +161,7 @@ export async function requireRung(parts: Parts, rung: Session['rung']): Promise<
 }
 
 function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
-  const known = parts.store.tokens.sessionByKey(actor.name, key)
+  const known = parts.store.tokens.sessionByKey(ownerOf(actor), key)
   if (known === null) return null
   if (known.digest !== digest)
     throw new Failure('conflict', `The idempotency key "${key.slice(key.indexOf(':') + 1)}" was used for another session`)

@@ -18,6 +18,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Store } from '../store.ts'
+import { first } from './migrations/001-first.ts'
+import { source } from './migrations/002-source.ts'
+import { positions } from './migrations/003-positions.ts'
+import { unfinished } from './migrations/004-unfinished.ts'
+import { forks } from './migrations/005-forks.ts'
+import { withdrawn } from './migrations/006-withdrawn.ts'
 import { sqliteStore } from './sqlite-store.ts'
 
 let store: Store
@@ -421,6 +427,33 @@ test('sqliteStore() keeps what it has over a restart, and refuses a database of 
   db.close()
   expect(() => sqliteStore(path)).toThrow('newer Anchorhold')
   rmSync(folder, { recursive: true })
+})
+
+test('sqliteStore() takes over a database from before there were users and hashes', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'test.db')
+  const db = new Database(path)
+  for (const sql of [first, source, positions, unfinished, forks, withdrawn]) db.exec(sql)
+  db.pragma('user_version = 6')
+  const [id, token] = [newSessionId(randomBytes), newTokenId(randomBytes)]
+  db.prepare(`insert into session (id, standing, options, conversation, last_seq) values (?, ?, '{}', 'c', 1)`).run(
+    id,
+    JSON.stringify(atBirth),
+  )
+  db.prepare(
+    `insert into event (session_id, seq, source, at, type, body) values (?, 1, 'daemon', 1, 'keeper.lost', '{"why":"x"}')`,
+  ).run(id)
+  db.prepare(`insert into token (id, name, role, hash, created_at) values (?, 'mine', 'bearer', 'h', 1)`).run(token)
+  db.close()
+  const taken = sqliteStore(path)
+  onTestFinished(() => taken.close())
+  expect(taken.people.list()).toMatchObject([{ id: firstOwner, name: 'owner', role: 'owner' }])
+  expect(taken.tokens.byHash('h')).toMatchObject({ id: token, user: firstOwner })
+  expect(taken.sessions.get(id)).toMatchObject({ owner: 'owner', ownerId: firstOwner })
+  expect(taken.chains.head(id)).toBeNull()
+  while (taken.chains.fill());
+  expect(taken.chains.head(id)).toMatchObject({ seq: 1 })
 })
 
 const mountable = process.platform === 'linux' && process.getuid?.() === 0 && canMount()
