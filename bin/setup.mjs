@@ -115,6 +115,7 @@ const forTests = {
   newuidmap: 'uidmap',
   runsc: 'runsc',
   busybox: 'busybox-static',
+  chromium: 'chromium',
 }
 
 /** The same for `npm run test:machines`, which is a lot more. */

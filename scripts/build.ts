@@ -3,6 +3,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
+import { build as buildWeb } from 'vite'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 
@@ -42,6 +43,7 @@ const leanBuiltins = {
 await rm(join(root, 'dist'), { recursive: true, force: true })
 /** Which packages of others each program contains, for the test that counts them. */
 const contents: Record<string, readonly string[]> = {}
+await buildWeb({ configFile: join(root, 'packages/web/vite.config.ts') })
 // The command line goes last: its file says that everything before it is there.
 for (const [name, input] of Object.entries(programs)) {
   const { output } = await build({

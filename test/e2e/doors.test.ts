@@ -179,7 +179,7 @@ describe('where the request comes from', () => {
     'localhost:1',
   ])('a Host of %j is refused, also with a token (DNS rebinding)', async (host) => {
     const headers = { ...bearer(), host: host.replace('PORT', new URL(it.url).port) }
-    for (const path of ['/', '/api/v1/health', '/api/v1/openapi.json', '/page.js'])
+    for (const path of ['/', '/api/v1/health', '/api/v1/openapi.json', '/service-worker.js'])
       expect(await call(path, { headers })).toMatchObject(refusal('foreign_host'))
     expect(await call('/api/v1/panic', { method: 'POST', headers })).toMatchObject(refusal('foreign_host'))
   })
@@ -219,19 +219,25 @@ describe('where the request comes from', () => {
     expect(await call('/api/v1/sessions', { headers: own })).toMatchObject({ status: 200 })
   })
 
-  test.each(['/', '/page.js', '/page.css', '/api/v1/health', '/nothing'])('%s comes with security headers', async (path) => {
-    const { headers, text } = await call(path, { headers: bearer() })
-    expect(headers['content-security-policy']).toContain("default-src 'none'")
-    expect(headers['content-security-policy']).toContain("frame-ancestors 'none'")
-    expect(headers['content-security-policy']).not.toContain('unsafe')
-    expect(headers).toMatchObject({
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cross-origin-opener-policy': 'same-origin',
-    })
-    expect(headers['access-control-allow-origin']).toBeUndefined()
-    expect(text).not.toContain(it.token)
-  })
+  test.each(['/', '/inbox', '/service-worker.js', '/icon.svg', '/api/v1/health', '/nothing'])(
+    '%s comes with security headers',
+    async (path) => {
+      const { headers, text } = await call(path, { headers: bearer() })
+      expect(headers['content-security-policy']).toContain("default-src 'none'")
+      expect(headers['content-security-policy']).toContain("frame-ancestors 'none'")
+      expect(headers['content-security-policy']).not.toContain('unsafe')
+      expect(headers).toMatchObject({
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+        'x-frame-options': 'DENY',
+      })
+      expect(headers['permissions-policy']).toContain('camera=()')
+      expect(headers['access-control-allow-origin']).toBeUndefined()
+      expect(text).not.toContain(it.token)
+    },
+  )
 })
 
 describe('what is sent', () => {
@@ -351,7 +357,9 @@ describe('what is sent', () => {
     '/../../etc/passwd',
     '/%2e%2e/%2e%2e/etc/passwd',
     '//etc/passwd',
-    '/page.js/../../package.json',
+    '/assets/../../package.json',
+    '/assets/..%2f..%2fcli.mjs',
+    '/.vite/manifest.json',
     '/.git/config',
     '/api/v1/sessions/%00',
     '/api/v1/sessions/%',

@@ -81,7 +81,12 @@ export interface Installation extends AsyncDisposable {
 }
 export type Seen = { readonly event?: Event; readonly live?: LiveFrame }
 
-export type InstallationOptions = { readonly config?: string; readonly env?: Readonly<Record<string, string>> }
+export type InstallationOptions = {
+  readonly config?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** A daemon that is started again listens where the one before did: a browser knows it by its port. */
+  readonly samePort?: boolean
+}
 
 /** Short: unix sockets lie below it. Passable: as root, cells run as other users. */
 export function makeBase(): string {
@@ -90,7 +95,7 @@ export function makeBase(): string {
   return base
 }
 
-export async function installation({ config, env = {} }: InstallationOptions = {}): Promise<Installation> {
+export async function installation({ config, env = {}, samePort = false }: InstallationOptions = {}): Promise<Installation> {
   const base = makeBase()
   const state = join(base, 's')
   if (config !== undefined) {
@@ -106,11 +111,13 @@ export async function installation({ config, env = {} }: InstallationOptions = {
     return { url, token, options, api: client(options) }
   }
   const up = async () => {
-    const { code, out, err } = await cli(['up', '--detach', '--port', '0'])
+    const { code, out, err } = await cli(['up', '--detach', '--port', port])
     if (code !== 0) throw new Error(`The daemon did not start: ${out}${err}`)
     return connect()
   }
+  let port = '0'
   let daemon = await up()
+  if (samePort) port = new URL(daemon.url).port
   let made = 0
 
   const it: Installation = {

@@ -14,6 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   keeper: ['protocol', 'core', 'link'],
   daemon: ['protocol', 'core', 'link'],
   cli: ['protocol', 'core'],
+  web: ['protocol', 'core'],
   // Commands that work without a daemon look at the machine themselves.
   'cli/src/doctor-main.ts': ['protocol', 'keeper', 'daemon'],
   'cli/src/disk': ['daemon'],

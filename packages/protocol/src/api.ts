@@ -196,6 +196,7 @@ export const Usage = z.object({
   simulated: z.object({ cost_micros: Micros, calls: z.int() }).describe('Play money of the rehearsal provider'),
   days: z.array(z.object({ day: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
   sessions: z.array(z.object({ id: SessionId, name: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
+  models: z.array(z.object({ model: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
 })
 export type Usage = z.infer<typeof Usage>
 
@@ -425,7 +426,7 @@ export const api = {
   usage: {
     method: 'GET',
     path: '/usage',
-    summary: 'What was spent, by day and by session',
+    summary: 'What was spent, by day, session and model',
     query: z.strictObject({ session: SessionId.optional() }),
     status: 200,
     response: Usage,

@@ -23,18 +23,23 @@ export function checkOrigin({ method, headers }: IncomingMessage, { port, public
   }
 }
 
-export const cookieName = 'anchorhold'
+/** Under HTTPS the name itself keeps other hosts of the same site from setting it:
+ *  https://www.rfc-editor.org/rfc/rfc6265bis#section-4.1.3.2 */
+export const cookieName = (secure: boolean): string => (secure ? '__Host-anchorhold' : 'anchorhold')
+
+/** Whether people reach the daemon by HTTPS: then every cookie of its own is one that only HTTPS carries. */
+export const isSecure = ({ publicUrl }: Address): boolean => publicUrl?.startsWith('https:') ?? false
 
 /** The secret that came along, and how. */
-export function credentialOf({
-  authorization = '',
-  cookie = '',
-}: IncomingHttpHeaders): { readonly secret: string; readonly role: 'bearer' | 'cookie' } | null {
+export function credentialOf(
+  { authorization = '', cookie = '' }: IncomingHttpHeaders,
+  address: Address,
+): { readonly secret: string; readonly role: 'bearer' | 'cookie' } | null {
   const bearer = /^Bearer ([\w-]{20,200})$/.exec(authorization)
   if (bearer !== null) return { secret: bearer[1]!, role: 'bearer' }
   for (const part of cookie.split(';')) {
     const [name, value] = part.trim().split('=')
-    if (name === cookieName && value !== undefined && value !== '') return { secret: value, role: 'cookie' }
+    if (name === cookieName(isSecure(address)) && value !== undefined && value !== '') return { secret: value, role: 'cookie' }
   }
   return null
 }

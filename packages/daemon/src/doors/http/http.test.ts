@@ -2,10 +2,13 @@ import { api, apiRoot } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createLoginLink, createToken, revokeToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { record } from '../../app/parts.ts'
@@ -13,6 +16,7 @@ import { whoIs } from '../../app/access.ts'
 import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
 import { httpDoor } from './http.ts'
+import { readWeb } from './web.ts'
 
 let parts: TestParts
 let server: Server
@@ -20,6 +24,13 @@ let base: { readonly port: number }
 let token = ''
 let logged: string[]
 const shutdown = vi.fn(async () => ({ left_running: 0 }))
+const web = mkdtempSync(join(tmpdir(), 'ah-web-'))
+mkdirSync(join(web, 'assets'))
+writeFileSync(join(web, 'index.html'), '<!doctype html>')
+writeFileSync(join(web, 'assets/main-1a2b3c.js'), '// plain')
+writeFileSync(join(web, 'assets/main-1a2b3c.js.br'), 'compressed')
+writeFileSync(join(web, 'secret.txt'), 'not served')
+afterAll(() => rmSync(web, { recursive: true }))
 beforeEach(async () => {
   parts = testParts()
   logged = []
@@ -27,7 +38,8 @@ beforeEach(async () => {
     address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
     version: '1.2.3',
     whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
-    calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'http://localhost:7777' }, shutdown }),
+    calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'https://agents.example' }, shutdown }),
+    web: readWeb(web),
     log: (message) => void logged.push(message),
   })
   token = createToken(parts, owner, { name: 'test' }).secret
@@ -173,12 +185,29 @@ test('httpDoor() sends the headers that keep other pages out, with failures too'
   }
 })
 
+test('httpDoor() serves the app: its page on every screen and never kept, its files for good, nothing else', async () => {
+  for (const path of ['/', '/new', '/inbox', '/usage', `/sessions/${newSessionId(randomBytes)}`]) {
+    const { status, headers } = await ask(path)
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(headers.get('cache-control')).toBe('no-store')
+    expect(headers.get('content-security-policy')).toContain("require-trusted-types-for 'script'")
+  }
+  const plain = await ask('/assets/main-1a2b3c.js')
+  expect(plain.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+  expect(await plain.text()).toBe('// plain')
+  const packed = await ask('/assets/main-1a2b3c.js', { headers: { 'accept-encoding': 'gzip, br' } })
+  expect(packed.headers.get('content-encoding')).toBe('br')
+  for (const path of ['/secret.txt', '/assets/main-1a2b3c.js.br', '/assets/../secret.txt', '/assets', '/sessions/x', '/page.js'])
+    expect(await codeOf(ask(path)), path).toBe('404 not_found')
+})
+
 test('a login link is good for one cookie, which is no bearer token and ends with the logout', async () => {
   const { url } = createLoginLink(parts, owner, 'http://localhost:7777')
   const secret = new URL(url).hash.slice('#login='.length)
   const log = () => call('/login', { method: 'POST', body: { secret }, headers: { authorization: '' } })
   const cookie = (await log()).headers.get('set-cookie') ?? ''
-  expect(cookie).toMatch(/^anchorhold=anchor_[\w-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=\d+$/)
+  expect(cookie).toMatch(/^__Host-anchorhold=anchor_[\w-]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=\d+; Secure$/)
   expect(await codeOf(log())).toBe('401 unauthenticated')
   const [pair = ''] = cookie.split(';')
   const headers = { authorization: '', cookie: pair }

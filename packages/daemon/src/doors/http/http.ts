@@ -8,8 +8,8 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
-import { page } from './page.ts'
 import { isReply, type Reply, reply } from './reply.ts'
+import { type Web, webAnswer } from './web.ts'
 
 /** A listener for a server of `node:http`. */
 export type HttpDoor = (request: IncomingMessage, response: ServerResponse) => void
@@ -34,6 +34,8 @@ export type HttpDoorOptions = {
   readonly version: string
   readonly whoIs: (secret: string, role: 'bearer' | 'cookie') => { readonly actor: Actor; readonly token: TokenId } | null
   readonly calls: Calls
+  /** The web app as it was built. */
+  readonly web: Web
   readonly log: (message: string) => void
 }
 
@@ -53,11 +55,11 @@ type Asked = {
 type Params = Readonly<Record<string, string>>
 type Handler = { readonly status: number; readonly answer: (asked: Asked) => unknown }
 
-export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOptions): HttpDoor {
+export function httpDoor({ address, version, whoIs, calls, web, log }: HttpDoorOptions): HttpDoor {
   const router = new TrieRouter<Handler>()
 
   const identify = ({ headers }: IncomingMessage) => {
-    const credential = credentialOf(headers)
+    const credential = credentialOf(headers, address())
     const found = credential === null ? null : whoIs(credential.secret, credential.role)
     if (found === null) {
       throw new Failure(
@@ -100,18 +102,16 @@ export function httpDoor({ address, version, whoIs, calls, log }: HttpDoorOption
       return openapi(version)
     },
   })
-  for (const [path, { text, type }] of Object.entries(page))
-    router.add('GET', path, {
-      status: 200,
-      answer: () => reply({ text, headers: { 'content-type': type, 'cache-control': 'no-cache' } }),
-    })
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     checkOrigin(request, address())
     const { pathname, searchParams: query } = urlOf(request)
     // A page may be asked for by its head alone: Node leaves the body out then.
-    const [[found]] = router.match(request.method === 'HEAD' ? 'GET' : (request.method ?? ''), pathname)
+    const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '')
+    const [[found]] = router.match(method, pathname)
     if (found === undefined) {
+      const file = method === 'GET' ? webAnswer(web, pathname, request.headers['accept-encoding'] ?? '') : null
+      if (file !== null) return send(response, 200, file)
       throw new Failure('not_found', 'There is nothing under this path', {
         hint: `The API is described at ${apiRoot}/openapi.json`,
       })
@@ -146,7 +146,7 @@ function send(response: ServerResponse, status: number, answer: unknown): void {
     response.writeHead(status, headers)
     return pour(response)
   }
-  const body = Buffer.from(text ?? JSON.stringify(value))
+  const body = typeof text === 'object' ? text : Buffer.from(text ?? JSON.stringify(value))
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length, ...headers }).end(body)
 }
 
@@ -168,7 +168,10 @@ function decoded(params: Params): Params {
 
 const securityHeaders = {
   'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; font-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types anchorhold",
+  'x-frame-options': 'DENY',
+  'permissions-policy':
+    'accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), usb=()',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
@@ -179,7 +182,7 @@ export function loginCookie(
   secret: string,
   { maxAgeSeconds, secure }: { readonly maxAgeSeconds: number; readonly secure: boolean },
 ): string {
-  return `${cookieName}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
+  return `${cookieName(secure)}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
 }
 
 function parse(schema: z.ZodType | undefined, value: unknown): unknown {

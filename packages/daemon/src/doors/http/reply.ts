@@ -6,7 +6,7 @@ export type ReplyOptions = {
   readonly headers: Readonly<Record<string, string>>
   /** The body: the value of the contract, text as it is, or what is written by and by. */
   readonly value?: unknown
-  readonly text?: string
+  readonly text?: string | Buffer
   readonly pour?: (response: ServerResponse) => void
 }
 const marked = Symbol('reply')

@@ -45,6 +45,7 @@ export async function testDoor(): Promise<TestDoor> {
         return { left_running: 0 }
       },
     }),
+    web: new Map(),
     log: (message) => void logged.push(message),
   })
   const server = createServer(door)

@@ -18,6 +18,9 @@ export function sqliteUsage(db: Database): Store['usage'] {
     `select session.id, session.name, usage.simulated, ${sums} join session on session.id = usage.session_id ${mine}
      group by session.id, usage.simulated order by sum(usage.cost_nanos) desc limit 500`,
   )
+  const models = db.prepare<[Only], Sum & { model: string }>(
+    `select usage.model, usage.simulated, ${sums} ${mine} group by usage.model, usage.simulated order by sum(usage.cost_nanos) desc limit 100`,
+  )
   const shown = ({ simulated, calls, cost_nanos }: Sum) => ({
     simulated: simulated === 1,
     calls,
@@ -34,6 +37,7 @@ export function sqliteUsage(db: Database): Store['usage'] {
       simulated: total(true),
       days: days.all(only).map((row) => ({ day: row.day, ...shown(row) })),
       sessions: sessions.all(only).map((row) => ({ id: row.id as SessionId, name: row.name, ...shown(row) })),
+      models: models.all(only).map((row) => ({ model: row.model, ...shown(row) })),
     }
   }
 }

@@ -1,0 +1,32 @@
+import { client, openStream } from '@anchorhold/protocol/client'
+import { isFailure } from '@anchorhold/protocol/failures'
+
+const options = { url: '' }
+
+/** The daemon that served this page. */
+export const daemon = client(options)
+
+/** Everything that happens in the house after a position, as it happens. */
+export const openEvents = (after: number, signal: AbortSignal) => openStream(options, 'events', { query: { after } }, signal)
+
+export const isLoggedOut = (error: unknown): boolean => isFailure(error) && error.code === 'unauthenticated'
+
+/** Whether the daemon did not answer at all, so that asking again may help. */
+export const isUnreachable = (error: unknown): boolean => !isFailure(error)
+
+/** What a person is told of an error. */
+export function wordsOf(error: unknown): string {
+  if (isFailure(error)) return error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
+  return 'The daemon does not answer: it is not running, or this device is offline'
+}
+
+/** The secret of a login link, which its page is opened with. It is gone from the address before anything else happens. */
+export function takeLoginSecret(): string | null {
+  const found = /^#login=([\w-]{1,200})$/.exec(location.hash)
+  if (found === null) return null
+  history.replaceState(history.state, '', location.pathname + location.search)
+  return found[1]!
+}
+
+/** The same from whatever somebody pastes: the whole link or its secret alone. */
+export const secretIn = (text: string): string | null => /(?:#login=|^)(anchor_[\w-]{20,190})$/.exec(text.trim())?.[1] ?? null

@@ -1,0 +1,196 @@
+import type { Request, SearchHit, Status, Usage } from '@anchorhold/protocol/api'
+import type { Client } from '@anchorhold/protocol/client'
+import { isFailure } from '@anchorhold/protocol/failures'
+import type { Event, EventType } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Session } from '@anchorhold/protocol/sessions'
+import type { QueryClient } from '@tanstack/react-query'
+import { type Log, newest, withLater, withNews } from '../log/log.ts'
+import { hearLive, hearStored, type Saying, silence } from '../log/saying.ts'
+import type { Outbox } from '../outbox/outbox.ts'
+import type { Heard } from './stream.ts'
+
+/** Where each thing lies in the cache. */
+export const keys = {
+  sessions: (archived: boolean) => ['sessions', archived] as const,
+  session: (id: string) => ['session', id] as const,
+  log: (id: string) => ['log', id] as const,
+  saying: (id: string) => ['saying', id] as const,
+  requests: ['requests'] as const,
+  usage: ['usage'] as const,
+  status: ['status'] as const,
+  search: (q: string) => ['search', q] as const,
+}
+export type SessionList = { readonly sessions: readonly Session[]; readonly more: boolean }
+export type Cached = {
+  readonly sessions: SessionList
+  readonly requests: readonly Request[]
+  readonly usage: Usage
+  readonly status: Status
+  readonly search: readonly SearchHit[]
+}
+
+/** Which events change what a session's row says, beside its number and time. */
+const ofTheRow = new Set<EventType>([
+  'session.created',
+  'session.changed',
+  'session.shared',
+  'session.state',
+  'prompt.queued',
+  'prompt',
+  'prompt.dropped',
+  'request.opened',
+  'request.answered',
+  'usage',
+  'turn.ended',
+  'keeper.started',
+])
+const ofRequests = new Set<EventType>(['request.opened', 'request.answered', 'request.deferred'])
+
+/** Rows are fetched at most this often. */
+const rowMs = 150
+const usageMs = 2000
+export const pageEvents = 200
+
+export type ApplyOptions = { readonly cache: QueryClient; readonly daemon: Client; readonly outbox: Outbox }
+
+/** The one place where events become what the page shows. */
+export function applyTo({ cache, daemon, outbox }: ApplyOptions): (heard: readonly Heard[]) => void {
+  const stale = new Set<SessionId>()
+  let fetching: ReturnType<typeof setTimeout> | undefined
+  let usageStale: ReturnType<typeof setTimeout> | undefined
+
+  /** The daemon adds up what a session's events amount to; the page asks it, once for many events. */
+  const touch = (session: SessionId) => {
+    stale.add(session)
+    fetching ??= setTimeout(() => {
+      const all = [...stale]
+      stale.clear()
+      fetching = undefined
+      for (const id of all) void refreshSession({ cache, daemon }, id)
+    }, rowMs)
+  }
+
+  return (heard) => {
+    const news = Map.groupBy(heard, (one) =>
+      'event' in one ? one.event.session : 'unknown' in one ? one.unknown.session : one.session,
+    )
+    for (const [session, list] of news) {
+      const events = list.flatMap((one) => ('event' in one ? [one.event] : []))
+      const before = cache.getQueryData<Saying>(keys.saying(session)) ?? silence
+      const after = list.reduce(
+        (saying, one) => ('live' in one ? hearLive(saying, one.live) : 'event' in one ? hearStored(saying, one.event) : saying),
+        before,
+      )
+      appendToLog(
+        session,
+        list.flatMap((one): { seq: number; event: Event | null }[] =>
+          'event' in one
+            ? [{ seq: one.event.seq, event: one.event }]
+            : 'unknown' in one
+              ? [{ seq: one.unknown.seq, event: null }]
+              : [],
+        ),
+      )
+      if (after !== before) cache.setQueryData<Saying>(keys.saying(session), after)
+      outbox.seen(new Set(events.flatMap(promptIn)))
+      if (events.length > 0) patchRows(session, events)
+      if (events.some(({ type }) => ofTheRow.has(type))) touch(session)
+      if (events.some(({ type }) => ofRequests.has(type))) applyToRequests(events)
+      if (events.some(({ type }) => type === 'usage'))
+        usageStale ??= setTimeout(() => {
+          usageStale = undefined
+          void cache.invalidateQueries({ queryKey: keys.usage })
+        }, usageMs)
+    }
+  }
+
+  function appendToLog(session: SessionId, news: Parameters<typeof withNews>[1]): void {
+    const log = cache.getQueryData<Log>(keys.log(session))
+    if (log === undefined || news.length === 0) return
+    const next = withNews(log, news)
+    // Something lies between what the page holds and what the stream brought: it is read from the log.
+    if (next === null) void catchUp({ cache, daemon }, session)
+    else if (next !== log) cache.setQueryData<Log>(keys.log(session), next)
+  }
+
+  /** What can be told without the daemon is shown at once. */
+  function patchRows(session: SessionId, events: readonly Event[]): void {
+    const last = events.at(-1)!
+    const state = events.findLast((event) => event.type === 'session.state')
+    const patch = (row: Session): Session =>
+      row.id !== session || row.last_seq >= last.seq
+        ? row
+        : {
+            ...row,
+            last_seq: last.seq,
+            active_at: Math.max(row.active_at, last.at),
+            ...(state === undefined ? {} : { state: state.body.to, why: state.body.why }),
+          }
+    cache.setQueryData<Session>(keys.session(session), (row) => row && patch(row))
+    for (const archived of [false, true])
+      cache.setQueryData<SessionList>(keys.sessions(archived), (list) => list && { ...list, sessions: list.sessions.map(patch) })
+  }
+
+  function applyToRequests(events: readonly Event[]): void {
+    const answered = new Set<string>(events.flatMap((event) => (event.type === 'request.answered' ? [event.body.id] : [])))
+    cache.setQueryData<readonly Request[]>(keys.requests, (list) => list?.filter(({ id }) => !answered.has(id)))
+    void cache.invalidateQueries({ queryKey: keys.requests })
+  }
+}
+
+const promptIn = (event: Event): readonly string[] =>
+  event.type === 'prompt.queued' || event.type === 'prompt' ? [event.body.id] : []
+
+type Where = Pick<ApplyOptions, 'cache' | 'daemon'>
+
+/** Reads whatever of a log lies behind what is held. */
+export async function catchUp({ cache, daemon }: Where, session: SessionId): Promise<void> {
+  for (;;) {
+    const log = cache.getQueryData<Log>(keys.log(session))
+    if (log === undefined || log.later) return
+    const page = await daemon.sessionEvents({ params: { id: session }, query: { after: log.last, limit: 500 } }).catch(() => null)
+    if (page === null) return
+    cache.setQueryData<Log>(keys.log(session), (now) => now && { ...withLater(now, page), later: false })
+    if (!page.more) return
+  }
+}
+
+export const newestOf = async (daemon: Client, id: SessionId): Promise<Log> =>
+  newest(await daemon.sessionEvents({ params: { id }, query: { before: Number.MAX_SAFE_INTEGER, limit: pageEvents } }))
+
+/** The newest page of a log; the rest comes when somebody scrolls there. */
+export async function openLog({ cache, daemon }: Where, id: SessionId): Promise<void> {
+  await cache.fetchQuery({ queryKey: keys.log(id), queryFn: () => newestOf(daemon, id) })
+  // What the stream brought while the page was under way had nothing to be added to.
+  await catchUp({ cache, daemon }, id)
+}
+
+/** Brings a session's row up to date wherever it is shown. */
+export async function refreshSession({ cache, daemon }: Where, id: SessionId): Promise<void> {
+  try {
+    putSession(cache, await daemon.getSession({ params: { id } }))
+  } catch (error) {
+    if (!isFailure(error) || error.code !== 'not_found') return
+    for (const archived of [false, true])
+      cache.setQueryData<SessionList>(
+        keys.sessions(archived),
+        (list) => list && { ...list, sessions: list.sessions.filter((row) => row.id !== id) },
+      )
+  }
+}
+
+/** An answer that is older than what is shown changes nothing. */
+export function putSession(cache: QueryClient, row: Session): void {
+  const newer = (known: Session | undefined) => (known !== undefined && known.last_seq > row.last_seq ? known : row)
+  cache.setQueryData<Session>(keys.session(row.id), newer)
+  for (const archived of [false, true]) {
+    const belongs = (row.archived_at !== null) === archived
+    cache.setQueryData<SessionList>(keys.sessions(archived), (list) => {
+      if (list === undefined) return list
+      const known = list.sessions.find(({ id }) => id === row.id)
+      const rest = list.sessions.filter(({ id }) => id !== row.id)
+      return { ...list, sessions: belongs ? [newer(known), ...rest].sort((a, b) => b.active_at - a.active_at) : rest }
+    })
+  }
+}

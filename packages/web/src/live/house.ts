@@ -1,0 +1,154 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { QueryClient } from '@tanstack/react-query'
+import { createContext, useContext, useSyncExternalStore } from 'react'
+import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
+import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
+import { applyTo, catchUp } from './apply.ts'
+import { follow, type StreamState } from './stream.ts'
+
+/** What the page knows of its connection. */
+export type Connection = StreamState | 'offline'
+
+/** What the whole page shares: what it knows, what it has yet to send, and how it is connected. */
+export interface House {
+  readonly cache: QueryClient
+  readonly outbox: Outbox
+  connection(): Connection
+  subscribe(listener: () => void): () => void
+  /** Begins to follow the house; again after a login. */
+  goLive(): void
+  /** Ends what a login gave, and forgets what was seen. */
+  forget(): void
+}
+
+/** A page that was hidden for longer may hold a socket that nobody is at the other end of. */
+const sleptMs = 20_000
+const refetched = new Set(['sessions', 'session', 'requests', 'usage', 'status'])
+
+export function house(): House {
+  const cache = new QueryClient({
+    defaultOptions: {
+      queries: {
+        // The stream says when something is new; nothing is stale by itself.
+        staleTime: Infinity,
+        gcTime: 30 * 60_000,
+        refetchOnWindowFocus: false,
+        refetchOnReconnect: false,
+        networkMode: 'always',
+        retry: (failures, error) => isUnreachable(error) && failures < 2,
+      },
+      mutations: { networkMode: 'always' },
+    },
+  })
+  cache.setQueryDefaults(['saying'], { gcTime: Infinity })
+  const outbox = makeOutbox({
+    storage: localStorage,
+    send: (id, body) => daemon.prompt({ params: { id }, body }),
+    isUnreachable,
+    wordsOf,
+    newKey: () => crypto.randomUUID(),
+    now: Date.now,
+  })
+  const listeners = new Set<() => void>()
+  let connection: Connection = 'connecting'
+  let running: AbortController | null = null
+
+  function tell(state: Connection): void {
+    if (state === connection) return
+    connection = state
+    for (const listener of listeners) listener()
+  }
+
+  function goLive(): void {
+    running?.abort()
+    running = new AbortController()
+    const { signal } = running
+    let wake = () => {}
+    const stream = follow(
+      {
+        async start() {
+          const { events } = await daemon.events({ query: { before: Number.MAX_SAFE_INTEGER, limit: 1 } })
+          return events[0]?.pos ?? 0
+        },
+        open: openEvents,
+        isLoggedOut,
+        hear: applyTo({ cache, daemon, outbox }),
+        tell(state) {
+          tell(state === 'lost' && !navigator.onLine ? 'offline' : state)
+          if (state === 'live') cameBack()
+        },
+        wait: (ms) =>
+          new Promise((resolve) => {
+            const timer = setTimeout(resolve, ms)
+            wake = () => {
+              clearTimeout(timer)
+              resolve()
+            }
+          }),
+      },
+      signal,
+    )
+    const again = () => {
+      stream.refresh()
+      wake()
+    }
+    let hiddenAt = 0
+    addEventListener('online', again, { signal })
+    addEventListener('offline', () => stream.refresh(), { signal })
+    document.addEventListener(
+      'visibilitychange',
+      () => {
+        if (document.visibilityState === 'hidden') hiddenAt = Date.now()
+        else if (connection !== 'live' || Date.now() - hiddenAt > sleptMs) again()
+      },
+      { signal },
+    )
+    addEventListener('storage', () => outbox.reread(), { signal })
+  }
+
+  /** From here on the stream brings everything. What was fetched before may be older, or changed by something that is no event. */
+  function cameBack(): void {
+    void outbox.sendAll()
+    void cache.invalidateQueries({ predicate: ({ queryKey }) => refetched.has(String(queryKey[0])) })
+    for (const { queryKey } of cache.getQueryCache().findAll({ queryKey: ['log'] }))
+      void catchUp({ cache, daemon }, queryKey[1] as SessionId)
+  }
+
+  return {
+    cache,
+    outbox,
+    connection: () => connection,
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    goLive,
+    forget() {
+      running?.abort()
+      cache.clear()
+      localStorage.clear()
+      outbox.reread()
+      tell('logged_out')
+    },
+  }
+}
+
+export const HouseContext = createContext<House | null>(null)
+
+export function useHouse(): House {
+  const found = useContext(HouseContext)
+  if (found === null) throw new Error('There is no house around this component')
+  return found
+}
+
+export function useConnection(): Connection {
+  const { subscribe, connection } = useHouse()
+  return useSyncExternalStore(subscribe, connection)
+}
+
+/** The prompts of a session that its log does not show yet. */
+export function useWaiting(session: SessionId): readonly Waiting[] {
+  const { outbox } = useHouse()
+  const all = useSyncExternalStore(outbox.subscribe, outbox.list)
+  return all.filter((one) => one.session === session)
+}

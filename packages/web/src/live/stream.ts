@@ -1,0 +1,134 @@
+import { Event, LiveFrame } from '@anchorhold/protocol/events'
+import { SessionId } from '@anchorhold/protocol/ids'
+import { EventSourceParserStream } from 'eventsource-parser/stream'
+
+/** One thing that came over the stream. */
+export type Heard =
+  | { readonly event: Event }
+  | { readonly session: SessionId; readonly live: LiveFrame }
+  /** A stored event of a kind that this page does not know: the daemon is newer. It still has its number. */
+  | { readonly unknown: { readonly session: SessionId; readonly pos: number; readonly seq: number } }
+
+export type StreamState = 'connecting' | 'live' | 'lost' | 'logged_out'
+
+export type StreamOptions = {
+  /** The last event of the house that is known already, asked for anew at each try until it is known. */
+  readonly start: () => Promise<number>
+  readonly open: (after: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>
+  readonly isLoggedOut: (error: unknown) => boolean
+  /** Called with all that came in one piece, in order. */
+  readonly hear: (heard: readonly Heard[]) => void
+  readonly tell: (state: StreamState) => void
+  /** Resolves after so long, or earlier when it is worth trying again at once. */
+  readonly wait: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+export interface Stream {
+  /** The network or the page has come back: whatever the connection seems to be, make another one. */
+  refresh(): void
+}
+
+/** The daemon says something every 15 seconds, so a stream that is silent for longer is dead, whatever the socket says. */
+const silentMs = 35_000
+const backoffMs = { first: 250, most: 5000 } as const
+/** How long news are gathered before the page is told: often enough to look continuous. */
+const gatherMs = 40
+
+/** Follows everything that happens in the house, for good: after each loss it goes on behind the last event that it heard.
+ *  Invariant: each stored event is heard once and in order, whatever happens to the connection. */
+export function follow(options: StreamOptions, signal: AbortSignal): Stream {
+  let cursor: number | null = null
+  let connection = new AbortController()
+  let failures = 0
+
+  void (async () => {
+    options.tell('connecting')
+    while (!signal.aborted) {
+      connection = new AbortController()
+      const end = AbortSignal.any([signal, connection.signal])
+      try {
+        cursor ??= await options.start()
+        await read(end)
+      } catch (error) {
+        if (signal.aborted) return
+        if (options.isLoggedOut(error)) {
+          options.tell('logged_out')
+          return
+        }
+      }
+      connection.abort()
+      if (signal.aborted) return
+      options.tell('lost')
+      await options.wait(Math.min(backoffMs.most, backoffMs.first * 2 ** failures++), signal)
+    }
+  })()
+
+  async function read(end: AbortSignal): Promise<void> {
+    let watchdog = setTimeout(() => connection.abort(), silentMs)
+    const alive = () => {
+      clearTimeout(watchdog)
+      watchdog = setTimeout(() => connection.abort(), silentMs)
+    }
+    let gathered: Heard[] = []
+    let telling: ReturnType<typeof setTimeout> | undefined
+    const tell = () => {
+      clearTimeout(telling)
+      telling = undefined
+      const all = gathered
+      gathered = []
+      if (all.length > 0) options.hear(all)
+    }
+    try {
+      const body = await options.open(cursor!, end)
+      failures = 0
+      options.tell('live')
+      const decoder = new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>
+      const parser = new EventSourceParserStream({ onComment: alive })
+      const reader = body.pipeThrough(decoder, { signal: end }).pipeThrough(parser).getReader()
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return
+        alive()
+        const heard = parseHeard(value.event ?? '', value.data)
+        if (heard === null) continue
+        const stored = 'event' in heard ? heard.event : 'unknown' in heard ? heard.unknown : null
+        if (stored !== null) {
+          if (stored.pos <= cursor!) continue
+          cursor = stored.pos
+        }
+        gathered.push(heard)
+        telling ??= setTimeout(tell, gatherMs)
+      }
+    } finally {
+      clearTimeout(watchdog)
+      // What was counted as heard is told, also when the connection broke right behind it.
+      tell()
+    }
+  }
+
+  return {
+    refresh() {
+      failures = 0
+      connection.abort()
+    },
+  }
+}
+
+const liveTypes = new Set<string>(LiveFrame.options.map((option) => option.shape.type.value))
+
+/** What a frame of the stream says; null for what says nothing to this page. */
+export function parseHeard(type: string, data: string): Heard | null {
+  const value: unknown = JSON.parse(data)
+  if (liveTypes.has(type)) {
+    const live = LiveFrame.safeParse(value)
+    const session = SessionId.safeParse((value as { session?: unknown }).session)
+    return live.success && session.success ? { session: session.data, live: live.data } : null
+  }
+  const event = Event.safeParse(value)
+  if (event.success) return { event: event.data }
+  const { session, pos, seq } = value as { session?: unknown; pos?: unknown; seq?: unknown }
+  const id = SessionId.safeParse(session)
+  return id.success && Number.isInteger(pos) && Number.isInteger(seq)
+    ? { unknown: { session: id.data, pos: pos as number, seq: seq as number } }
+    : null
+}

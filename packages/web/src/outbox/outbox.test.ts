@@ -1,0 +1,97 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { expect, test } from 'vitest'
+import { outbox } from './outbox.ts'
+
+const session = 'ses_0000000000000001' as SessionId
+
+/** A device, and a daemon that takes each key once, however often it comes. */
+function world() {
+  const kept = new Map<string, string>()
+  const taken = new Map<string, { id: string; text: string }>()
+  let keys = 0
+  const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' }
+  const tab = () =>
+    outbox({
+      storage: { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, value) },
+      async send(_, { text, idempotency_key: key = '' }) {
+        if (state.answers === 'not at all') throw new TypeError('Failed to fetch')
+        if (state.answers === 'no') throw new Error('refused')
+        const known = taken.get(key) ?? { id: `prm_${taken.size}`, text }
+        taken.set(key, known)
+        if (state.answers === 'too late') throw new TypeError('Failed to fetch')
+        return { id: known.id }
+      },
+      isUnreachable: (error) => error instanceof TypeError,
+      wordsOf: (error) => String(error),
+      newKey: () => `key ${++keys}`,
+      now: () => 0,
+    })
+  return { tab, taken, state, kept }
+}
+
+test('outbox() keeps a prompt until the log shows it, and sends it once', async () => {
+  const { tab, taken, state } = world()
+  const one = tab()
+  state.answers = 'too late'
+  one.add(session, 'first', 'steer')
+  one.add(session, 'second', 'queue')
+  await one.sendAll()
+  expect(one.list().map(({ id }) => id)).toEqual([null, null])
+  // The page is closed and opened again; the daemon answers now.
+  const two = tab()
+  state.answers = 'well'
+  await two.sendAll()
+  await two.sendAll()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['first', 'second'])
+  expect(two.list().map(({ id }) => id)).toEqual(['prm_0', 'prm_1'])
+  two.seen(new Set(['prm_0']))
+  expect(two.list().map(({ text }) => text)).toEqual(['second'])
+})
+
+test('outbox() lets no prompt overtake one that could not be sent', async () => {
+  const { tab, taken, state } = world()
+  const one = tab()
+  state.answers = 'not at all'
+  for (const text of ['a', 'b', 'c']) one.add(session, text, 'steer')
+  await one.sendAll()
+  expect(taken.size).toBe(0)
+  state.answers = 'well'
+  await one.sendAll()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['a', 'b', 'c'])
+})
+
+test('outbox() of two tabs loses nothing and sends nothing twice', async () => {
+  const { tab, taken, state } = world()
+  state.answers = 'not at all'
+  const [one, two] = [tab(), tab()]
+  one.add(session, 'from one', 'steer')
+  two.add(session, 'from two', 'steer')
+  await Promise.all([one.sendAll(), two.sendAll()])
+  one.reread()
+  two.reread()
+  expect(one.list().map(({ text }) => text)).toEqual(['from one', 'from two'])
+  state.answers = 'well'
+  await Promise.all([one.sendAll(), two.sendAll()])
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['from one', 'from two'])
+})
+
+test('outbox() says why a prompt was refused, and sends it again or forgets it when it is told to', async () => {
+  const { tab, taken, state } = world()
+  const one = tab()
+  state.answers = 'no'
+  one.add(session, 'a', 'steer')
+  await one.sendAll()
+  const [refused] = one.list()
+  expect(refused).toMatchObject({ refused: 'Error: refused' })
+  state.answers = 'well'
+  await one.retry(refused!.key)
+  expect(taken.size).toBe(1)
+  one.discard(refused!.key)
+  expect(one.list()).toEqual([])
+})
+
+test('outbox() begins empty when what is stored is not its own', () => {
+  const { tab, kept } = world()
+  kept.set('anchorhold.outbox', '{"half')
+  expect(tab().list()).toEqual([])
+})

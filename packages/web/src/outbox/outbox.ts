@@ -1,0 +1,116 @@
+import { type NewPrompt, PromptMode } from '@anchorhold/protocol/sessions'
+import { SessionId } from '@anchorhold/protocol/ids'
+import { z } from 'zod'
+
+/** A prompt that was written here and that the log does not show yet. */
+export const Waiting = z.object({
+  /** The daemon takes a prompt once under this key, however often it is sent. */
+  key: z.string(),
+  session: SessionId,
+  text: z.string(),
+  mode: PromptMode,
+  at: z.number(),
+  /** The daemon's name for it, once it has it. */
+  id: z.string().nullable(),
+  /** Why the daemon refused it. */
+  refused: z.string().nullable(),
+})
+export type Waiting = z.infer<typeof Waiting>
+
+export type OutboxOptions = {
+  readonly storage: Pick<Storage, 'getItem' | 'setItem'>
+  readonly send: (session: SessionId, prompt: NewPrompt) => Promise<{ readonly id: string }>
+  /** Whether the daemon did not answer, so that the same must be sent again. */
+  readonly isUnreachable: (error: unknown) => boolean
+  readonly wordsOf: (error: unknown) => string
+  readonly newKey: () => string
+  readonly now: () => number
+}
+
+export interface Outbox {
+  /** Every prompt that waits, in the order in which they were written; the same array until something changes. */
+  list(): readonly Waiting[]
+  add(session: SessionId, text: string, mode: PromptMode): void
+  /** Sends what was not acknowledged: after the connection came back, or when somebody asks for it. */
+  sendAll(): Promise<void>
+  retry(key: string): Promise<void>
+  discard(key: string): void
+  /** The log has these prompts: they need not be kept any more. */
+  seen(ids: ReadonlySet<string>): void
+  /** Another tab has changed what is stored. */
+  reread(): void
+  subscribe(listener: () => void): () => void
+}
+
+const place = 'anchorhold.outbox'
+/** What a full storage of a phone could still hold. */
+const waitingMax = 200
+
+/** Prompts are stored before they are sent and leave when the log shows them: what was typed survives a lost connection, a closed tab
+ *  and a restart of the daemon. Several tabs may send the same one; the daemon takes each key once. */
+export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: OutboxOptions): Outbox {
+  let waiting = read()
+  const listeners = new Set<() => void>()
+  let sending: Promise<void> | null = null
+
+  function read(): readonly Waiting[] {
+    try {
+      return z.array(Waiting).parse(JSON.parse(storage.getItem(place) ?? '[]'))
+    } catch {
+      return []
+    }
+  }
+  function change(to: (list: readonly Waiting[]) => readonly Waiting[]): void {
+    // Another tab may have written since: its prompts stay.
+    waiting = to(read()).slice(-waitingMax)
+    storage.setItem(place, JSON.stringify(waiting))
+    for (const listener of listeners) listener()
+  }
+  const update = (key: string, more: Partial<Waiting>) =>
+    change((list) => list.map((one) => (one.key === key ? { ...one, ...more } : one)))
+
+  async function sendEach(): Promise<void> {
+    for (;;) {
+      const next = waiting.find(({ id, refused }) => id === null && refused === null)
+      if (next === undefined) return
+      const { key, session, text, mode } = next
+      try {
+        update(key, { id: (await send(session, { text, mode, idempotency_key: key })).id })
+      } catch (error) {
+        // The order in which they were written is kept: none overtakes one that could not be sent.
+        if (isUnreachable(error)) return
+        update(key, { refused: wordsOf(error) })
+      }
+    }
+  }
+
+  const it: Outbox = {
+    list: () => waiting,
+    add(session, text, mode) {
+      change((list) => [...list, { key: newKey(), session, text, mode, at: now(), id: null, refused: null }])
+      void it.sendAll()
+    },
+    sendAll() {
+      sending ??= sendEach().finally(() => (sending = null))
+      return sending
+    },
+    async retry(key) {
+      update(key, { refused: null })
+      await it.sendAll()
+    },
+    discard: (key) => change((list) => list.filter((one) => one.key !== key)),
+    seen(ids) {
+      if (waiting.some(({ id }) => id !== null && ids.has(id)))
+        change((list) => list.filter(({ id }) => id === null || !ids.has(id)))
+    },
+    reread() {
+      waiting = read()
+      for (const listener of listeners) listener()
+    },
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+  return it
+}

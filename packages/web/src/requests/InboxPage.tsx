@@ -1,0 +1,48 @@
+import { printableLine } from '@anchorhold/core/printable'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { wordsOf } from '../daemon.ts'
+import { requestsQuery } from '../live/queries.ts'
+import { PageHeader } from '../shell/PageHeader.tsx'
+import { Empty, Trouble } from '../ui/controls.tsx'
+import { ago } from '../ui/time.ts'
+import { RequestCard } from './RequestCard.tsx'
+
+/** Everything that waits for a person, of all sessions: the longest waiting first, and last what was put off. */
+export function InboxPage() {
+  const { data, error } = useQuery(requestsQuery)
+  return (
+    <>
+      <PageHeader title="Inbox" />
+      <div className="scroll flex-1 px-4 pb-8 lg:px-8">
+        <div className="mx-auto grid w-full max-w-2xl grid-cols-1 gap-4">
+          {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
+          {data?.length === 0 && <Empty title="Nothing waits for you">When an agent asks something, it is here.</Empty>}
+          {data
+            ?.toSorted((a, b) => Number(a.deferred) - Number(b.deferred) || a.opened_at - b.opened_at)
+            .map((request) => (
+              <RequestCard
+                key={request.id}
+                id={request.id}
+                action={request.action}
+                why={request.why}
+                rule={request.rule}
+                deferred={request.deferred}
+                settled={request.answer === null ? null : { answer: request.answer, by: request.answered_by }}
+                from={
+                  <Link
+                    to="/sessions/$id"
+                    params={{ id: request.session }}
+                    className="max-w-[45%] shrink-0 truncate rounded-lg text-sm text-soft underline decoration-line-strong underline-offset-4 hover:text-ink"
+                  >
+                    {printableLine(request.session_name)}
+                    <span className="text-faint"> · {ago(request.opened_at, Date.now())}</span>
+                  </Link>
+                }
+              />
+            ))}
+        </div>
+      </div>
+    </>
+  )
+}

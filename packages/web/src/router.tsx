@@ -1,0 +1,59 @@
+import { SessionId } from '@anchorhold/protocol/ids'
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { z } from 'zod'
+import { daemon } from './daemon.ts'
+import { openLog } from './live/apply.ts'
+import type { House } from './live/house.ts'
+import { HomePage } from './sessions/HomePage.tsx'
+import { Shell } from './shell/Shell.tsx'
+import { Lost } from './shell/Lost.tsx'
+
+/** What the list beside everything shows lies in the address, as does the event that a search led to. */
+const Search = z.object({
+  q: z.string().optional().catch(undefined),
+  show: z.enum(['needs_you', 'working', 'archived']).optional().catch(undefined),
+  at: z.coerce.number().int().positive().optional().catch(undefined),
+})
+
+const root = createRootRouteWithContext<House>()({ component: Shell, notFoundComponent: Lost, validateSearch: Search })
+const home = createRoute({ getParentRoute: () => root, path: '/', component: HomePage })
+const fresh = createRoute({
+  getParentRoute: () => root,
+  path: '/new',
+  component: lazyRouteComponent(() => import('./sessions/NewSession.tsx'), 'NewSession'),
+})
+const inbox = createRoute({
+  getParentRoute: () => root,
+  path: '/inbox',
+  component: lazyRouteComponent(() => import('./requests/InboxPage.tsx'), 'InboxPage'),
+})
+const usage = createRoute({
+  getParentRoute: () => root,
+  path: '/usage',
+  component: lazyRouteComponent(() => import('./usage/UsagePage.tsx'), 'UsagePage'),
+})
+const session = createRoute({
+  getParentRoute: () => root,
+  path: '/sessions/$id',
+  params: { parse: ({ id }) => ({ id: SessionId.parse(id) }) },
+  // Asked for while the page's code is still coming; what goes wrong is shown by the page.
+  loader: ({ params, context: { cache } }) => void openLog({ cache, daemon }, params.id).catch(() => {}),
+  component: lazyRouteComponent(() => import('./session/SessionPage.tsx'), 'SessionPage'),
+  errorComponent: Lost,
+})
+
+export function makeRouter(house: House) {
+  return createRouter({
+    routeTree: root.addChildren([home, fresh, inbox, usage, session]),
+    context: house,
+    defaultPreload: 'intent',
+    defaultPreloadStaleTime: 0,
+    scrollRestoration: false,
+  })
+}
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof makeRouter>
+  }
+}

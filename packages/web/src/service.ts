@@ -1,0 +1,21 @@
+/** Keeps the app's files for when there is no network. Browsers without it, or without a secure origin, do without. */
+export function registerServiceWorker(): void {
+  if (!('serviceWorker' in navigator) || import.meta.env.DEV) return
+  // The one script of ours whose address is not in the page itself, and the one address that is allowed.
+  const trusted = globalThis.trustedTypes?.createPolicy('anchorhold', { createScriptURL: (url) => allowed(url) })
+  const url = (trusted?.createScriptURL(path) ?? path) as string
+  navigator.serviceWorker.register(url).catch(() => {})
+}
+
+const path = '/service-worker.js'
+function allowed(url: string): string {
+  if (url !== path) throw new TypeError('Not a script of this page')
+  return url
+}
+
+declare global {
+  // The part of Trusted Types that is used here: https://www.w3.org/TR/trusted-types/
+  var trustedTypes:
+    | { createPolicy(name: string, rules: { createScriptURL(url: string): string }): { createScriptURL(url: string): unknown } }
+    | undefined
+}

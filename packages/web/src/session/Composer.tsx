@@ -1,0 +1,119 @@
+import { mayDo } from '@anchorhold/core/session-states'
+import type { PromptMode, Session } from '@anchorhold/protocol/sessions'
+import { useMutation } from '@tanstack/react-query'
+import { ArrowUp, Square } from 'lucide-react'
+import { useEffect, useRef, useState } from 'react'
+import { daemon, wordsOf } from '../daemon.ts'
+import { useHouse } from '../live/house.ts'
+import { Trouble } from '../ui/controls.tsx'
+
+const draftPlace = (id: string) => `anchorhold.draft.${id}`
+/** Whoever has a mouse has an Enter key that sends; a thumb has a button. */
+const hasKeyboard = matchMedia('(pointer: fine)').matches
+
+const modes = [
+  { mode: 'steer', label: 'Steer', about: 'Reaches the agent at its next step' },
+  { mode: 'queue', label: 'Queue', about: 'Waits until the turn is over' },
+] as const satisfies readonly { mode: PromptMode; label: string; about: string }[]
+
+/** Where the next prompt is written. */
+export function Composer({ session }: { readonly session: Session }) {
+  const { outbox } = useHouse()
+  const [text, setText] = useState(() => localStorage.getItem(draftPlace(session.id)) ?? '')
+  const [mode, setMode] = useState<PromptMode>('steer')
+  const warmed = useRef(false)
+  const busy = session.state === 'working' || session.state === 'waiting'
+  const stop = useMutation({ mutationFn: () => daemon.interrupt({ params: { id: session.id } }) })
+  const ready = text.trim() !== '' && mayDo(session.state, 'prompt')
+
+  const change = (value: string) => {
+    setText(value)
+    if (value === '') localStorage.removeItem(draftPlace(session.id))
+    else localStorage.setItem(draftPlace(session.id), value)
+    // Cell and agent start while the prompt is being written.
+    if (warmed.current || value === '' || !mayDo(session.state, 'warm')) return
+    warmed.current = true
+    void daemon.warm({ params: { id: session.id } }).catch(() => {})
+  }
+  const send = () => {
+    if (!ready) return
+    outbox.add(session.id, text.trim(), mode)
+    change('')
+    warmed.current = false
+  }
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key !== '.' || !(event.ctrlKey || event.metaKey) || !busy) return
+      event.preventDefault()
+      stop.mutate()
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [busy, session.id])
+
+  return (
+    <form
+      className="safe-bottom px-3 pb-3 sm:px-6"
+      onSubmit={(event) => {
+        event.preventDefault()
+        send()
+      }}
+    >
+      <div className="mx-auto grid w-full max-w-3xl gap-2">
+        {stop.error !== null && <Trouble>{wordsOf(stop.error)}</Trouble>}
+        {busy && text !== '' && (
+          <div role="group" aria-label="When it is given" className="flex justify-self-end rounded-full bg-raised p-0.5">
+            {modes.map((one) => (
+              <button
+                key={one.mode}
+                type="button"
+                title={one.about}
+                aria-pressed={mode === one.mode}
+                onClick={() => setMode(one.mode)}
+                className="min-h-9 rounded-full px-3.5 text-[0.8125rem] font-medium text-soft aria-pressed:bg-ink aria-pressed:text-page"
+              >
+                {one.label}
+              </button>
+            ))}
+          </div>
+        )}
+        <div className="card flex items-end gap-1 !rounded-[1.75rem] p-1.5 shadow-card focus-within:border-line-strong">
+          <textarea
+            aria-label="Prompt"
+            rows={1}
+            value={text}
+            onChange={(event) => change(event.target.value)}
+            onKeyDown={(event) => {
+              const sends = event.key === 'Enter' && !event.shiftKey && (hasKeyboard || event.ctrlKey || event.metaKey)
+              if (!sends || event.nativeEvent.isComposing) return
+              event.preventDefault()
+              send()
+            }}
+            placeholder={session.state === 'waiting' ? 'Or say something else…' : busy ? 'Say something…' : 'What next?'}
+            className="max-h-[35vh] min-h-11 min-w-0 flex-1 resize-none bg-transparent px-3.5 py-2.5 leading-normal placeholder:text-faint focus:outline-none"
+          />
+          {busy && (
+            <button
+              type="button"
+              aria-label="Stop the turn"
+              title="Stop the turn (Ctrl .)"
+              disabled={stop.isPending}
+              onClick={() => stop.mutate()}
+              className="grid size-11 shrink-0 place-items-center rounded-full border border-line text-ink hover:bg-raised disabled:opacity-50"
+            >
+              <Square size={15} aria-hidden fill="currentColor" />
+            </button>
+          )}
+          <button
+            type="submit"
+            aria-label="Send"
+            disabled={!ready}
+            className="grid size-11 shrink-0 place-items-center rounded-full bg-accent text-on-accent transition-colors hover:bg-accent-press disabled:bg-raised disabled:text-faint"
+          >
+            <ArrowUp size={20} aria-hidden />
+          </button>
+        </div>
+      </div>
+    </form>
+  )
+}

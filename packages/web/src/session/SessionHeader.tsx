@@ -1,0 +1,221 @@
+import { mayDo, type Verb } from '@anchorhold/core/session-states'
+import { printableLine } from '@anchorhold/core/printable'
+import { formatUsd, parseUsd } from '@anchorhold/protocol/money'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { Archive, ArrowLeft, CirclePause, CirclePlay, EllipsisVertical, GitFork, Pencil, Power, Wallet } from 'lucide-react'
+import { type ReactNode, useState } from 'react'
+import { daemon, wordsOf } from '../daemon.ts'
+import { putSession } from '../live/apply.ts'
+import { folderName } from '../sessions/order.ts'
+import { ConnectionMark } from '../shell/ConnectionMark.tsx'
+import { useWide } from '../shell/use-wide.ts'
+import { Button, Chip, Dialog, Menu, type MenuEntry, Trouble } from '../ui/controls.tsx'
+import { rungFaces, stateFaces } from '../ui/faces.ts'
+
+type Asking = 'rename' | 'budget' | 'archive' | null
+
+/** Who this is, how it stands, what holds it and what it has cost; and what can be done with it. */
+export function SessionHeader({ session, onFork }: { readonly session: Session; readonly onFork: (seq: number | null) => void }) {
+  const wide = useWide()
+  const cache = useQueryClient()
+  const navigate = useNavigate()
+  const [asking, setAsking] = useState<Asking>(null)
+  const state = stateFaces[session.state]
+  const rung = rungFaces[session.rung]
+  const act = useMutation({
+    mutationFn: (verb: 'pause' | 'resume' | 'stop' | 'start' | 'archive') => daemon[verb]({ params: { id: session.id } }),
+    onSuccess(row, verb) {
+      putSession(cache, row)
+      if (verb === 'archive') void navigate({ to: '/' })
+    },
+  })
+  const entry = (verb: Verb, label: string, icon: ReactNode, onSelect: () => void, danger = false): readonly MenuEntry[] =>
+    mayDo(session.state, verb) ? [{ label, icon, danger, onSelect }] : []
+  const entries = [
+    ...entry('pause', 'Pause', <CirclePause size={18} />, () => act.mutate('pause')),
+    ...entry('resume', 'Go on', <CirclePlay size={18} />, () => act.mutate('resume')),
+    ...entry('start', 'Start again', <CirclePlay size={18} />, () => act.mutate('start')),
+    ...entry('stop', 'Stop its cell', <Power size={18} />, () => act.mutate('stop')),
+    ...entry('fork', 'Fork', <GitFork size={18} />, () => onFork(null)),
+    ...entry('change', 'Rename…', <Pencil size={18} />, () => setAsking('rename')),
+    ...entry('change', 'Budget…', <Wallet size={18} />, () => setAsking('budget')),
+    ...entry('archive', 'Archive…', <Archive size={18} />, () => setAsking('archive'), true),
+  ]
+  return (
+    <header className="safe-top border-b border-line bg-surface">
+      <div className="flex items-center gap-1 px-2 py-2 lg:px-6">
+        {!wide && (
+          <Link
+            to="/"
+            aria-label="All sessions"
+            className="grid size-11 shrink-0 place-items-center rounded-xl text-soft hover:bg-raised"
+          >
+            <ArrowLeft size={20} aria-hidden />
+          </Link>
+        )}
+        <div className="min-w-0 flex-1">
+          <div className="flex items-center gap-2.5">
+            <h1 className="truncate text-[1.0625rem] font-semibold tracking-tight">{printableLine(session.name)}</h1>
+            {wide ? <Chip {...state}>{state.label}</Chip> : <ConnectionMark />}
+          </div>
+          <div className="mt-0.5 flex min-w-0 items-center gap-2 text-[0.8125rem] text-soft">
+            {!wide && <Chip {...state}>{state.label}</Chip>}
+            <Chip tone={rung.tone} title={rung.about}>
+              {rung.label}
+            </Chip>
+            <span className="truncate" title={session.workspace}>
+              {printableLine(folderName(session.workspace, session.id))}
+            </span>
+            {wide && <span className="truncate text-faint">{printableLine(session.model)}</span>}
+            {!wide && <Cost session={session} />}
+          </div>
+        </div>
+        {wide && <Cost session={session} />}
+        {entries.length > 0 && (
+          <Menu name="Session" icon={<EllipsisVertical size={20} aria-hidden />} entries={entries} className="max-lg:mr-0" />
+        )}
+      </div>
+      {session.simulated && (
+        <p className="border-t border-line bg-accent-wash px-5 py-1.5 text-center text-xs text-accent-ink">
+          Rehearsal: no model is asked, the money is play money
+        </p>
+      )}
+      {session.limits.some(({ enforcement }) => enforcement === 'not enforced') && (
+        <p className="border-t border-line px-5 py-1.5 text-center text-xs text-danger">
+          Not enforced here:{' '}
+          {session.limits
+            .filter(({ enforcement }) => enforcement === 'not enforced')
+            .map(({ name, how }) => `${name.replaceAll('_', ' ')} (${how})`)
+            .join(', ')}
+        </p>
+      )}
+      {act.error !== null && (
+        <div className="px-4 pb-3">
+          <Trouble>{wordsOf(act.error)}</Trouble>
+        </div>
+      )}
+      <ChangeDialog session={session} asking={asking} onClose={() => setAsking(null)} onArchive={() => act.mutate('archive')} />
+    </header>
+  )
+}
+
+function Cost({ session: { cost_micros: cost, budget_micros: budget } }: { readonly session: Session }) {
+  const share = budget === null || budget === 0 ? 0 : Math.min(1, cost / budget)
+  return (
+    <div className="ml-auto shrink-0 text-right text-[0.8125rem] tabular-nums">
+      <p className="font-medium">
+        {formatUsd(cost)}
+        {budget !== null && <span className="font-normal text-faint"> / {formatUsd(budget)}</span>}
+      </p>
+      {budget !== null && (
+        <div
+          role="meter"
+          aria-label="Spent of the budget"
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuenow={Math.round(share * 100)}
+          className="mt-0.5 ml-auto h-1 w-full min-w-16 overflow-hidden rounded-full bg-raised"
+        >
+          <div
+            className={`h-full rounded-full ${share >= 0.8 ? 'bg-danger' : 'bg-accent'}`}
+            style={{ width: `${share * 100}%` }}
+          />
+        </div>
+      )}
+    </div>
+  )
+}
+
+function ChangeDialog({
+  session,
+  asking,
+  onClose,
+  onArchive,
+}: {
+  readonly session: Session
+  readonly asking: Asking
+  readonly onClose: () => void
+  readonly onArchive: () => void
+}) {
+  if (asking === 'archive') {
+    return (
+      <Dialog open title="Archive this session?" onClose={onClose}>
+        <p className="mt-2 text-soft">
+          Its cell ends and it becomes read-only. What was said and done stays, and search finds it.
+        </p>
+        <div className="mt-6 flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            look="primary"
+            onClick={() => {
+              onClose()
+              onArchive()
+            }}
+          >
+            Archive
+          </Button>
+        </div>
+      </Dialog>
+    )
+  }
+  return asking === null ? null : <Change key={asking} session={session} what={asking} onClose={onClose} />
+}
+
+function Change({
+  session,
+  what,
+  onClose,
+}: {
+  readonly session: Session
+  readonly what: 'rename' | 'budget'
+  readonly onClose: () => void
+}) {
+  const cache = useQueryClient()
+  const budget = session.budget_micros
+  const [text, setText] = useState(what === 'rename' ? session.name : budget === null ? '' : (budget / 1_000_000).toFixed(2))
+  const change = useMutation({
+    mutationFn: () => {
+      const nanos = text.trim() === '' ? null : parseUsd(text)
+      return daemon.changeSession({
+        params: { id: session.id },
+        body: what === 'rename' ? { name: text.trim() } : { budget_micros: nanos === null ? null : Math.floor(nanos / 1000) },
+      })
+    },
+    onSuccess(row) {
+      putSession(cache, row)
+      onClose()
+    },
+  })
+  const good = what === 'rename' ? text.trim() !== '' : text.trim() === '' || parseUsd(text) !== null
+  return (
+    <Dialog open title={what === 'rename' ? 'Rename' : 'Budget'} onClose={onClose}>
+      <form
+        className="mt-4 grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (good) change.mutate()
+        }}
+      >
+        <label className="grid gap-1.5 text-sm font-medium">
+          {what === 'rename' ? 'Name' : 'What it may spend, in dollars; empty for no limit'}
+          <input
+            autoFocus
+            className="field font-normal"
+            value={text}
+            inputMode={what === 'rename' ? 'text' : 'decimal'}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </label>
+        {change.error !== null && <Trouble>{wordsOf(change.error)}</Trouble>}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" disabled={!good || change.isPending}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

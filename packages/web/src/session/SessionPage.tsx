@@ -1,0 +1,89 @@
+import { printable } from '@anchorhold/core/printable'
+import { mayDo } from '@anchorhold/core/session-states'
+import { isFailure } from '@anchorhold/protocol/failures'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { daemon, wordsOf } from '../daemon.ts'
+import { keys, putSession, type SessionList } from '../live/apply.ts'
+import { logQuery, sessionQuery } from '../live/queries.ts'
+import { Lost } from '../shell/Lost.tsx'
+import { Empty, Trouble } from '../ui/controls.tsx'
+import { Composer } from './Composer.tsx'
+import { SessionHeader } from './SessionHeader.tsx'
+import { Transcript } from './Transcript.tsx'
+
+/** One session: what was said and done, and where the next prompt is written. */
+export function SessionPage() {
+  const { id } = useParams({ from: '/sessions/$id' })
+  const { at } = useSearch({ from: '__root__' })
+  const cache = useQueryClient()
+  const navigate = useNavigate()
+  const listed = () =>
+    [false, true]
+      .flatMap((archived) => cache.getQueryData<SessionList>(keys.sessions(archived))?.sessions ?? [])
+      .find((row) => row.id === id)
+  const { data: session, error } = useQuery({ ...sessionQuery(id), placeholderData: listed })
+  const log = useQuery(logQuery(id))
+  const fork = useMutation({
+    mutationFn: (seq: number | null) => daemon.fork({ params: { id }, body: seq === null ? {} : { at: seq } }),
+    onSuccess(made) {
+      putSession(cache, made)
+      void navigate({ to: '/sessions/$id', params: { id: made.id } })
+    },
+  })
+  if (error !== null && isFailure(error) && error.code === 'not_found') return <Lost />
+  if (session === undefined)
+    return error === null ? <div className="flex-1" /> : <Empty title="Not to be had right now">{wordsOf(error)}</Empty>
+  return (
+    <>
+      <SessionHeader session={session} onFork={(seq) => fork.mutate(seq)} />
+      {fork.error !== null && (
+        <div className="px-4 pt-3">
+          <Trouble>{wordsOf(fork.error)}</Trouble>
+        </div>
+      )}
+      {log.data === undefined ? (
+        <div className="flex-1">{log.error !== null && <Empty title="Not to be had right now">{wordsOf(log.error)}</Empty>}</div>
+      ) : (
+        <Transcript
+          key={id}
+          session={id}
+          log={log.data}
+          working={session.state === 'working' || session.state === 'creating'}
+          at={at}
+          onFork={(seq) => fork.mutate(seq)}
+        />
+      )}
+      {mayDo(session.state, 'prompt') ? <Composer key={`composer ${id}`} session={session} /> : <Ended session={session} />}
+    </>
+  )
+}
+
+function Ended({ session }: { readonly session: Session }) {
+  const cache = useQueryClient()
+  const start = useMutation({
+    mutationFn: () => daemon.start({ params: { id: session.id } }),
+    onSuccess: (row) => putSession(cache, row),
+  })
+  return (
+    <footer className="safe-bottom border-t border-line px-5 py-4 text-center text-sm text-soft">
+      {session.state === 'archived' ? (
+        'Archived: read-only'
+      ) : (
+        <>
+          Its cell is gone{session.why ? `: ${printable(session.why)}` : ''}. The workspace is kept.{' '}
+          <button
+            type="button"
+            disabled={start.isPending}
+            className="min-h-9 rounded-lg px-2 font-medium text-accent-ink underline underline-offset-4"
+            onClick={() => start.mutate()}
+          >
+            Start it again
+          </button>
+          {start.error !== null && <Trouble>{wordsOf(start.error)}</Trouble>}
+        </>
+      )}
+    </footer>
+  )
+}

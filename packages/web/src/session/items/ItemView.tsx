@@ -1,0 +1,149 @@
+import { printable } from '@anchorhold/core/printable'
+import { formatUsd } from '@anchorhold/protocol/money'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { TurnEnd } from '@anchorhold/protocol/sessions'
+import { Brain, ChevronRight, GitFork } from 'lucide-react'
+import { memo } from 'react'
+import type { Item, NoteItem, PromptItem, TurnItem, WordsItem } from '../../log/fold.ts'
+import { RequestCard } from '../../requests/RequestCard.tsx'
+import { CopyButton } from '../../ui/controls.tsx'
+import { Markdown } from '../../ui/Markdown.tsx'
+import { LongText } from '../../ui/LongText.tsx'
+import { clockTime, duration } from '../../ui/time.ts'
+import { ToolView } from './ToolView.tsx'
+
+export type ItemProps = {
+  readonly session: SessionId
+  readonly item: Item
+  /** Where it is given, a fork may begin after this item. */
+  readonly onFork: ((seq: number) => void) | null
+}
+
+/** One thing in a conversation. */
+export const ItemView = memo(function ItemView({ session, item, onFork }: ItemProps) {
+  switch (item.kind) {
+    case 'prompt':
+      return <PromptView item={item} />
+    case 'text':
+      return <TextView item={item} />
+    case 'thinking':
+      return <ThinkingView text={item.text} growing={item.growing ?? false} />
+    case 'tool':
+      return (
+        <ToolView item={item} session={session}>
+          {item.thread.map((one) => (
+            <ItemView key={one.key} session={session} item={one} onFork={null} />
+          ))}
+        </ToolView>
+      )
+    case 'request':
+      return (
+        <RequestCard
+          id={item.id}
+          action={item.action}
+          why={item.why}
+          rule={item.rule}
+          deferred={item.deferred}
+          settled={item.answer === null ? null : { answer: item.answer, by: item.by }}
+        />
+      )
+    case 'turn':
+      return <TurnView item={item} onFork={onFork} />
+    case 'note':
+      return <NoteView item={item} />
+  }
+})
+
+export function PromptView({ item }: { readonly item: Pick<PromptItem, 'text' | 'images' | 'queued' | 'at'> }) {
+  return (
+    <div className="group/said flex flex-col items-end gap-1 pl-10">
+      <div
+        className={`max-w-full rounded-3xl rounded-br-lg px-4 py-2.5 [overflow-wrap:anywhere] ${item.queued === null ? 'bg-raised' : 'border border-dashed border-line-strong text-soft'}`}
+      >
+        <LongText text={printable(item.text)} />
+        {item.images > 0 && <p className="text-[0.8125rem] text-faint">+ {item.images} images</p>}
+      </div>
+      <p className="flex items-center gap-1 text-xs text-faint">
+        {item.queued === 'queue'
+          ? 'Queued: given when the turn is over'
+          : item.queued === 'steer'
+            ? 'On its way to the agent'
+            : clockTime(item.at)}
+      </p>
+    </div>
+  )
+}
+
+function TextView({ item }: { readonly item: WordsItem }) {
+  return (
+    <div className={item.cut === 'superseded' ? 'opacity-60' : ''}>
+      <Markdown text={item.text} growing={item.growing ?? false} />
+      {item.cut !== null && (
+        <p className="mt-1 text-xs text-faint">{item.cut === 'partial' ? 'Cut off here' : 'Cut off, and said again below'}</p>
+      )}
+    </div>
+  )
+}
+
+function ThinkingView({ text, growing }: { readonly text: string; readonly growing: boolean }) {
+  return (
+    <details className="group/think">
+      <summary className="-ml-2 inline-flex min-h-9 items-center gap-2 rounded-lg px-2 text-sm text-faint hover:text-ink">
+        <Brain size={15} aria-hidden className={growing ? 'working-dot' : ''} />
+        {growing ? 'Thinking…' : 'Thought'}
+        <ChevronRight size={14} aria-hidden className="transition-transform group-open/think:rotate-90" />
+      </summary>
+      <div className="border-l-2 border-line py-1 pl-4 text-[0.9375rem] text-soft">
+        <Markdown text={text} />
+      </div>
+    </details>
+  )
+}
+
+const turnWords = {
+  done: 'Done',
+  interrupted: 'Stopped',
+  waiting: 'Waits for an answer',
+  budget: 'The budget is spent',
+  breaker: 'Ended: it went in circles',
+  error: 'Ended by an error',
+  crashed: 'Cut short',
+} as const satisfies Record<TurnEnd, string>
+
+function TurnView({ item, onFork }: { readonly item: TurnItem; readonly onFork: ItemProps['onFork'] }) {
+  const bad = item.reason !== 'done' && item.reason !== 'interrupted' && item.reason !== 'waiting'
+  return (
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-1 pt-1 text-xs text-faint">
+      <span className={bad ? 'font-medium text-danger' : ''}>{turnWords[item.reason]}</span>
+      <span>{duration(item.durationMs)}</span>
+      <span>
+        {formatUsd(item.costMicros)}
+        {item.simulated && ' of play money: no model was asked'}
+      </span>
+      {item.said !== null && <CopyButton text={item.said} name="Copy what was said" className="-mx-2" />}
+      {onFork !== null && (
+        <button
+          type="button"
+          className="inline-flex min-h-8 items-center gap-1.5 rounded-lg px-2 hover:bg-raised hover:text-ink"
+          onClick={() => onFork(item.seq)}
+        >
+          <GitFork size={13} aria-hidden />
+          Fork from here
+        </button>
+      )}
+      {item.why !== null && item.reason !== 'done' && (
+        <p className={`w-full text-sm [overflow-wrap:anywhere] ${bad ? 'text-danger' : ''}`}>{printable(item.why)}</p>
+      )}
+    </div>
+  )
+}
+
+const noteLooks = {
+  info: 'text-faint',
+  warning: 'text-accent-ink',
+  error: 'text-danger',
+} as const satisfies Record<NoteItem['level'], string>
+
+function NoteView({ item }: { readonly item: NoteItem }) {
+  return <p className={`text-[0.8125rem] [overflow-wrap:anywhere] ${noteLooks[item.level]}`}>{printable(item.text)}</p>
+}

@@ -1,0 +1,229 @@
+import { printableLine } from '@anchorhold/core/printable'
+import { parseUsd } from '@anchorhold/protocol/money'
+import { Autonomy } from '@anchorhold/protocol/policy'
+import { Rung } from '@anchorhold/protocol/rungs'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { ArrowUp, ChevronDown } from 'lucide-react'
+import { type ReactNode, useId, useState } from 'react'
+import { daemon, wordsOf } from '../daemon.ts'
+import { putSession } from '../live/apply.ts'
+import { sessionsQuery, statusQuery } from '../live/queries.ts'
+import { Trouble } from '../ui/controls.tsx'
+import { rungFaces } from '../ui/faces.ts'
+import { folderName } from './order.ts'
+
+const draftPlace = 'anchorhold.draft.new'
+const suggestions = [
+  'create hello.txt saying hi, then run cat hello.txt',
+  'ask me whether to use tabs or spaces',
+  'plan to create notes.md',
+] as const
+
+const autonomies = {
+  full: { label: 'Full', about: 'Runs what no rule speaks of: the wall is the boundary' },
+  supervised: { label: 'Supervised', about: 'Asks for what no rule speaks of' },
+  restricted: { label: 'Restricted', about: 'Asks before every tool' },
+  read_only: { label: 'Read only', about: 'Runs no tool at all' },
+} as const satisfies Record<Autonomy, { label: string; about: string }>
+
+/** A prompt is enough; everything else is folded away. */
+export function NewSession() {
+  const cache = useQueryClient()
+  const navigate = useNavigate()
+  const { data: status } = useQuery(statusQuery)
+  const { data: list } = useQuery(sessionsQuery(false))
+  const [text, setText] = useState(() => localStorage.getItem(draftPlace) ?? '')
+  const [workspace, setWorkspace] = useState('')
+  const [model, setModel] = useState('')
+  const [rung, setRung] = useState('')
+  const [budget, setBudget] = useState('')
+  const [autonomy, setAutonomy] = useState('')
+  // The same session is asked for until the daemon has answered: a lost answer makes no second one.
+  const [key, setKey] = useState(() => crypto.randomUUID())
+  const folders = useId()
+  const nanos = budget === '' ? null : parseUsd(budget)
+  const badBudget = budget !== '' && nanos === null
+  const recent = [
+    ...new Set((list?.sessions ?? []).filter(({ workspace, id }) => !workspace.includes(id)).map(({ workspace }) => workspace)),
+  ].slice(0, 10)
+
+  const change = (value: string) => {
+    setText(value)
+    setKey(crypto.randomUUID())
+    localStorage.setItem(draftPlace, value)
+  }
+  const create = useMutation({
+    mutationFn: () =>
+      daemon.createSession({
+        body: {
+          prompt: { text: text.trim() },
+          idempotency_key: key,
+          ...(workspace === '' ? {} : { workspace }),
+          ...(model === '' ? {} : { model }),
+          ...(rung === '' ? {} : { rung: Rung.parse(rung) }),
+          ...(autonomy === '' ? {} : { autonomy: Autonomy.parse(autonomy) }),
+          ...(nanos === null ? {} : { budget_micros: Math.floor(nanos / 1000) }),
+        },
+      }),
+    onSuccess(session) {
+      localStorage.removeItem(draftPlace)
+      putSession(cache, session)
+      void navigate({ to: '/sessions/$id', params: { id: session.id }, replace: true })
+    },
+  })
+  const ready = text.trim() !== '' && !badBudget && !create.isPending
+  return (
+    <div className="scroll flex flex-1 flex-col px-4 lg:px-8">
+      <div className="safe-top mx-auto w-full max-w-2xl py-6 lg:pt-[16vh]">
+        <h1 className="px-1 text-2xl font-semibold tracking-tight lg:text-3xl">What should be done?</h1>
+        <form
+          className="mt-5"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (ready) create.mutate()
+          }}
+        >
+          <div className="card p-2 shadow-card focus-within:border-line-strong">
+            <textarea
+              aria-label="Prompt"
+              autoFocus
+              rows={4}
+              value={text}
+              onChange={(event) => change(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey) || !ready) return
+                event.preventDefault()
+                create.mutate()
+              }}
+              placeholder={status?.simulated ? suggestions[0] : 'Fix the failing test in …'}
+              className="max-h-[40vh] min-h-28 w-full resize-none bg-transparent px-3 py-2.5 text-[1.0625rem] leading-relaxed placeholder:text-faint focus:outline-none"
+            />
+            <div className="flex items-center justify-between gap-3 pl-3">
+              <p className="min-w-0 truncate text-[0.8125rem] text-faint">
+                {status === undefined
+                  ? ''
+                  : `In a ${rungFaces[rung === '' ? status.rung : Rung.parse(rung)].label} cell · ${workspace === '' ? 'empty folder' : folderName(workspace, '-')}`}
+              </p>
+              <button
+                type="submit"
+                disabled={!ready}
+                className="inline-flex h-11 items-center gap-2 rounded-xl bg-accent pr-4 pl-3.5 font-semibold text-on-accent transition-colors hover:bg-accent-press disabled:bg-raised disabled:text-faint"
+              >
+                <ArrowUp size={18} aria-hidden />
+                {create.isPending ? 'Starting…' : 'Start'}
+              </button>
+            </div>
+          </div>
+          {create.error !== null && (
+            <div className="mt-3">
+              <Trouble>{wordsOf(create.error)}</Trouble>
+            </div>
+          )}
+          <details className="group mt-3">
+            <summary className="inline-flex min-h-11 items-center gap-1.5 rounded-xl px-3 text-[0.9375rem] text-soft hover:bg-raised">
+              Options
+              <ChevronDown size={16} aria-hidden className="transition-transform group-open:rotate-180" />
+            </summary>
+            <div className="card mt-2 grid gap-4 p-4 sm:grid-cols-2">
+              <Field label="Folder" hint="Of this machine; an empty one is made otherwise">
+                <input
+                  className="field"
+                  list={folders}
+                  value={workspace}
+                  onChange={(event) => setWorkspace(event.target.value)}
+                  placeholder="/home/you/src/app"
+                  autoComplete="off"
+                  spellCheck={false}
+                />
+                <datalist id={folders}>
+                  {recent.map((folder) => (
+                    <option key={folder} value={folder} />
+                  ))}
+                </datalist>
+              </Field>
+              <Field label="Wall" hint={rung === '' ? 'How strong the cell must be' : rungFaces[Rung.parse(rung)].about}>
+                <select className="field" value={rung} onChange={(event) => setRung(event.target.value)}>
+                  <option value="">{status === undefined ? 'The usual' : `The usual: ${rungFaces[status.rung].label}`}</option>
+                  {Rung.options
+                    .filter((one) => one !== 'seatbelt' || status?.rung === 'seatbelt')
+                    .map((one) => (
+                      <option key={one} value={one}>
+                        {rungFaces[one].label}
+                      </option>
+                    ))}
+                </select>
+              </Field>
+              <Field
+                label="Autonomy"
+                hint={autonomy === '' ? 'What it may do without asking' : autonomies[Autonomy.parse(autonomy)].about}
+              >
+                <select className="field" value={autonomy} onChange={(event) => setAutonomy(event.target.value)}>
+                  <option value="">As the policy says</option>
+                  {Autonomy.options.map((one) => (
+                    <option key={one} value={one}>
+                      {autonomies[one].label}
+                    </option>
+                  ))}
+                </select>
+              </Field>
+              <Field label="Model" hint="The provider's own otherwise">
+                <input
+                  className="field"
+                  value={model}
+                  onChange={(event) => setModel(event.target.value)}
+                  autoComplete="off"
+                  spellCheck={false}
+                />
+              </Field>
+              <Field
+                label="Budget"
+                hint={badBudget ? 'An amount like 2 or 0.50' : 'In dollars; no call is made beyond it'}
+                wrong={badBudget}
+              >
+                <input
+                  className="field"
+                  inputMode="decimal"
+                  value={budget}
+                  onChange={(event) => setBudget(event.target.value)}
+                  placeholder="2.00"
+                  aria-invalid={badBudget}
+                />
+              </Field>
+            </div>
+          </details>
+          {status?.simulated && text === '' && (
+            <section aria-label="Suggestions" className="mt-6 px-1">
+              <p className="text-[0.8125rem] text-faint">
+                No provider is set up yet, so a rehearsal answers: a small fixed program that costs nothing. Try:
+              </p>
+              <ul className="mt-2 grid gap-2">
+                {suggestions.map((suggestion) => (
+                  <li key={suggestion}>
+                    <button
+                      type="button"
+                      className="card min-h-11 w-full px-4 py-2.5 text-left text-[0.9375rem] text-soft hover:border-line-strong hover:text-ink"
+                      onClick={() => change(suggestion)}
+                    >
+                      {printableLine(suggestion)}
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          )}
+        </form>
+      </div>
+    </div>
+  )
+}
+
+function Field({ label, hint, wrong = false, children }: { label: string; hint: string; wrong?: boolean; children: ReactNode }) {
+  return (
+    <label className="grid content-start gap-1.5 text-sm font-medium">
+      {label}
+      {children}
+      <span className={`text-xs font-normal ${wrong ? 'text-danger' : 'text-faint'}`}>{hint}</span>
+    </label>
+  )
+}

@@ -1,0 +1,227 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { printable, printableLine } from '@anchorhold/core/printable'
+import type { SearchHit } from '@anchorhold/protocol/api'
+import { Search, X } from 'lucide-react'
+import { useDeferredValue, useEffect, useState } from 'react'
+import { daemon, wordsOf } from '../daemon.ts'
+import { keys, type SessionList as List } from '../live/apply.ts'
+import { searchQuery, sessionsQuery } from '../live/queries.ts'
+import { Button, Empty, Trouble } from '../ui/controls.tsx'
+import { ago } from '../ui/time.ts'
+import { bySession, ordered, pieces, type Show } from './order.ts'
+import { SessionRow } from './SessionRow.tsx'
+
+const filters = [
+  { show: undefined, label: 'All' },
+  { show: 'needs_you', label: 'Needs you' },
+  { show: 'working', label: 'Working' },
+  { show: 'archived', label: 'Archived' },
+] as const satisfies readonly { show: Show | undefined; label: string }[]
+
+/** Every session, or what a search found in them. */
+export function SessionList() {
+  const { q = '', show } = useSearch({ from: '__root__' })
+  const navigate = useNavigate()
+  const set = (search: { q?: string | undefined; show?: Show | undefined }) =>
+    void navigate({ to: '.', search: (old) => ({ ...old, ...search }), replace: true })
+  return (
+    <div className="flex h-full flex-col">
+      <div className="px-3 pt-3">
+        <div className="relative">
+          <Search size={17} aria-hidden className="absolute top-3.5 left-3.5 text-faint" />
+          <input
+            type="search"
+            aria-label="Search everything"
+            placeholder="Search everything"
+            className="field !rounded-2xl !border-transparent !bg-raised !pr-10 !pl-10 text-[0.9375rem] [&::-webkit-search-cancel-button]:hidden"
+            value={q}
+            onChange={(event) => set({ q: event.target.value === '' ? undefined : event.target.value })}
+          />
+          {q !== '' && (
+            <button
+              type="button"
+              aria-label="Clear the search"
+              className="absolute top-0 right-0 grid size-11 place-items-center text-faint"
+              onClick={() => set({ q: undefined })}
+            >
+              <X size={17} aria-hidden />
+            </button>
+          )}
+        </div>
+        {q === '' && (
+          <div role="group" aria-label="Show" className="-mx-1 flex gap-1 overflow-x-auto px-1 py-2.5 [scrollbar-width:none]">
+            {filters.map((filter) => (
+              <button
+                key={filter.label}
+                type="button"
+                aria-pressed={show === filter.show}
+                onClick={() => set({ show: filter.show })}
+                className="min-h-8 shrink-0 rounded-full px-3 text-[0.8125rem] font-medium text-soft transition-colors hover:bg-raised aria-pressed:bg-ink aria-pressed:text-page"
+              >
+                {filter.label}
+              </button>
+            ))}
+          </div>
+        )}
+      </div>
+      <div className="scroll min-h-0 flex-1 px-2 pb-4">{q === '' ? <Rows show={show} /> : <Hits q={q.trim()} />}</div>
+    </div>
+  )
+}
+
+/** The time that ages are counted from: a list that stands still must not lie about them. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 30_000)
+    return () => clearInterval(timer)
+  }, [])
+  return now
+}
+
+function Rows({ show }: { readonly show: Show | undefined }) {
+  const archived = show === 'archived'
+  const cache = useQueryClient()
+  const { data, error } = useQuery(sessionsQuery(archived))
+  const now = useNow()
+  const more = useMutation({
+    mutationFn: (before: number) =>
+      daemon.listSessions({ query: { limit: 100, before, ...(archived ? { archived: 'true' } : {}) } }),
+    onSuccess: (page) =>
+      cache.setQueryData<List>(keys.sessions(archived), (list) => {
+        const known = new Set(list?.sessions.map(({ id }) => id))
+        return { sessions: [...(list?.sessions ?? []), ...page.sessions.filter(({ id }) => !known.has(id))], more: page.more }
+      }),
+  })
+  if (data === undefined) return error === null ? <Skeleton /> : <Trouble>{wordsOf(error)}</Trouble>
+  const { needing, rest } = ordered(data.sessions, show)
+  if (needing.length + rest.length === 0) {
+    return show === undefined ? (
+      <Empty title="No sessions yet">
+        <Link to="/new" className="text-accent-ink underline underline-offset-4">
+          Start one
+        </Link>
+        : say what should be done, and an agent does it in a cell of its own.
+      </Empty>
+    ) : (
+      <Empty
+        title={show === 'needs_you' ? 'Nothing waits for you' : show === 'working' ? 'Nobody is working' : 'Nothing is archived'}
+      />
+    )
+  }
+  return (
+    <>
+      {needing.length > 0 && (
+        <section aria-labelledby="needing">
+          <h2 id="needing" className="px-3.5 pt-2 pb-1.5 text-xs font-semibold text-accent-ink">
+            Needs you
+          </h2>
+          <ul className="grid gap-1">
+            {needing.map((session) => (
+              <SessionRow key={session.id} session={session} now={now} />
+            ))}
+          </ul>
+        </section>
+      )}
+      {rest.length > 0 && (
+        <section aria-labelledby="recent">
+          <h2 id="recent" className={needing.length > 0 ? 'px-3.5 pt-4 pb-1.5 text-xs font-semibold text-faint' : 'sr-only'}>
+            {archived ? 'Archived' : 'Recent'}
+          </h2>
+          <ul className="grid gap-0.5">
+            {rest.map((session) => (
+              <SessionRow key={session.id} session={session} now={now} />
+            ))}
+          </ul>
+        </section>
+      )}
+      {data.more && (
+        <Button
+          look="ghost"
+          className="mt-2 w-full"
+          disabled={more.isPending}
+          onClick={() => more.mutate(Math.min(...data.sessions.map(({ active_at }) => active_at)))}
+        >
+          Show more
+        </Button>
+      )}
+    </>
+  )
+}
+
+function Skeleton() {
+  return (
+    <ul aria-label="Loading" className="grid gap-0.5">
+      {[0, 1, 2, 3].map((row) => (
+        <li key={row} className="grid min-h-16 content-center gap-2 px-3.5">
+          <span className="h-3 w-2/3 rounded-full bg-raised" />
+          <span className="h-2.5 w-2/5 rounded-full bg-raised" />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Hits({ q }: { readonly q: string }) {
+  const { show } = useSearch({ from: '__root__' })
+  const wanted = useDeferredValue(q)
+  const { data, error, isFetching } = useQuery({ ...searchQuery(wanted), placeholderData: (old) => old })
+  const now = useNow()
+  if (error !== null) return <Trouble>{wordsOf(error)}</Trouble>
+  if (data === undefined) return <Skeleton />
+  if (data.length === 0 && !isFetching)
+    return <Empty title="Nothing found">“{printableLine(q)}” was never said or done here.</Empty>
+  return (
+    <div className="pt-3">
+      {bySession(data).map((hits) => (
+        <section key={hits[0]!.session} className="pb-3" aria-label={printableLine(hits[0]!.session_name)}>
+          <h2 className="truncate px-3.5 pb-1 text-sm font-semibold">{printableLine(hits[0]!.session_name)}</h2>
+          <ul>
+            {hits.map((hit) => (
+              <Hit key={`${hit.session} ${hit.seq}`} hit={hit} q={q} show={show} now={now} />
+            ))}
+          </ul>
+        </section>
+      ))}
+    </div>
+  )
+}
+
+function Hit({
+  hit,
+  q,
+  show,
+  now,
+}: {
+  readonly hit: SearchHit
+  readonly q: string
+  readonly show: Show | undefined
+  readonly now: number
+}) {
+  return (
+    <li>
+      <Link
+        to="/sessions/$id"
+        params={{ id: hit.session }}
+        search={{ q, show, at: hit.seq }}
+        data-row
+        className="flex items-baseline gap-3 rounded-xl px-3.5 py-2.5 text-sm text-soft hover:bg-raised"
+        activeProps={{ className: 'bg-raised', 'aria-current': 'page' }}
+      >
+        <span className="line-clamp-3 min-w-0 flex-1 break-words">
+          {pieces(hit.snippet).map(({ text, found }, index) =>
+            found ? (
+              <mark key={index} className="rounded bg-accent-wash px-0.5 font-medium text-accent-ink">
+                {printable(text)}
+              </mark>
+            ) : (
+              <span key={index}>{printable(text)}</span>
+            ),
+          )}
+        </span>
+        <time className="text-xs text-faint">{ago(hit.at, now)}</time>
+      </Link>
+    </li>
+  )
+}

@@ -1,0 +1,14 @@
+import { ConnectionMark } from './ConnectionMark.tsx'
+import { useWide } from './use-wide.ts'
+
+export function PageHeader({ title }: { readonly title: string }) {
+  const wide = useWide()
+  return (
+    <header className="safe-top px-5 pt-5 pb-4 lg:px-8 lg:pt-8">
+      <div className="mx-auto flex w-full max-w-2xl items-center justify-between">
+        <h1 className="text-2xl font-semibold tracking-tight">{title}</h1>
+        {!wide && <ConnectionMark />}
+      </div>
+    </header>
+  )
+}

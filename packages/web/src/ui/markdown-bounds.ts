@@ -1,0 +1,36 @@
+import { printable } from '@anchorhold/core/printable'
+
+/** Markdown beyond these is shown as it is: to take it apart could take longer than anybody waits. */
+const markdownCharsMax = 60_000
+const lineCharsMax = 8000
+const tooDeep = /^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){20}/m
+const tooManyMarks = /[[*_`~]{200}/
+
+/** What an agent wrote, made safe to take apart: nothing in it moves, hides or turns text. */
+export function readable(text: string): { readonly text: string; readonly markdown: boolean } {
+  const clean = printable(text.replaceAll('\r\n', '\n'))
+  const markdown = clean.length <= markdownCharsMax && !tooDeep.test(clean) && !tooManyMarks.test(clean) && !hasLongLine(clean)
+  return { text: clean, markdown }
+}
+
+function hasLongLine(text: string): boolean {
+  for (let from = 0; from < text.length;) {
+    const end = text.indexOf('\n', from)
+    const to = end === -1 ? text.length : end
+    if (to - from > lineCharsMax) return true
+    from = to + 1
+  }
+  return false
+}
+
+/** Where a link may lead: to pages and mailboxes, never to this page's own addresses or to code. */
+export function safeLink(href: string | undefined): { readonly href: string; readonly host: string } | null {
+  if (href === undefined) return null
+  try {
+    const url = new URL(href)
+    if (url.protocol === 'mailto:') return { href: url.href, host: url.pathname }
+    return url.protocol === 'https:' || url.protocol === 'http:' ? { href: url.href, host: url.host } : null
+  } catch {
+    return null
+  }
+}

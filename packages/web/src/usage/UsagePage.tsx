@@ -1,0 +1,156 @@
+import { printableLine } from '@anchorhold/core/printable'
+import type { Usage } from '@anchorhold/protocol/api'
+import { formatUsd } from '@anchorhold/protocol/money'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { wordsOf } from '../daemon.ts'
+import { usageQuery } from '../live/queries.ts'
+import { PageHeader } from '../shell/PageHeader.tsx'
+import { Trouble } from '../ui/controls.tsx'
+import { type Bar, ceiling, lastDays } from './chart.ts'
+
+const daysShown = 30
+const listedMax = 12
+
+/** What was spent: by day, by session, by model. Play money stands apart. */
+export function UsagePage() {
+  const { data, error } = useQuery(usageQuery)
+  return (
+    <>
+      <PageHeader title="Usage" />
+      <div className="scroll flex-1 px-4 pb-10 lg:px-8">
+        <div className="mx-auto grid w-full max-w-2xl grid-cols-1 gap-4">
+          {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
+          {data !== undefined && <Figures usage={data} />}
+        </div>
+      </div>
+    </>
+  )
+}
+
+function Figures({ usage }: { readonly usage: Usage }) {
+  // Who has spent nothing yet is shown what the rehearsal would have cost.
+  const simulated = usage.total.calls === 0 && usage.simulated.calls > 0
+  const total = simulated ? usage.simulated : usage.total
+  const bars = lastDays(usage.days, simulated, Date.now(), daysShown)
+  const month = bars.reduce((sum, { micros }) => sum + micros, 0)
+  const mine = <T extends { simulated: boolean }>(list: readonly T[]) => list.filter((one) => one.simulated === simulated)
+  return (
+    <>
+      <section aria-label="Total" className="card grid gap-1 p-5">
+        <p className="text-sm text-soft">{simulated ? 'Play money of the rehearsal: no model was asked' : 'Spent in all'}</p>
+        <p className="text-4xl font-semibold tracking-tight tabular-nums">{formatUsd(total.cost_micros)}</p>
+        <p className="text-sm text-faint tabular-nums">
+          {total.calls.toLocaleString()} model calls · {formatUsd(month)} in the last {daysShown} days
+        </p>
+        <Days bars={bars} />
+      </section>
+      <Ranking
+        title="By session"
+        rows={mine(usage.sessions).map(({ id, name, cost_micros: micros, calls }) => ({
+          key: id,
+          name: (
+            <Link to="/sessions/$id" params={{ id }} className="rounded underline-offset-4 hover:underline">
+              {printableLine(name)}
+            </Link>
+          ),
+          micros,
+          calls,
+        }))}
+      />
+      <Ranking
+        title="By model"
+        rows={mine(usage.models).map(({ model, cost_micros: micros, calls }) => ({
+          key: model,
+          name: printableLine(model),
+          micros,
+          calls,
+        }))}
+      />
+      {!simulated && usage.simulated.calls > 0 && (
+        <p className="px-1 text-sm text-faint">
+          Apart from this, the rehearsal has spent {formatUsd(usage.simulated.cost_micros)} of play money.
+        </p>
+      )}
+    </>
+  )
+}
+
+const width = 600
+const height = 140
+
+function Days({ bars }: { readonly bars: readonly Bar[] }) {
+  const most = Math.max(...bars.map(({ micros }) => micros))
+  const top = ceiling(most)
+  const step = width / bars.length
+  return (
+    <figure className="mt-4">
+      <svg
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        aria-label={`Spent on each of the last ${bars.length} days, at most ${formatUsd(most)}`}
+        className="w-full overflow-visible"
+      >
+        {[0, 0.5, 1].map((share) => (
+          <line key={share} x1={0} x2={width} y1={height * share} y2={height * share} className="stroke-line" strokeWidth={1} />
+        ))}
+        {bars.map(({ day, label, micros, calls }, index) => {
+          const tall = micros === 0 ? 0 : Math.max(3, (micros / top) * height)
+          return (
+            <rect
+              key={day}
+              x={index * step + step * 0.15}
+              y={height - tall}
+              width={step * 0.7}
+              height={tall}
+              rx={3}
+              className="fill-accent"
+            >
+              <title>{`${label}: ${formatUsd(micros)}, ${calls} calls`}</title>
+            </rect>
+          )
+        })}
+      </svg>
+      <figcaption className="mt-1.5 flex justify-between text-xs text-faint tabular-nums">
+        <span>{bars[0]?.label}</span>
+        <span>top line {formatUsd(top)}</span>
+        <span>{bars.at(-1)?.label}</span>
+      </figcaption>
+    </figure>
+  )
+}
+
+type Ranked = { readonly key: string; readonly name: ReactNode; readonly micros: number; readonly calls: number }
+
+function Ranking({ title, rows }: { readonly title: string; readonly rows: readonly Ranked[] }) {
+  if (rows.length === 0) return null
+  const most = Math.max(1, ...rows.map(({ micros }) => micros))
+  return (
+    <section aria-label={title} className="card p-5">
+      <h2 className="font-semibold tracking-tight">{title}</h2>
+      <ul className="mt-3 grid grid-cols-1 gap-3">
+        {rows.slice(0, listedMax).map(({ key, name, micros, calls }) => (
+          <li key={key}>
+            <div className="flex items-baseline justify-between gap-4 text-sm">
+              <span className="truncate">{name}</span>
+              <span className="shrink-0 text-soft tabular-nums">
+                {formatUsd(micros)} <span className="text-faint">· {calls}</span>
+                <span className="sr-only"> calls</span>
+              </span>
+            </div>
+            <svg
+              aria-hidden
+              viewBox="0 0 100 1"
+              preserveAspectRatio="none"
+              className="mt-1.5 h-1.5 w-full overflow-hidden rounded-full bg-raised"
+            >
+              <rect width={Math.max(0.5, (micros / most) * 100)} height={1} className="fill-accent" />
+            </svg>
+          </li>
+        ))}
+      </ul>
+      {rows.length > listedMax && <p className="mt-3 text-xs text-faint">and {rows.length - listedMax} more</p>}
+    </section>
+  )
+}

