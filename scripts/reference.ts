@@ -2,15 +2,19 @@
 //   node scripts/reference.ts
 import { exitCodes } from '@anchorhold/cli/exit-codes'
 import { ConfigFile } from '@anchorhold/daemon/config'
+import { PolicyFile } from '@anchorhold/daemon/policy/policy-schema'
+import { Rule } from '@anchorhold/protocol/policy'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 
 const root = join(import.meta.dirname, '..')
-export const documents = ['docs/operating.md'].map((name) => join(root, name))
+export const documents = ['docs/operating.md', 'docs/policy.md'].map((name) => join(root, name))
 
 const parts: Readonly<Record<string, () => string>> = {
   config: () => table(['key', 'default', 'meaning'], configRows('', z.toJSONSchema(ConfigFile, { io: 'input' }) as Schema)),
+  policy: () => table(['key', 'meaning'], withoutDefault(configRows('', z.toJSONSchema(PolicyFile, { io: 'input' }) as Schema))),
+  matches: () => table(['on', 'match', 'meaning'], Rule.options.flatMap(matchRows)),
   exits: () => table(['code', 'meaning'], Object.entries(exitCodes)),
 }
 
@@ -31,6 +35,28 @@ function configRows(prefix: string, { properties = {} }: Schema): string[][] {
     const value = schema.default === undefined ? '' : `\`${JSON.stringify(schema.default)}\``
     return [[`\`${key}\``, value, schema.description ?? '']]
   })
+}
+
+const withoutDefault = (rows: readonly (readonly string[])[]) => rows.map(([key = '', , meaning = '']) => [key, meaning])
+
+/** What a rule of one kind may say of actions. In files, money is written as dollars. */
+function matchRows(option: (typeof Rule.options)[number]): string[][] {
+  const { match } = option.shape
+  return Object.entries(match.shape as Record<string, z.ZodType>).map(([name, schema]) => [
+    option.shape.on.value,
+    `\`${name === 'above_nanos' ? 'above' : name}\``,
+    schema.description ?? matchWords[name] ?? '',
+  ])
+}
+
+const matchWords: Readonly<Record<string, string>> = {
+  port: 'Its port; any otherwise',
+  method: 'One method, or a list of them',
+  path: 'Its path; with a `?` in it, its query too',
+  program: 'The name of the program',
+  params: 'Its parameters',
+  provider: 'The provider of the call',
+  model: 'Its model',
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

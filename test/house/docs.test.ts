@@ -2,17 +2,30 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { actionOf, meaningOf } from '@anchorhold/core/policy/action-text'
+import { compilePolicy, type CompiledPolicy, decide } from '@anchorhold/core/policy/decide'
+import { effective } from '@anchorhold/core/policy/effective'
+import { readFixtures } from '@anchorhold/daemon/policy/read-fixtures'
+import { readPolicy } from '@anchorhold/daemon/policy/read-policy'
 import { parseSandboxConf } from '@anchorhold/cli/launcher/sandbox-conf'
 import { readConfig } from '@anchorhold/daemon/config'
 import { documents, withReferences } from '../../scripts/reference.ts'
 
 const root = join(import.meta.dirname, '../..')
-const pages = ['README.md', 'ARCHITECTURE.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'docs/operating.md']
+const pages = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'SECURITY.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'docs/operating.md',
+  'docs/policy.md',
+]
 
 test.each(documents)('%s says what the schemas say (node scripts/reference.ts writes it)', (path) => {
   const text = readFileSync(path, 'utf8')
   expect(text).toBe(withReferences(text))
-  expect(text).toMatch(/\| `port` \| `7777` \|/)
+  expect(text).toMatch(/<!-- \w+: made by scripts\/reference\.ts -->\n\n\| /)
 })
 
 test.each(pages)('every link and picture in %s leads somewhere', (page) => {
@@ -42,4 +55,27 @@ test('every example of settings in the documents is taken', () => {
   rmSync(state, { recursive: true })
   const conf = blocks('sh').filter((block) => block.includes('EXTRA_MOUNTS'))
   expect(conf.map((block) => parseSandboxConf(block, 'docs', {}).mounts)).toEqual([['/opt/tools:/opt/tools:ro']])
+})
+
+test('every policy in the documents is taken, and decides as the fixtures below it say', () => {
+  const text = readFileSync(join(root, 'docs/policy.md'), 'utf8')
+  const blocks = [...text.matchAll(/^```yaml (policy|fixtures)\n([^]*?)^```/gm)].map(([, kind, body]) => ({
+    kind: kind!,
+    body: body!,
+  }))
+  let compiled: CompiledPolicy | null = null
+  let held = 0
+  for (const { kind, body } of blocks) {
+    if (kind === 'policy') {
+      const { settings, problems } = readPolicy('docs/policy.md', body)
+      expect(problems).toEqual([])
+      compiled = compilePolicy(effective([settings!], { autonomy: null, observe: false, mayWiden: true }).policy)
+      continue
+    }
+    for (const { action, expect: effect } of readFixtures(body)) {
+      expect({ action, effect: decide(compiled!, meaningOf(actionOf(action))).effect }).toEqual({ action, effect })
+      held++
+    }
+  }
+  expect(held).toBeGreaterThan(15)
 })

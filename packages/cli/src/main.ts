@@ -11,6 +11,7 @@ import { search } from './commands/insight.ts'
 import { budget, usage } from './commands/money.ts'
 import { lifecycle } from './commands/lifecycle.ts'
 import { net } from './commands/net.ts'
+import { policy } from './commands/policy.ts'
 import { prove } from './commands/prove.ts'
 import { provider } from './commands/provider.ts'
 import { requests } from './commands/requests.ts'
@@ -56,6 +57,7 @@ for (const add of [
   show,
   lifecycle,
   requests,
+  policy,
   budget,
   usage,
   net,

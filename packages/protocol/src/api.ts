@@ -10,7 +10,21 @@ import { RequestId, SessionId, TokenId } from './ids.ts'
 import { ProviderKind } from './link.ts'
 import { PolicyName, Role, Share, ShareAccess, User, UserName } from './people.ts'
 import { Micros, Nanos } from './money.ts'
-import { Rule } from './policy.ts'
+import { PolicyProblem, Rule } from './policy.ts'
+import {
+  BacktestPolicy,
+  CheckPolicy,
+  ExplainAction,
+  Explained,
+  PolicyBacktest,
+  PolicyCheck,
+  PolicyProposed,
+  PolicyTested,
+  PolicyView,
+  ProposePolicy,
+  ShowPolicy,
+  TestPolicy,
+} from './policy-api.ts'
 import { Rung } from './rungs.ts'
 import { ModelName, Network, NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from './sessions.ts'
 
@@ -273,6 +287,7 @@ export const Status = z.object({
   gate: z.enum(['up', 'down']),
   sessions: z.record(SessionState, z.int()),
   keepers: z.int(),
+  policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; what it said before stays in force'),
 })
 export type Status = z.infer<typeof Status>
 
@@ -650,6 +665,61 @@ export const api = {
     summary: 'The key that signs the heads of exports',
     status: 200,
     response: SigningKey,
+  },
+  showPolicy: {
+    method: 'GET',
+    path: '/policy',
+    summary: 'What is in force for the house, or for one session, and where each rule stands',
+    query: ShowPolicy,
+    status: 200,
+    response: PolicyView,
+  },
+  reloadPolicy: {
+    method: 'POST',
+    path: '/policy/reload',
+    summary: 'Look at the policy files again, now',
+    status: 200,
+    response: PolicyCheck,
+  },
+  checkPolicy: {
+    method: 'POST',
+    path: '/policy/check',
+    summary: 'What is wrong with a policy file, and where',
+    body: CheckPolicy,
+    status: 200,
+    response: PolicyCheck,
+  },
+  explainAction: {
+    method: 'POST',
+    path: '/policy/explain',
+    summary: 'How an action would be decided, by which rule, and what would change it',
+    body: ExplainAction,
+    status: 200,
+    response: Explained,
+  },
+  testPolicy: {
+    method: 'POST',
+    path: '/policy/test',
+    summary: 'Whether actions are decided as a list expects',
+    body: TestPolicy,
+    status: 200,
+    response: PolicyTested,
+  },
+  proposePolicy: {
+    method: 'POST',
+    path: '/policy/propose',
+    summary: 'The smallest policy that would have allowed what sessions did',
+    body: ProposePolicy,
+    status: 200,
+    response: PolicyProposed,
+  },
+  backtestPolicy: {
+    method: 'POST',
+    path: '/policy/backtest',
+    summary: 'What a policy, or one more rule, would have done to past sessions',
+    body: BacktestPolicy,
+    status: 200,
+    response: PolicyBacktest,
   },
   whoAmI: { method: 'GET', path: '/whoami', summary: 'Who you are here', status: 200, response: WhoAmI },
   logout: { method: 'POST', path: '/logout', summary: 'End this login', status: 200, response: Done },

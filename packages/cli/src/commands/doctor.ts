@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Context } from '../context.ts'
+import { findDaemon } from '../daemon.ts'
 import { showDisk } from './disk.ts'
 import { type Terminal, table } from '../terminal.ts'
 
@@ -37,9 +38,21 @@ export function doctor(program: Command, context: Context): void {
       const { stdout } = await promisify(execFile)(process.execPath, args)
       const report = Report.parse(JSON.parse(stdout))
       if (options.json) context.terminal.line(JSON.stringify(report))
-      else print(context.terminal, report)
+      else {
+        print(context.terminal, report)
+        await showPolicyTrouble(context)
+      }
       context.exit(report.rungs.some(({ rung, available }) => rung !== 'none' && available) ? 0 : 7)
     })
+}
+
+/** Where a daemon runs, it knows which policy files it could not use. */
+async function showPolicyTrouble({ terminal, where }: Context): Promise<void> {
+  const daemon = await findDaemon(where())
+  for (const { file, line, message } of (await daemon?.api.status())?.policy_trouble ?? [])
+    terminal.line(
+      `${terminal.style('red', '✗')} ${terminal.foreign(`${file}:${line}: ${message}`)}\n    what it said before stays in force; to mend it: ${terminal.style('bold', 'anchorhold policy check')}`,
+    )
 }
 
 function triedWords({ start_ms, tried_at }: DoctorReport['rungs'][number]): string {

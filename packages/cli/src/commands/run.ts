@@ -4,6 +4,7 @@ import { Autonomy } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Network, OnCrash, Spend } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
+import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
 import { follow } from './follow.ts'
@@ -25,6 +26,9 @@ type Options = {
   model?: string
   budget?: string
   group?: string
+  policy?: string
+  observe?: true
+  key?: string
   name?: string
   tools?: string
   systemPrompt?: string
@@ -75,6 +79,9 @@ export function run(program: Command, context: Context): void {
     .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
     .option('-g, --group <name>', 'the group whose budget it spends out of, beside its own')
     .option('-n, --name <name>', 'a name for the session')
+    .option('--policy <name>', "hold it to this policy beside the house's own (anchorhold policy show)")
+    .option('--observe', 'do and write down what would be asked for, so that a policy can be made of it')
+    .option('--key <key>', 'an idempotency key: the same key starts one session')
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
     .option('--timeout <seconds>', 'interrupt the turn after so long')
@@ -114,6 +121,10 @@ export function run(program: Command, context: Context): void {
           prompt: { text: prompt, ...(images.length === 0 ? {} : { images }) },
           ...defined({
             name: options.name,
+            policy: options.policy,
+            observe: options.observe,
+            // Each call is one of its own unless it says otherwise; some policies ask for a key.
+            idempotency_key: options.key ?? randomUUID(),
             workspace: options.workspace === undefined ? undefined : resolve(options.workspace),
             workspace_access: access,
             rung: options.rung,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { randomUUID } from 'node:crypto'
 import type { Context } from '../context.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
@@ -32,7 +33,7 @@ export function send(program: Command, context: Context): void {
             text,
             ...(images.length === 0 ? {} : { images }),
             ...(options.queue ? { mode: 'queue' as const } : {}),
-            ...(options.key === undefined ? {} : { idempotency_key: options.key }),
+            idempotency_key: options.key ?? randomUUID(),
           },
         })
         if (options.detach) return context.terminal.line(options.json ? JSON.stringify(receipt) : receipt.id)

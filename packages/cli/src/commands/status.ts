@@ -25,6 +25,10 @@ export function status(program: Command, context: Context): void {
         `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is asked)' : ''} · gate ${now.gate}`,
       )
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
+      for (const { file, line, message } of now.policy_trouble)
+        terminal.line(
+          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; what it said before stays in force`),
+        )
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · agents at work: ${now.keepers}`)
     })

@@ -204,7 +204,7 @@ test('explain() shows every rule that speaks of it, which won, and what would ch
     },
     { command: 'ls', matches: [{ rule: 2, effect: 'allow', maybe: false, decides: false }] },
   ])
-  expect(asked.change[0]).toContain('no allowance outweighs it')
+  expect(asked.change[0]).toContain('which no allowance outweighs: ask Bash "git push *"')
   expect(explain(compilePolicy(policyOf(rules)), bash('make')).change).toContain('Autonomy full for the session')
   expect(explain(compilePolicy(policyOf([], { autonomy: 'read_only' })), bash('make')).change).toEqual([
     'Another autonomy than read_only for the session',

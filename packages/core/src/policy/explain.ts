@@ -61,7 +61,7 @@ function changes(
     case 'rule':
       if (decision.effect === 'allow') return ['Any rule that denies it or asks for it: the strictest counts']
       return [
-        `Taking away or narrowing the rule "${ruleWords(policy.rules[decision.rule!]!)}": no allowance outweighs it`,
+        `Taking away or narrowing this rule, which no allowance outweighs: ${ruleWords(policy.rules[decision.rule!]!)}`,
         ...(decision.effect === 'ask' ? ['A grant: someone answers the request'] : []),
       ]
     case 'maybe':
@@ -74,7 +74,7 @@ function changes(
       return [
         suggestion?.rule == null
           ? `A rule: none is at hand, because ${suggestion?.rule === null ? suggestion.inTheWay : ''}`
-          : `The rule "${ruleWords(suggestion.rule)}"`,
+          : `This rule: ${ruleWords(suggestion.rule)}`,
         'A grant: someone answers the request',
         ...(action.kind === 'tool' ? ['Autonomy full for the session'] : []),
       ]

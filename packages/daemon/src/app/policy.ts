@@ -188,7 +188,7 @@ export function requireNarrow(
     refuse(`autonomy ${options.autonomy} where the policy gives ${given}`)
 }
 
-function requirePolicy({ policies }: Parts, name: string): void {
+export function requirePolicy({ policies }: Parts, name: string): void {
   const found = policies.named(name)
   if (found !== null && found.inForce !== 'gone') return
   const names = policies.list().flatMap((one) => (one.name === null ? [] : [`"${one.name}"`]))

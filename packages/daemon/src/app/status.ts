@@ -30,6 +30,7 @@ export async function status(
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
     keepers: parts.keepers.count,
+    policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
   }
 }
 

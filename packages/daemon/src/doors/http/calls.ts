@@ -11,6 +11,8 @@ import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
 import * as people from '../../app/people.ts'
+import { backtestPolicy, proposePolicy } from '../../app/policy-history.ts'
+import * as policy from '../../app/policy-verbs.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as read from '../../app/read.ts'
@@ -185,6 +187,13 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return { ...found, events: [...found.events] }
     },
     signingKey: ({ actor }) => audit.signingKey(parts, actor),
+    showPolicy: ({ actor, query }) => policy.showPolicy(parts, actor, query.session ?? null),
+    reloadPolicy: ({ actor }) => policy.reloadPolicy(parts, actor),
+    checkPolicy: ({ actor, body }) => policy.checkPolicy(parts, actor, body),
+    explainAction: ({ actor, body }) => policy.explainAction(parts, actor, body),
+    testPolicy: ({ actor, body }) => policy.testPolicy(parts, actor, body),
+    proposePolicy: ({ actor, body }) => proposePolicy(parts, actor, body.sessions),
+    backtestPolicy: ({ actor, body }) => backtestPolicy(parts, actor, body),
     whoAmI: ({ actor }) => access.whoAmI(parts, actor),
   }
 }

@@ -1,0 +1,219 @@
+import type { NewEvent } from '@anchorhold/protocol/events'
+import { newRequestId, type SessionId } from '@anchorhold/protocol/ids'
+import type { Rule } from '@anchorhold/protocol/policy'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { digestOf } from '@anchorhold/core/policy/digest'
+import { createHash, randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { readPolicy } from '../policy/read-policy.ts'
+import { createSession } from './create-session.ts'
+import { record } from './parts.ts'
+import { backtestPolicy, proposePolicy, wouldHaveDone } from './policy-history.ts'
+import { checkPolicy, explainAction, reloadPolicy, showPolicy, testPolicy } from './policy-verbs.ts'
+import { owner, type TestParts, testParts } from './test-parts.ts'
+
+let parts: TestParts
+beforeEach(() => {
+  parts = testParts()
+})
+afterEach(() => parts[Symbol.dispose]())
+
+const write = (text: string, file = 'policy.yaml') => {
+  mkdirSync(join(parts.config.config, 'policies'), { recursive: true })
+  writeFileSync(join(parts.config.config, file), text)
+  parts.policies.reload()
+}
+const house = `default_autonomy: supervised
+rules:
+  - { on: tool, match: { tool: Bash, command: git * }, effect: allow }
+  - { on: tool, match: { tool: Bash, command: git push * }, effect: deny, why: not from here }
+`
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+const ran = (tool: string, input: Record<string, unknown>, truncated = false): NewEvent => ({
+  type: 'tool.started',
+  body: { call: 'c', tool, input, truncated },
+})
+async function past(...events: readonly NewEvent[]): Promise<SessionId> {
+  const { id } = await createSession(parts, owner, { name: 'Past' })
+  record(parts, id, ...events)
+  return id
+}
+
+test('showPolicy() says what is in force and where each rule stands', () => {
+  write(house)
+  write('blocked_tools: [WebFetch]\n', 'policies/ci.yaml')
+  const { files, policy, rules } = showPolicy(parts, owner, null)
+  expect(files.map(({ file, in_force }) => `${file} ${in_force}`)).toEqual(['policy.yaml current', 'policies/ci.yaml current'])
+  expect(policy.autonomy).toBe('supervised')
+  expect(rules.map(({ words, at }) => `${at.file}:${at.line} ${words}`)).toEqual([
+    'policy.yaml:3 allow Bash "git *"',
+    'policy.yaml:4 deny Bash "git push *" (not from here)',
+  ])
+})
+
+test('showPolicy() of a session takes in the policy that it names', async () => {
+  write('blocked_tools: [WebFetch]\n', 'policies/ci.yaml')
+  const { id } = await createSession(parts, owner, { policy: 'ci', autonomy: 'restricted' })
+  const { policy, rules } = showPolicy(parts, owner, id)
+  expect(policy.autonomy).toBe('restricted')
+  expect(rules[0]?.at).toEqual({ file: 'policies/ci.yaml', line: 1 })
+})
+
+test('checkPolicy() and reloadPolicy() tell of files and of texts', () => {
+  write(house)
+  expect(checkPolicy(parts, owner, {})).toEqual({ ok: true, rules: 2, problems: [] })
+  expect(checkPolicy(parts, owner, { text: 'x: 1', name: 'mine.yaml' })).toMatchObject({
+    ok: false,
+    problems: [{ file: 'mine.yaml', line: 1 }],
+  })
+  writeFileSync(join(parts.config.config, 'policy.yaml'), 'rules: 3\n')
+  expect(reloadPolicy(parts, owner)).toMatchObject({ ok: false, problems: [{ file: 'policy.yaml', line: 1, column: 8 }] })
+  expect(showPolicy(parts, owner, null).rules).toHaveLength(2)
+})
+
+test('explainAction() names rule, file, line, what would change it and the rule that would', () => {
+  write(house)
+  expect(explainAction(parts, owner, { action: { tool: 'Bash', command: 'ls; git push' } })).toMatchObject({
+    effect: 'deny',
+    by: 'rule: deny Bash "git push *" (not from here)',
+    at: { file: 'policy.yaml', line: 4 },
+    command: 'git push',
+    autonomy: 'supervised',
+    rule: null,
+  })
+  expect(explainAction(parts, owner, { action: { tool: 'Bash', command: 'make' } })).toMatchObject({
+    effect: 'ask',
+    at: null,
+    rule: { match: { command: 'make' } },
+  })
+  expect(explainAction(parts, owner, { action: { net: 'GET https://a.org/' }, autonomy: 'full' }).effect).toBe('ask')
+  expect(() => explainAction(parts, owner, { action: { host: 'x' }, policy: 'none' })).toThrow('There is no policy "none"')
+})
+
+test('explainAction() finds what somebody has allowed and nobody has used up', async () => {
+  const once = newRequestId(randomBytes)
+  const forSession = newRequestId(randomBytes)
+  const make = { kind: 'tool', tool: 'Bash', input: { command: 'make', description: 'a' } } as const
+  const push = { kind: 'tool', tool: 'Bash', input: { command: 'git push' } } as const
+  const digest = digestOf(make, sha256)
+  const rule: Rule = { on: 'tool', match: { tool: 'Bash', command: 'git push *' }, effect: 'allow' }
+  const by = { actor: 'owner', door: 'test' }
+  const session = await past(
+    { type: 'request.opened', body: { id: once, call: null, action: make, digest } },
+    { type: 'request.answered', body: { id: once, answer: { decision: 'allow' }, ...by } },
+    { type: 'request.opened', body: { id: forSession, call: null, action: push, digest: digestOf(push, sha256), rule } },
+    { type: 'request.answered', body: { id: forSession, answer: { decision: 'allow', scope: 'session' }, ...by } },
+  )
+  const grants = (command: string) =>
+    explainAction(parts, owner, { action: { tool: 'Bash', command, input: { description: 'b' } }, session }).grants
+  expect(grants('make')).toEqual([`${once}, allowed once by owner`])
+  expect(grants('make x')).toEqual([])
+  expect(grants('git push origin')).toEqual([`${forSession}, allowed for the session by owner`])
+  record(parts, session, { type: 'grant.used', body: { request: once, digest, call: null } })
+  expect(grants('make')).toEqual([])
+})
+
+test('testPolicy() holds fixtures against what is in force, or against a text', () => {
+  write(house)
+  const fixtures = `
+- { action: { tool: Bash, command: git push }, expect: deny }
+- action: { tool: Bash, command: git status }
+  expect: ask
+- { action: { tool: Bash, command: make }, expect: allow, autonomy: full }
+- { action: { net: GET https://a.org/x }, expect: ask }
+- { action: { host: deploy, params: { env: x } }, expect: ask }
+- { action: { spend: claude-opus-5, usd: 2 }, expect: allow }
+`
+  const { outcomes, failed } = testPolicy(parts, owner, { fixtures })
+  expect(failed).toBe(1)
+  expect(outcomes.find(({ passed }) => !passed)).toMatchObject({
+    line: 3,
+    action: 'Bash git status',
+    expected: 'ask',
+    effect: 'allow',
+  })
+  expect(testPolicy(parts, owner, { fixtures, text: '' }).failed).toBe(2)
+  expect(() => testPolicy(parts, owner, { fixtures: '- { action: { tool: x }, expect: perhaps }' })).toThrow('line 1: 0.expect')
+  expect(() => testPolicy(parts, owner, { fixtures: '\n- [', text: '' })).toThrow('line')
+  expect(() => testPolicy(parts, owner, { fixtures, text: 'x: 1' })).toThrow('Cannot use the policy: line 1')
+})
+
+test('proposePolicy() is a policy under which the same would have gone through', async () => {
+  const id = await past(
+    ran('Bash', { command: 'git status && make test > log' }),
+    ran('Read', { file_path: '/workspace/src/a.ts' }),
+    ran('AskUserQuestion', { questions: [] }),
+    ran('Bash', { command: 'x' }, true),
+    {
+      type: 'decision',
+      body: {
+        kind: 'net',
+        effect: 'allow',
+        by: '',
+        digest: 'a'.repeat(64),
+        call: null,
+        action: { kind: 'net', host: 'a.org', port: 443, method: 'GET', path: '/' },
+      },
+    },
+  )
+  const { text, actions, skipped } = await proposePolicy(parts, owner, [id])
+  expect({ actions, skipped }).toEqual({ actions: 3, skipped: 1 })
+  expect(text).toContain('default_autonomy: supervised\nallowed_providers:\n  - rehearsal\nallowed_models:\n  - rehearsal-1\n')
+  expect(readPolicy('p', text)).toMatchObject({ problems: [], settings: { autonomy: 'supervised' } })
+  const { denied, asked } = await backtestPolicy(parts, owner, { text })
+  expect({ denied, asked }).toEqual({ denied: 0, asked: 0 })
+  // Without its rules the same would have been asked for.
+  expect((await backtestPolicy(parts, owner, { text: 'default_autonomy: supervised\n' })).asked).toBe(3)
+})
+
+test('backtestPolicy() says which sessions and actions a policy would have stopped', async () => {
+  parts.at = 100 * 24 * 60 * 60 * 1000
+  const id = await past(
+    ran('Bash', { command: 'git push origin' }),
+    ran('Bash', { command: 'git status' }),
+    ran('Read', { file_path: 'x' }),
+  )
+  await past(ran('Bash', { command: 'git status' }))
+  const result = await backtestPolicy(parts, owner, { text: house })
+  expect(result).toMatchObject({ actions: 4, denied: 1, asked: 1, skipped: 0 })
+  expect(result.sessions).toMatchObject([
+    {
+      session: id,
+      name: 'Past',
+      stopped: null,
+      denied: 1,
+      asked: 1,
+      examples: [{ action: 'Bash git push origin', effect: 'deny', before: null }, { effect: 'ask' }],
+    },
+  ])
+  const models = await backtestPolicy(parts, owner, { text: 'blocked_models: ["rehearsal-*"]\n' })
+  expect(models.sessions.map(({ stopped }) => stopped)).toEqual(
+    Array(2).fill('model "rehearsal-1": blocked_models has "rehearsal-*"'),
+  )
+  parts.at += 31 * 24 * 60 * 60 * 1000
+  expect((await backtestPolicy(parts, owner, { text: house })).actions).toBe(0)
+  expect((await backtestPolicy(parts, owner, { text: house, days: 60 })).actions).toBe(4)
+  await expect(backtestPolicy(parts, owner, {})).rejects.toThrow('Give either')
+})
+
+test('wouldHaveDone() counts only what the rule would change', async () => {
+  write('default_autonomy: supervised\n')
+  const { id } = await createSession(parts, owner, {})
+  record(
+    parts,
+    id,
+    ran('Bash', { command: 'git push' }),
+    ran('Bash', { command: 'make' }),
+    ran('Bash', { command: 'git push && make' }),
+  )
+  const rule = (effect: Rule['effect']): Rule => ({ on: 'tool', match: { tool: 'Bash', command: 'git push *' }, effect })
+  expect(await wouldHaveDone(parts, owner, rule('allow'), 0)).toMatchObject({
+    actions: 3,
+    allowed: 1,
+    denied: 0,
+    asked: 0,
+    sessions: [{ examples: [{ before: 'ask', effect: 'allow' }] }],
+  })
+  expect(await wouldHaveDone(parts, owner, rule('deny'), 0)).toMatchObject({ actions: 3, allowed: 0, denied: 2 })
+})

@@ -1,0 +1,137 @@
+import { z } from 'zod'
+import { actionBounds } from './actions.ts'
+import { SessionId } from './ids.ts'
+import { PolicyName } from './people.ts'
+import { Autonomy, Effect, Policy, PolicyProblem, Rule } from './policy.ts'
+
+const textCharsMax = 1024 * 1024
+const daysMax = 365
+const sessionsMax = 200
+
+/** An action in the few words that people describe it by. */
+export const ActionText = z.union([
+  z.strictObject({
+    tool: z.string().min(1).max(200),
+    command: z.string().max(actionBounds.inputChars).optional().describe('For a shell'),
+    path: z.string().max(4096).optional().describe('For a tool that is about a file'),
+    input: z.record(z.string(), z.unknown()).optional().describe('Anything else that it is called with'),
+  }),
+  z.strictObject({ net: z.string().min(1).max(9000).describe('GET https://host/path, or host:port') }),
+  z.strictObject({
+    host: z.string().min(1).max(200).describe('A program of the host'),
+    params: z.record(z.string().max(200), z.union([z.string().max(actionBounds.paramChars), z.number(), z.boolean()])).optional(),
+  }),
+  z.strictObject({
+    spend: z.string().min(1).max(200).describe('A model'),
+    provider: z.string().max(40).optional(),
+    usd: z
+      .union([z.string().max(20), z.number()])
+      .optional()
+      .describe('What the call may cost'),
+  }),
+])
+export type ActionText = z.infer<typeof ActionText>
+
+/** Whose policy an action is held against: a session's, or that of a session that is asked for like this. */
+const held = {
+  session: SessionId.optional(),
+  policy: PolicyName.optional(),
+  autonomy: Autonomy.optional(),
+}
+
+export const PolicyFileView = z.object({
+  file: z.string(),
+  name: z.string().nullable(),
+  in_force: z.enum(['current', 'last good', 'locked']).describe('As it stands; as it could last be used; nothing but refusals'),
+  problems: z.array(PolicyProblem),
+})
+export type PolicyFileView = z.infer<typeof PolicyFileView>
+
+const Origin = z.object({ file: z.string(), line: z.int() })
+export const RuleView = z.object({ rule: Rule, words: z.string(), at: Origin })
+
+export const PolicyView = z.object({
+  files: z.array(PolicyFileView),
+  policy: Policy.omit({ rules: true }),
+  rules: z.array(RuleView),
+})
+export type PolicyView = z.infer<typeof PolicyView>
+export const ShowPolicy = z.strictObject({ session: SessionId.optional() })
+
+export const CheckPolicy = z.strictObject({
+  text: z.string().max(textCharsMax).optional().describe('A file that is not in force; those of the config folder otherwise'),
+  name: z.string().max(200).optional().describe('What to call it'),
+})
+export const PolicyCheck = z.object({ ok: z.boolean(), rules: z.int(), problems: z.array(PolicyProblem) })
+
+export const ExplainAction = z.strictObject({ action: ActionText, ...held })
+export type ExplainAction = z.infer<typeof ExplainAction>
+
+export const Explained = z.object({
+  effect: Effect,
+  by: z.string(),
+  at: Origin.nullable().describe('Where the rule that decided stands'),
+  command: z.string().nullable().describe('Of several commands, the one that decided'),
+  autonomy: Autonomy,
+  parts: z.array(
+    z.object({
+      command: z.string().nullable(),
+      matches: z.array(z.object({ words: z.string(), at: Origin, effect: Effect, maybe: z.boolean(), decides: z.boolean() })),
+    }),
+  ),
+  grants: z.array(z.string()).describe('What somebody has allowed that covers it'),
+  change: z.array(z.string()).describe('What would lead to another decision'),
+  rule: Rule.nullable().describe('The rule that would settle it'),
+})
+export type Explained = z.infer<typeof Explained>
+
+export const TestPolicy = z.strictObject({
+  fixtures: z.string().max(textCharsMax).describe('A YAML list of { action, expect }'),
+  text: z.string().max(textCharsMax).optional().describe('A policy that is not in force'),
+})
+export const TestOutcome = z.object({
+  line: z.int(),
+  action: z.string(),
+  expected: Effect,
+  effect: Effect,
+  by: z.string(),
+  passed: z.boolean(),
+})
+export type TestOutcome = z.infer<typeof TestOutcome>
+export const PolicyTested = z.object({ outcomes: z.array(TestOutcome), failed: z.int() })
+
+export const ProposePolicy = z.strictObject({ sessions: z.array(SessionId).min(1).max(sessionsMax) })
+export const PolicyProposed = z.object({
+  text: z.string(),
+  actions: z.int(),
+  skipped: z.int().describe('Calls whose input was too long to be kept whole'),
+})
+
+export const BacktestPolicy = z.strictObject({
+  text: z.string().max(textCharsMax).optional().describe('A policy file'),
+  rule: Rule.optional().describe('Or one rule, beside what is in force'),
+  days: z.int().min(1).max(daysMax).optional().describe('How far back; 30 days otherwise'),
+})
+export type BacktestPolicy = z.infer<typeof BacktestPolicy>
+
+const Hit = z.object({ seq: z.int(), at: z.int(), action: z.string(), before: Effect.nullable(), effect: Effect, by: z.string() })
+export const PolicyBacktest = z.object({
+  since: z.int(),
+  actions: z.int().describe('All that were looked at'),
+  denied: z.int(),
+  asked: z.int(),
+  allowed: z.int(),
+  skipped: z.int(),
+  sessions: z.array(
+    z.object({
+      session: SessionId,
+      name: z.string(),
+      stopped: z.string().nullable().describe('Why it would not have started at all'),
+      denied: z.int(),
+      asked: z.int(),
+      allowed: z.int(),
+      examples: z.array(Hit),
+    }),
+  ),
+})
+export type PolicyBacktest = z.infer<typeof PolicyBacktest>
