@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setImmediate as immediate, setTimeout as wait } from 'node:timers/promises'
 import type { z } from 'zod'
+import { systemClock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -12,6 +13,7 @@ import { type SessionAuthority, sessionAuthority } from './authority.ts'
 import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
+import { rateLimits } from './rates.ts'
 import { fileSecrets } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
@@ -80,6 +82,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     onBroken,
     onFreed: () => retryAll(),
   })
+  const rates = rateLimits(systemClock)
   const windows = new Set<ModelWindow>()
   /** Several sessions may wait at one node. */
   const retryAll = () => {
@@ -97,6 +100,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     upstream: upstream(provider, providers),
     allow: new Set(rules.allow),
     spend,
+    rates: rules.rates,
   })
 
   async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
@@ -128,6 +132,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       account,
       books,
       authority,
+      rates,
       now,
       log,
       heldMs,

@@ -727,3 +727,33 @@ test('keeper() does not start an agent where a limit that is required is not in 
   expect(left?.body).toMatchObject({ failed: true, why: expect.stringContaining('cpu (no control group)') as string })
   expect(cells.standing).toBe(0)
 })
+
+test('keeper() ends a turn whose agent goes in circles, says so, and begins the next one anew', async () => {
+  const breakers = { repeats: 3, errors: null, turns: null }
+  const { prompt, work, ended, agents } = await make({
+    start: { authority: { ...start.authority, policy: { ...defaultPolicy, breakers } } },
+  })
+  const look = (call: string, output = 'nothing') => {
+    agents.heard.event({ type: 'tool.started', body: { call, tool: 'Bash', input: { command: 'ls' }, truncated: false } })
+    agents.heard.event({ type: 'tool.finished', body: { call, tool: 'Bash', output, truncated: false, failed: false } })
+  }
+  const first = newId()
+  await prompt(first)
+  agents.heard.state('running')
+  for (const call of ['a', 'b']) look(call)
+  await settled()
+  expect(agents.interrupts).toBe(0)
+  look('c')
+  await settled()
+  expect(agents.interrupts).toBe(1)
+  await work([first])
+  const next = newId()
+  await prompt(next)
+  agents.heard.state('running')
+  for (const call of ['d', 'e']) look(call)
+  await work([next])
+  expect(await ended()).toEqual([
+    ['breaker', 'The agent has called "Bash" 3 times in a row in the same way with the same result'],
+    ['done', null],
+  ])
+})

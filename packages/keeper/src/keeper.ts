@@ -1,4 +1,5 @@
 import { authority, type Verdict } from '@anchorhold/core/authority'
+import { breakerWatch, type BreakerWatch } from '@anchorhold/core/breakers'
 import { openBlocks } from '@anchorhold/core/open-blocks'
 import { toolMeaning } from '@anchorhold/core/policy/tool-meaning'
 import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
@@ -56,6 +57,9 @@ type Turn = {
   /** Why it is not to go on; `parked` when it only waits for an answer. */
   cut: string | null
   parked: boolean
+  /** It was cut because its agent goes in circles. */
+  tripped: boolean
+  readonly circles: BreakerWatch
   onTime: () => void
 }
 
@@ -153,6 +157,8 @@ export function keeper(options: KeeperOptions): Keeper {
       prompt,
       cut: null,
       parked: false,
+      tripped: false,
+      circles: breakerWatch(check.terms.policy.breakers),
       onTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
     }
     turns++
@@ -253,7 +259,12 @@ export function keeper(options: KeeperOptions): Keeper {
     event: (event) =>
       behind(async () => {
         // Not waited for: what comes in while the disk is busy goes out with the next group.
-        if (!over) void journal(event)
+        if (over) return
+        void journal(event)
+        const why = turn?.circles.saw(event) ?? null
+        if (why === null || turn === null || turn.cut !== null) return
+        turn.tripped = true
+        void interrupt(why).catch(die)
       }),
     live(frame) {
       said.live(frame)
@@ -492,7 +503,7 @@ function verdict(
   settlement: Settlement | null,
 ): { readonly reason: TurnEnd; readonly why: string | null } {
   if (crashed !== null) return { reason: 'crashed', why: crashed }
-  if (turn.cut !== null) return { reason: turn.parked ? 'waiting' : 'interrupted', why: turn.cut }
+  if (turn.cut !== null) return { reason: turn.parked ? 'waiting' : turn.tripped ? 'breaker' : 'interrupted', why: turn.cut }
   if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
   if (result.ok) return { reason: 'done', why: null }
   // The gate's word counts here, not what the agent makes of its answer.

@@ -278,10 +278,19 @@ export const Provider = z.object({
 })
 export type Provider = z.infer<typeof Provider>
 
+/** How many model calls and tokens an actor may have in a minute, over all its sessions. */
+export const Rates = z.object({
+  actor: z.string(),
+  requests_per_minute: z.int().min(1).nullable(),
+  tokens_per_minute: z.int().min(1).nullable(),
+})
+export type Rates = z.infer<typeof Rates>
+
 /** What a cell's model window may do. */
 export const ModelRules = z.object({
   /** Body fields, endpoints and server tools beyond what agents need, each named by the owner. */
   allow: z.array(z.string()),
+  rates: Rates.optional(),
 })
 
 export const GateCommand = z.discriminatedUnion('do', [

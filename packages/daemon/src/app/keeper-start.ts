@@ -1,6 +1,6 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart, Rates } from '@anchorhold/protocol/link'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
@@ -13,6 +13,7 @@ import { noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
 import { ledgerOf } from './ledger.ts'
 import { type Parts, sessionFor } from './parts.ts'
+import { effectiveFor } from './policy.ts'
 import { forGate, providerFor } from './providers.ts'
 
 /** Opens the session's windows, and says what its keeper is to be started with. */
@@ -75,6 +76,14 @@ export async function keeperStart(
   }
 }
 
+/** How many calls and tokens the session's owner may have in a minute, over all their sessions. */
+function ratesFor(parts: Parts, session: SessionRow): { readonly rates?: Rates } {
+  const { requestsPerMinute, tokensPerMinute } = effectiveFor(parts, session).rates
+  if (requestsPerMinute === null && tokensPerMinute === null) return {}
+  const actor = parts.store.people.get(session.ownerId)?.name ?? session.ownerId
+  return { rates: { actor, requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute } }
+}
+
 /** Tells the gate what the session's windows may do. */
 export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
   await parts.gate.ensure()
@@ -92,7 +101,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     spent_to: parts.store.events.lastOf('gate'),
     paused: state === 'paused',
     spend,
-    rules: { allow: [...parts.config.modelAllow] },
+    rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },
     network,
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),

@@ -220,3 +220,16 @@ test('a session that has spent what needs no approval is asked about, by those w
   const next = parts.gate.commands.findLast((one) => one.do === 'open')
   expect(next?.do === 'open' && next.ledger.nodes[1]?.caps.life).toBe(2000)
 })
+
+test('openWindows() tells how many calls and tokens the owner of a session may have in a minute', async () => {
+  const rates = { requestsPerMinute: 5, tokensPerMinute: null }
+  const held = { ...parts, policies: fakePolicies({ rates }) }
+  const { id } = await createSession(held, owner, {})
+  await openWindows(held, id)
+  const command = parts.gate.commands.findLast((one) => one.do === 'open')
+  expect(command?.do === 'open' && command.rules.rates).toEqual({
+    actor: 'owner',
+    requests_per_minute: 5,
+    tokens_per_minute: null,
+  })
+})

@@ -1,3 +1,4 @@
+import { deniedTools } from '@anchorhold/core/policy/denied-tools'
 import { expect, test } from 'vitest'
 import { screen, screenBetas, serialise } from './screen.ts'
 
@@ -178,4 +179,68 @@ test('screenBetas() keeps what agents need and drops what opens other doors', ()
     'files-api-2025-04-14,mcp-client-2025-04-04,code-execution-2025-05-22,oauth-2025-04-20,skills-2025-10-02,message-batches-2024-09-24,fast-mode-2026-02-01,evil\r\nx: y'
   expect(screenBetas(`${kept}, ${dropped}`, new Set()).join(',')).toBe(kept)
   expect(screenBetas('files-api-2025-04-14', new Set(['beta:files-api']))).toEqual(['files-api-2025-04-14'])
+})
+
+const noBash = deniedTools({ rules: [{ on: 'tool', match: { tool: 'Bash' }, effect: 'deny', why: 'no shell' }], tools: [] })
+const tool = (name: string, more: object = {}) => ({ name, input_schema: { type: 'object' }, ...more })
+const use = (name: string, id = 't1') => ({ type: 'tool_use', id, name, input: { command: 'ls' } })
+const outcome = (id = 't1') => ({ type: 'tool_result', tool_use_id: id, content: 'out' })
+const talk = (...messages: object[]) => ({ ...base, messages })
+const screenedBy = (denied: typeof noBash, body: object) =>
+  screen(Buffer.from(JSON.stringify(body)), new Set(), 'messages', denied)
+const sentWith = (denied: typeof noBash, body: object) => {
+  const result = screenedBy(denied, body)
+  return result.ok ? (JSON.parse(serialise(result.request, 10)) as Record<string, unknown>) : result.answer.message
+}
+
+test('screen() takes a tool out that the policy denies, and leaves the others as they are', () => {
+  const body = {
+    ...base,
+    tools: [tool('Read'), tool('Bash'), { type: 'bash_20250124', name: 'bash' }],
+    tool_choice: { type: 'auto' },
+  }
+  expect(sentWith(noBash, body)).toMatchObject({ tools: [tool('Read')], tool_choice: { type: 'auto' } })
+  const alone = sentWith(noBash, { ...base, tools: [tool('Bash')], tool_choice: { type: 'any' } })
+  expect(alone).not.toHaveProperty('tools')
+  expect(alone).not.toHaveProperty('tool_choice')
+})
+
+test('screen() takes out what would offer a denied tool in the middle', () => {
+  const offers = [
+    { type: 'text', text: 'hi' },
+    { type: 'tool_addition', tool: tool('Bash') },
+    { type: 'tool_addition', tool: { type: 'tool_reference', name: 'Bash' } },
+    { type: 'tool_addition', tool: tool('Read') },
+  ]
+  const found = { type: 'tool_result', tool_use_id: 's', content: [{ type: 'tool_reference', tool_name: 'Bash' }] }
+  const sent = sentWith(
+    noBash,
+    talk(
+      { role: 'user', content: offers },
+      { role: 'assistant', content: [use('ToolSearch', 's')] },
+      { role: 'user', content: [found] },
+    ),
+  )
+  expect(sent).toMatchObject({
+    messages: [{ content: [offers[0], offers[3]] }, {}, { content: [{ content: [{ type: 'text' }] }] }],
+  })
+  expect(JSON.stringify(sent)).not.toContain('"Bash"')
+})
+
+test.each([
+  ['a call of it', talk({ role: 'assistant', content: [use('Bash')] })],
+  ['its result', talk({ role: 'assistant', content: [use('Bash')] }, { role: 'user', content: [outcome()] })],
+  ['a result whose call is not shown', talk({ role: 'user', content: [outcome('gone')] })],
+  ['a result before its call', talk({ role: 'user', content: [outcome()] }, { role: 'assistant', content: [use('Read')] })],
+  ['a choice of it', { ...base, tools: [tool('Bash')], tool_choice: { type: 'tool', name: 'Bash' } }],
+])('screen() refuses a request with a denied tool: %s', (_, body) => {
+  expect(screenedBy(noBash, body)).toMatchObject({
+    ok: false,
+    answer: { status: 403, message: expect.stringContaining('olicy') as string },
+  })
+})
+
+test('screen() lets a request through that used what is allowed', () => {
+  const body = talk({ role: 'assistant', content: [use('Read')] }, { role: 'user', content: [outcome()] })
+  expect(sentWith(noBash, body)).toMatchObject({ messages: body.messages })
 })

@@ -1,5 +1,7 @@
 import { type Answer, malformed, refused } from './answers.ts'
 import { base64ImageSize } from './image-size.ts'
+import { withoutTools } from './without-tools.ts'
+import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
 import { imageTokens } from '@anchorhold/core/prices'
 
 /** Top-level fields that agents send. Whatever else the API learns is refused until the owner names it. */
@@ -52,9 +54,10 @@ export function screen(
   raw: Uint8Array,
   allow: ReadonlySet<string>,
   endpoint: 'messages' | 'count_tokens',
+  denied: DeniedTools | null = null,
 ): { readonly ok: true; readonly request: Screened } | { readonly ok: false; readonly answer: Answer } {
   try {
-    return { ok: true, request: screened(raw, allow, endpoint) }
+    return { ok: true, request: screened(raw, allow, endpoint, denied) }
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, answer: error.answer }
     // Nesting that is too deep for the engine's own serialiser ends here as well.
@@ -92,8 +95,15 @@ const broken = (message: string): never => {
   throw new Refusal(malformed(message))
 }
 
-function screened(raw: Uint8Array, allow: ReadonlySet<string>, endpoint: 'messages' | 'count_tokens'): Screened {
-  const body = parse(raw)
+function screened(
+  raw: Uint8Array,
+  allow: ReadonlySet<string>,
+  endpoint: 'messages' | 'count_tokens',
+  denied: DeniedTools | null,
+): Screened {
+  const parsed = parse(raw)
+  const { body, refusal } = denied === null ? { body: parsed, refusal: null } : withoutTools(parsed, denied)
+  if (refusal !== null) throw new Refusal(refused(refusal))
   for (const name of Object.keys(body)) {
     if (!fields.has(name) && !allow.has(`field:${name}`)) deny(`the request field ${quoted(name)}`, `field:${shown(name)}`)
   }

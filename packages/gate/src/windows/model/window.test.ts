@@ -7,11 +7,13 @@ import { join } from 'node:path'
 import { costOf } from '@anchorhold/core/prices'
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
+import { systemClock } from '@anchorhold/link/clock'
 import { settlePath } from '@anchorhold/protocol/link'
 import { expect, test, vi } from 'vitest'
 import { openBooks } from '../../books.ts'
 import { fakeUpstream, sse, streamed } from '../../fake-upstream.ts'
 import type { Upstream } from '../../providers.ts'
+import { rateLimits } from '../../rates.ts'
 import { local, realKey, rehearsal, session, small, testGate, textOf, plainAuthority } from '../../test-gate.ts'
 import { sessionAuthority } from '../../authority.ts'
 import { modelWindow } from './window.ts'
@@ -644,7 +646,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
       throw new Error('a bug')
     },
   }
-  const terms = { upstream, allow: new Set<string>(), spend: 'stop' as const }
+  const terms = { upstream, allow: new Set<string>(), spend: 'stop' as const, rates: undefined }
   const before = books.asks(session)
   const authority = sessionAuthority({
     terms: plainAuthority,
@@ -655,7 +657,18 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
     now: () => 0,
     onChange() {},
   })
-  const parts = { session, folder: root, terms, account, books, authority, now: () => 0, log: () => {}, heldMs: 1 }
+  const parts = {
+    session,
+    folder: root,
+    terms,
+    account,
+    books,
+    authority,
+    rates: rateLimits(systemClock),
+    now: () => 0,
+    log: () => {},
+    heldMs: 1,
+  }
   const window = await modelWindow(parts)
   const [answer] = (await once(
     request({ socketPath: join(root, 'model.sock'), path: '/v1/messages', method: 'POST' }).end(JSON.stringify(small())),

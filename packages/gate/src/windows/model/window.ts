@@ -5,17 +5,19 @@ import { type Lease, leftNanos, leftOf } from '@anchorhold/core/ledger'
 import { priceOf, worstCase } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
+import { type Rates, settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
 import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
 import type { Spend } from '@anchorhold/protocol/sessions'
 import type { SessionAuthority } from '../../authority.ts'
 import type { Account, Books, Reserved, Shortage } from '../../books.ts'
+import type { RateLimits } from '../../rates.ts'
 import { shortSentence } from '../../warnings.ts'
 import { oauthBeta, type Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, overloaded, refused, tooLarge, unknownPath, unwritable } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { costless, forward, type Outcome } from './forward.ts'
 import { type HeldCalls, heldCalls, type Refusal, spendAction } from './held.ts'
+import { modelPolicy, type ModelPolicy } from './model-policy.ts'
 import { prefixes } from './prefixes.ts'
 import { screen, screenBetas, type Screened, serialise } from './screen.ts'
 
@@ -39,6 +41,7 @@ export type Terms = {
   readonly allow: ReadonlySet<string>
   /** What becomes of a call that the lease does not hold. */
   readonly spend: Spend
+  readonly rates: Rates | undefined
 }
 
 /** One line of the log of a window. It never holds a header or a body. */
@@ -59,6 +62,7 @@ export type WindowParts = {
   readonly account: Account
   readonly books: Books
   readonly authority: SessionAuthority
+  readonly rates: RateLimits
   readonly now: () => number
   readonly log: (line: CallLine) => void
   /** How long a call waits for somebody to pay for it. */
@@ -113,6 +117,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   /** What was said already, so that it is said once. */
   let noticed = new Set<string>()
   const known = prefixes()
+  let inForce = { of: authority.terms.policy, ready: modelPolicy(authority.terms.policy) }
   /** Calls that were dialled and are not in the books yet. */
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
@@ -180,11 +185,14 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       }
       if (raw === 'crowded')
         return answer(response, overloaded('This session sends too much at once: try again when a call has ended'))
-      const result = screen(raw, terms.allow, endpoint)
+      const { denied, refuseModel } = policy()
+      const result = screen(raw, terms.allow, endpoint, denied)
       if (!result.ok) {
         if (result.answer.status === 403) refusal = 'rules'
         return answer(response, result.answer)
       }
+      const against = refuseModel(result.request.model)
+      if (against !== null) return refuseByRules(response, 'model_denied', against)
       await call(result.request, request, response, endpoint, beta)
     } catch {
       // A bug. Its words stay here.
@@ -218,13 +226,22 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     response.once('close', () => gone.abort())
     const left = AbortSignal.any([gone.signal, closing.signal])
     const about = { provider: upstream.name, model: request.model, agent }
-    if (endpoint === 'messages' && authority.terms.policy.rules.some(({ on }) => on === 'spend')) {
+    const { judgesSpending, refuseContext } = policy()
+    const tooLong = refuseContext?.(contextTokens(request)) ?? null
+    if (tooLong !== null) return refuseByRules(response, 'context_denied', tooLong)
+    if (terms.rates !== undefined && endpoint === 'messages') {
+      const tooMany = await parts.rates.admit(terms.rates, left)
+      if (response.destroyed) return
+      if (tooMany !== null) return refuseByRules(response, 'rate_reached', tooMany)
+      // It may have been paused meanwhile.
+      while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
+      if (response.destroyed || closing.signal.aborted) return response.destroy()
+    }
+    if (endpoint === 'messages' && judgesSpending) {
       const verdict = await authority.judge(spendAction({ ...about, neededNanos: neededNanos(request, upstream) }, account), left)
       if (response.destroyed) return
       if (!verdict.allow) {
-        refusal = 'rules'
-        notice('spend_denied', 'warning', verdict.why)
-        return answer(response, refused(verdict.why))
+        return refuseByRules(response, 'spend_denied', verdict.why)
       }
     }
     // From here to the dial nothing waits, so no other call can take what this one was promised.
@@ -291,10 +308,24 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     await entry
   }
 
+  function refuseByRules(response: ServerResponse, code: string, sentence: string): void {
+    refusal = 'rules'
+    notice(code, 'warning', sentence)
+    answer(response, refused(sentence))
+  }
+  /** What is in force now, made ready when it changes. */
+  function policy(): ModelPolicy {
+    const { policy: now } = authority.terms
+    if (now !== inForce.of) inForce = { of: now, ready: modelPolicy(now) }
+    return inForce.ready
+  }
+  /** As many tokens as the prompt can have at most: what was measured of its beginning, and a bound on the rest. */
+  const contextTokens = (request: Screened) => worstCase(known.weigh(request).prompt).promptTokens
+
   /** The most that a call can cost. */
   function bounded(request: Screened, upstream: Upstream) {
     const free = !upstream.billed && !priceOf(request.model, 0).known
-    const capped = account.left !== null
+    const capped = account.left !== null || policy().refuseContext !== null
     const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
     return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt) }
   }
@@ -316,7 +347,9 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   /** Settles a call: in its place goes what the answer said, or the most that it can have cost. */
   function book(request: Screened, upstream: Upstream, set: SetAside, outcome: Outcome, durationMs: number) {
     const { reserved, promptNanos, free, measured } = set
+    const { rates } = terms
     const { tokens, nanos, estimated } = outcome.cost(request, { reservedNanos: reserved.nanos, promptNanos })
+    if (rates !== undefined) parts.rates.used(rates.actor, tokens.input + tokens.output + tokens.cache_write)
     if (!estimated && outcome.status === 200) measured(tokens.input + tokens.cache_read + tokens.cache_write)
     account.settle(reserved, {
       provider: upstream.name,
