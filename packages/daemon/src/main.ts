@@ -26,6 +26,7 @@ import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
 import { httpDoor } from './doors/http/http.ts'
+import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
 import { policies as openPolicies } from './policy/policies.ts'
@@ -152,6 +153,7 @@ async function main(): Promise<void> {
     version,
     whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
     calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
+    web: readWeb(join(dist, 'web')),
     log,
   })
   const server = createServer(door)
