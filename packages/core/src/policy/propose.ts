@@ -1,7 +1,6 @@
 import type { Rule } from '@anchorhold/protocol/policy'
-import { compilePolicy, decide } from './decide.ts'
+import { compilePolicy, matchesCommand, matchesWhole, partsOf } from './decide.ts'
 import { defaultPolicy } from './default-policy.ts'
-import { partsOf } from './decide.ts'
 import type { Meaning } from './meaning.ts'
 import { literalGlob } from './patterns.ts'
 import { ruleWords } from './rule-words.ts'
@@ -13,19 +12,36 @@ const literalCharsMax = 500
 /** The smallest set of allowances under which all of these would have gone through without being asked for. Each is as narrow as
  *  what people would write; none goes that the others do not need. */
 export function propose(meanings: readonly Meaning[]): readonly Rule[] {
-  const rules = new Map<string, Rule>()
-  for (const meaning of meanings) for (const rule of rulesFor(meaning)) rules.set(ruleWords(rule), rule)
-  const allows = (some: readonly Rule[]) => {
-    const compiled = compilePolicy({ ...defaultPolicy, autonomy: 'supervised', rules: [...some] })
-    return (meaning: Meaning) => decide(compiled, meaning).effect === 'allow'
+  const found = new Map<string, { readonly rule: Rule; readonly wantedBy: Meaning[] }>()
+  for (const meaning of meanings) {
+    for (const rule of rulesFor(meaning)) {
+      const known = found.get(ruleWords(rule))
+      if (known === undefined) found.set(ruleWords(rule), { rule, wantedBy: [meaning] })
+      else known.wantedBy.push(meaning)
+    }
   }
-  const wanted = meanings.filter(allows([...rules.values()]))
-  let kept = [...rules.values()]
-  for (const rule of rules.values()) {
-    const without = kept.filter((one) => one !== rule)
-    if (wanted.every(allows(without))) kept = without
+  const all = [...found.values()]
+  const compiled = compilePolicy({ ...defaultPolicy, autonomy: 'supervised', rules: all.map(({ rule }) => rule) })
+  const dropped = new Set<number>()
+  /** All rules allow, so an action goes through where each of its parts still has one that speaks of it. */
+  const goesThrough = (meaning: Meaning): boolean => {
+    const whole = matchesWhole(compiled, meaning)
+    return partsOf(meaning).every(
+      (part) =>
+        part?.guess === true || [...whole, ...matchesCommand(compiled, meaning, part)].some(({ index }) => !dropped.has(index)),
+    )
   }
-  return kept.toSorted((a, b) => (ruleWords(a) < ruleWords(b) ? -1 : 1))
+  /** What is allowed by other rules than its own by now. */
+  const moved: Meaning[] = []
+  for (const [index, { wantedBy }] of all.entries()) {
+    dropped.add(index)
+    if (wantedBy.every(goesThrough) && moved.every(goesThrough)) moved.push(...wantedBy)
+    else dropped.delete(index)
+  }
+  return all
+    .filter((_, index) => !dropped.has(index))
+    .map(({ rule }) => rule)
+    .toSorted((a, b) => (ruleWords(a) < ruleWords(b) ? -1 : 1))
 }
 
 function rulesFor(meaning: Meaning): readonly Rule[] {

@@ -23,7 +23,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const usualDays = 30
 const pageSize = 500
 /** As much of a session's past as is looked at for a proposal. */
-const proposedMax = 5000
+const proposedMax = 2000
 const examplesMax = 20
 
 /** The smallest policy that would have allowed what these sessions did. */
