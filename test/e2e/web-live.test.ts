@@ -1,6 +1,7 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loggedIn, openBrowser, openTab } from './browser.ts'
@@ -123,3 +124,58 @@ test('without a network the app opens with the last known list, and comes back b
   expect(page.url()).toContain(id)
   await context.close()
 }, 120_000)
+
+test('a session of 100,000 events opens at its end, and nothing jumps on the way up through twenty pages', async () => {
+  const { session } = await it.run('say hello', { name: 'Long' })
+  await it.cli(['down', '--all'])
+  const count = 100_000
+  const database = new DatabaseSync(join(it.state, 'anchorhold.db'))
+  const { last } = database.prepare('select max(seq) as last from event where session_id = ?').get(session.id) as { last: number }
+  database.exec('begin')
+  const insert = database.prepare(
+    `insert into event (session_id, seq, source, n, at, type, body) values (?, ?, 'test', ?, ?, 'text', ?)`,
+  )
+  for (let n = 1; n <= count; n++) {
+    const text = `Line ${n}. ${'More of it. '.repeat((n * 7) % 11)}`
+    insert.run(session.id, last + n, n, session.active_at, JSON.stringify({ block: `long-${n}`, text }))
+  }
+  database.prepare('update session set last_seq = ? where id = ?').run(last + count, session.id)
+  database.exec('commit')
+  database.close()
+  await it.up()
+
+  const { page, context, wrong, go } = await loggedIn(browser, 'phone', it)
+  await go(`/sessions/${session.id}`)
+  await page.getByText(`Line ${count}.`).waitFor()
+  const log = page.getByRole('region', { name: 'Conversation' })
+  const walked = await log.evaluate(async (view) => {
+    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
+    const rows = () => [...view.querySelectorAll<HTMLElement>('[data-row-key]')]
+    const numberOf = (row: Element) => Number(/long-(\d+)$/.exec(row.getAttribute('data-row-key') ?? '')?.[1])
+    const topOf = (row: Element) => row.getBoundingClientRect().top
+    const edge = topOf(view)
+    let most = 0
+    const jumps: string[] = []
+    for (let lowest = Infinity; lowest > 100_000 - 4000;) {
+      const held = rows().find((row) => topOf(row) >= edge)
+      if (held === undefined) return { jumps: ['there was nothing to see'], most, lowest }
+      const key = held.dataset['rowKey']
+      const before = topOf(held)
+      const from = view.scrollTop
+      view.scrollBy(0, -550)
+      const moved = from - view.scrollTop
+      for (let wait = 0; wait < 2; wait++) await frame()
+      const now = rows().find((row) => row.dataset['rowKey'] === key)
+      if (now === undefined || Math.abs(topOf(now) - before - moved) > 2)
+        jumps.push(`${key} went ${now === undefined ? 'away' : topOf(now) - before} instead of ${moved}`)
+      most = Math.max(most, rows().length)
+      lowest = Math.min(lowest, ...rows().map(numberOf))
+    }
+    return { jumps, most, lowest: 0 }
+  })
+  expect(walked.jumps).toEqual([])
+  // Only what is seen is in the page, however much was read.
+  expect(walked.most).toBeLessThan(120)
+  expect(wrong).toEqual([])
+  await context.close()
+}, 240_000)

@@ -41,6 +41,12 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     expect(page.url()).not.toContain('login=')
     await look(`${device}-empty`)
 
+    for (const [name, text] of [
+      ['Update dependencies', 'say all up to date'],
+      ['Write the release notes', 'create notes.md saying soon, then say done'],
+    ] as const)
+      await it.api.createSession({ body: { name, prompt: { text }, budget_micros: 5_000_000 } })
+
     await go('/new')
     await look(`${device}-new`)
     await page.getByText('Options').click()
@@ -77,6 +83,8 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     // The inbox, by another session's question.
     await it.api.createSession({ body: { name: 'Second opinion', prompt: { text: 'ask me whether to go left or right' } } })
     if (phone) await tap('All sessions', 'link')
+    await page.getByRole('region', { name: 'Needs you' }).waitFor()
+    await look(`${device}-sessions`)
     await tap(/^Inbox/, 'link')
     await said('Shall I')
     await look(`${device}-inbox`)
@@ -99,7 +107,6 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await tap('Archive')
     await page.waitForURL((to) => to.pathname === '/')
     await page.getByRole('link', { name: /think about names/ }).waitFor({ state: 'detached' })
-    await look(`${device}-sessions`)
     await tap('Archived')
     await page.getByRole('link', { name: /think about names/ }).waitFor()
     await page.getByRole('searchbox').fill('better')

@@ -20,6 +20,7 @@ const pages = [
   'CHANGELOG.md',
   'docs/operating.md',
   'docs/policy.md',
+  'docs/web.md',
 ]
 
 test.each(documents)('%s says what the schemas say (node scripts/reference.ts writes it)', (path) => {

@@ -60,7 +60,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
         </h3>
         {from}
       </header>
-      <div className="grid grid-cols-1 gap-4 px-4 py-4">
+      <div className={`grid grid-cols-1 gap-4 px-4 pb-4 ${done === null ? 'pt-4' : ''}`}>
         {action.kind === 'plan' && <Markdown text={action.plan} />}
         {exact.length > 0 && <Exact exact={exact} />}
         {why !== null && <p className="text-sm text-soft [overflow-wrap:anywhere]">{printable(why)}</p>}
@@ -76,21 +76,19 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
         ) : (
           <Decision kind={action.kind} rule={rule} busy={answer.isPending} onAnswer={(body) => answer.mutate(body)} />
         )}
-        {done === null && (
-          <p className="flex min-h-9 items-center justify-between gap-3 text-sm text-faint">
-            {deferred ? 'Put off: it stays open, and the session waits' : 'It can wait'}
-            {!deferred && (
-              <button
-                type="button"
-                disabled={answer.isPending}
-                className="min-h-9 rounded-lg px-2 underline underline-offset-4 hover:text-ink"
-                onClick={() => answer.mutate({ decision: 'later' })}
-              >
-                Not now
-              </button>
-            )}
-          </p>
-        )}
+        {done === null &&
+          (deferred ? (
+            <p className="text-sm text-faint">Put off: it stays open, and the session waits</p>
+          ) : (
+            <button
+              type="button"
+              disabled={answer.isPending}
+              className="-my-2 min-h-9 justify-self-end rounded-lg px-2 text-sm text-soft underline decoration-line-strong underline-offset-4 hover:text-ink"
+              onClick={() => answer.mutate({ decision: 'later' })}
+            >
+              Not now
+            </button>
+          ))}
         {answer.error !== null && <Trouble>{wordsOf(answer.error)}</Trouble>}
       </div>
     </article>

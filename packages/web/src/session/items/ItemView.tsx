@@ -118,7 +118,7 @@ function TurnView({ item, onFork }: { readonly item: TurnItem; readonly onFork: 
       <span>{duration(item.durationMs)}</span>
       <span>
         {formatUsd(item.costMicros)}
-        {item.simulated && ' of play money: no model was asked'}
+        {item.simulated && ' of play money'}
       </span>
       {item.said !== null && <CopyButton text={item.said} name="Copy what was said" className="-mx-2" />}
       {onFork !== null && (
