@@ -23,6 +23,7 @@ for (const name of ['docker', 'podman-rootful'] as const satisfies readonly Serv
     continue
   }
   const { engine } = started
+  afterAll(() => started[Symbol.asyncDispose]())
   const driver = servedCells(engine, testFiles())
   const containers = async (scratch: string) =>
     (await ask(engine, ['ps', '--all', '--quiet', '--filter', `label=${ownLabel}=${scratch}`]))
@@ -30,7 +31,6 @@ for (const name of ['docker', 'podman-rootful'] as const satisfies readonly Serv
       .filter((id) => id !== '')
 
   describe(name, () => {
-    afterAll(() => started[Symbol.asyncDispose]())
     cellContract(driver, {}, { startMs: 30_000 })
 
     test('memory, tasks and processors are held by groups of the engine, and told as read back', async () => {
