@@ -1,6 +1,6 @@
 import type { Autonomy, Breakers, Policy, Rule } from '@anchorhold/protocol/policy'
 import type { Rung } from '@anchorhold/protocol/rungs'
-import type { RepoFilter } from '@anchorhold/protocol/sessions'
+import type { Network, RepoFilter } from '@anchorhold/protocol/sessions'
 import { defaultPolicy } from './default-policy.ts'
 import { compileGlob } from './patterns.ts'
 
@@ -41,6 +41,8 @@ export type PolicySettings = {
   /** The weakest cell, and the weakest filter of a host folder. */
   readonly rung: Rung | null
   readonly repoFilter: RepoFilter | null
+  /** The most that a cell may reach. */
+  readonly network: Exclude<Network, 'host'> | null
   readonly maxConcurrent: number | null
   readonly requireIdempotency: boolean
   readonly money: MoneyLimits
@@ -61,6 +63,7 @@ export const noSettings = (file: string): PolicySettings => ({
   grantMs: null,
   rung: null,
   repoFilter: null,
+  network: null,
   maxConcurrent: null,
   requireIdempotency: false,
   money: {
@@ -90,6 +93,7 @@ export type EffectivePolicy = {
   readonly providers: readonly (readonly string[])[]
   readonly rung: Rung | null
   readonly repoFilters: readonly RepoFilter[]
+  readonly network: Exclude<Network, 'host'> | null
   readonly maxConcurrent: number | null
   readonly requireIdempotency: boolean
   readonly money: MoneyLimits
@@ -141,6 +145,7 @@ export function effective(settings: readonly PolicySettings[], wish: SessionWish
       null,
     ),
     repoFilters: settings.flatMap(({ repoFilter }) => (repoFilter === null || repoFilter === 'none' ? [] : [repoFilter])),
+    network: (['none', 'proxy_only'] as const).find((network) => settings.some((one) => one.network === network)) ?? null,
     maxConcurrent: least(each((one) => one.maxConcurrent)),
     requireIdempotency: settings.some((one) => one.requireIdempotency),
     money: {

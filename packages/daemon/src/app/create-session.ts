@@ -3,7 +3,7 @@ import type { CreateSession } from '@anchorhold/protocol/api'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
-import type { Network, Session } from '@anchorhold/protocol/sessions'
+import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
@@ -13,6 +13,7 @@ import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/wor
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
+import { networkFor } from './network.ts'
 import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
@@ -49,7 +50,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       hint: 'Choose the rung "container"',
     })
   const spend = options.spend ?? parts.config.spend
-  const network = networkFor(parts.config, rung, options.network)
+  const network = networkFor(parts.config, rung, options.network, held)
   const repo_filter = repoFilter ?? options.repo_filter ?? filterFor(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image } = options
@@ -122,25 +123,6 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 /** What is in a folder of the session's own was made in its cell: there is nothing to hide. */
 export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
   workspace === undefined ? 'none' : config.repoFilter
-
-/** A cell has no network of its own; what is no cell has the host's, and nothing could keep it from that. */
-function networkFor({ network }: Config, rung: Session['rung'], asked: Network | undefined): Network {
-  if (rung === 'none') {
-    if (asked === undefined || asked === 'host') return 'host'
-    throw new Failure('cell_unavailable', 'Cannot keep an agent without a cell from the network of the host', {
-      hint: 'Choose a rung that is a wall, or say --network host',
-    })
-  }
-  if (asked === 'host')
-    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
-      hint: 'Open what it needs with rules (proxy_only), or use anchorhold sandbox --net host',
-    })
-  if (rung !== 'seatbelt') return asked ?? network
-  if (asked !== 'proxy_only') return 'none'
-  throw new Failure('cell_unavailable', 'A cell of rung "seatbelt" has no loopback of its own that a net window could be on', {
-    hint: 'Leave --network out: such a cell reaches its model and nothing else',
-  })
-}
 
 class Lost extends Error {}
 

@@ -118,7 +118,7 @@ export const PolicyFile = z.strictObject({
     'The weakest cell, by the words of the seed: local, container, gvisor, firecracker',
   ),
   rung: Rung.optional().describe('The weakest cell'),
-  network_mode: NetworkMode.optional().describe('proxy_only or none: no cell has a network of its own in either'),
+  network_mode: NetworkMode.optional().describe('The most that a cell may reach beside its model: proxy_only or none'),
   repo_filter: SeedRepoFilter.optional().describe(
     'The weakest filter of a host folder: none, standard, strict, or { denylist, allowlist }',
   ),

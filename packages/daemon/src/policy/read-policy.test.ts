@@ -62,6 +62,7 @@ tick_seconds: 600
     grantMs: 1_800_000,
     rung: 'gvisor',
     repoFilter: 'strict',
+    network: 'proxy_only',
     maxConcurrent: 2,
     requireIdempotency: true,
     money: {

@@ -255,6 +255,7 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
     grantMs: content.grant_hours === undefined ? null : Math.ceil(content.grant_hours * hourMs),
     rung: seedRung === null || (ownRung !== null && isWeaker(seedRung, ownRung)) ? ownRung : seedRung,
     repoFilter: content.repo_filter ?? null,
+    network: content.network_mode ?? null,
     maxConcurrent: content.max_concurrent ?? null,
     requireIdempotency: content.require_idempotency ?? false,
     money: {

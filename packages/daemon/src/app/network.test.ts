@@ -1,0 +1,34 @@
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { Network } from '@anchorhold/protocol/sessions'
+import { expect, test } from 'vitest'
+import { networkFor } from './network.ts'
+
+type House = { readonly usual?: 'none' | 'proxy_only'; readonly most?: 'none' | 'proxy_only' }
+test.each<[Rung, Network | undefined, House, Network | string]>([
+  ['bwrap', undefined, {}, 'proxy_only'],
+  ['bwrap', undefined, { usual: 'none' }, 'none'],
+  ['bwrap', undefined, { most: 'none' }, 'none'],
+  ['bwrap', undefined, { usual: 'none', most: 'proxy_only' }, 'none'],
+  ['bwrap', 'none', {}, 'none'],
+  ['gvisor', 'proxy_only', { usual: 'none' }, 'proxy_only'],
+  ['gvisor', 'proxy_only', { most: 'none' }, 'Cannot start a session with a net window: the policy says "none"'],
+  ['microvm', 'host', {}, 'A cell of rung "microvm" has no network of the host\'s'],
+  ['none', undefined, {}, 'host'],
+  ['none', 'host', {}, 'host'],
+  ['none', 'proxy_only', {}, 'Cannot keep an agent without a cell from the network of the host'],
+  [
+    'none',
+    undefined,
+    { most: 'proxy_only' },
+    'Cannot start a session with the network of the host: the policy says "proxy_only"',
+  ],
+  ['seatbelt', undefined, {}, 'none'],
+  ['seatbelt', 'proxy_only', {}, 'A cell of rung "seatbelt" has no loopback of its own that a net window could be on'],
+])(
+  'networkFor() on rung %s, asked for %s in a house with %j',
+  (rung, asked, { usual = 'proxy_only', most = null as never }, expected) => {
+    const choose = () => networkFor({ network: usual }, rung, asked, { network: most })
+    if (expected === 'none' || expected === 'proxy_only' || expected === 'host') expect(choose()).toBe(expected)
+    else expect(choose).toThrow(expected)
+  },
+)

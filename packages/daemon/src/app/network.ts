@@ -1,0 +1,37 @@
+import type { EffectivePolicy } from '@anchorhold/core/policy/effective'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { Rung } from '@anchorhold/protocol/rungs'
+import type { Network } from '@anchorhold/protocol/sessions'
+import type { Config } from '../config.ts'
+
+/** A cell has no network of its own; what is no cell has the host's, and nothing could keep it from that. */
+export function networkFor(
+  { network: usual }: Pick<Config, 'network'>,
+  rung: Rung,
+  asked: Network | undefined,
+  { network: most }: Pick<EffectivePolicy, 'network'>,
+): Network {
+  if (most !== null && (rung === 'none' || (most === 'none' && asked === 'proxy_only')))
+    throw new Failure(
+      'forbidden',
+      `Cannot start a session with ${rung === 'none' ? 'the network of the host' : 'a net window'}: the policy says "${most}"`,
+      {
+        hint: 'The owner sets this in policy.yaml: network_mode',
+      },
+    )
+  if (rung === 'none') {
+    if (asked === undefined || asked === 'host') return 'host'
+    throw new Failure('cell_unavailable', 'Cannot keep an agent without a cell from the network of the host', {
+      hint: 'Choose a rung that is a wall, or say --network host',
+    })
+  }
+  if (asked === 'host')
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
+      hint: 'Open what it needs with rules (proxy_only), or use anchorhold sandbox --net host',
+    })
+  if (rung !== 'seatbelt') return asked ?? (most === 'none' ? most : usual)
+  if (asked !== 'proxy_only') return 'none'
+  throw new Failure('cell_unavailable', 'A cell of rung "seatbelt" has no loopback of its own that a net window could be on', {
+    hint: 'Leave --network out: such a cell reaches its model and nothing else',
+  })
+}
