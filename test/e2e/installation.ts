@@ -83,6 +83,7 @@ export type Seen = { readonly event?: Event; readonly live?: LiveFrame }
 
 export type InstallationOptions = {
   readonly config?: string
+  readonly policy?: string
   readonly env?: Readonly<Record<string, string>>
   /** A daemon that is started again listens where the one before did: a browser knows it by its port. */
   readonly samePort?: boolean
@@ -95,12 +96,13 @@ export function makeBase(): string {
   return base
 }
 
-export async function installation({ config, env = {}, samePort = false }: InstallationOptions = {}): Promise<Installation> {
+export async function installation({ config, policy, env = {}, samePort = false }: InstallationOptions = {}): Promise<Installation> {
   const base = makeBase()
   const state = join(base, 's')
-  if (config !== undefined) {
+  for (const [name, text] of Object.entries({ config, policy })) {
+    if (text === undefined) continue
     mkdirSync(join(state, 'config'), { recursive: true })
-    writeFileSync(join(state, 'config/config.yaml'), config)
+    writeFileSync(join(state, `config/${name}.yaml`), text)
   }
   const cli: Installation['cli'] = (args, options = {}) =>
     start(process.execPath, [command, '--state', state, ...args], options.input, { ...env, ...options.env }).ended

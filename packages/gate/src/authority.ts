@@ -29,6 +29,8 @@ export type SessionAuthorityParts = {
   readonly onChange: () => void
 }
 
+const toldMax = 1000
+
 export function sessionAuthority({
   terms,
   heardTo,
@@ -43,11 +45,23 @@ export function sessionAuthority({
   // What the terms do not name though they know of it was settled.
   const since = before.opened.flatMap(({ asked, n }) => (n > heardTo ? [asked] : []))
   const open = [...terms.asked, ...since].filter(({ request }) => !before.settled.has(request))
+  /** Decisions on hosts that are in the log. A host is called a thousand times over, and `net` events count how often. */
+  let told = new Set<string>()
+  function isToldAlready(event: NewEvent): boolean {
+    if (event.type !== 'decision' || event.body.action?.kind !== 'net') return false
+    const { effect, by, action } = event.body
+    const key = `${effect} ${action.host}:${action.port} ${by}`
+    if (told.has(key)) return true
+    if (told.size >= toldMax) told = new Set()
+    told.add(key)
+    return false
+  }
   const one = authority({
     terms: { ...terms, asked: open },
     name: 'gate',
     whenLeft: 'stay open',
     write(event: NewEvent) {
+      if (isToldAlready(event)) return
       account.note(event)
       if (event.type === 'request.opened') openedWith.set(event.body.id, account.last)
       if (event.type !== 'decision') onChange()

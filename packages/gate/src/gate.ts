@@ -17,7 +17,7 @@ import { rateLimits } from './rates.ts'
 import { fileSecrets } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
-import { routesOf } from '@anchorhold/core/net/routes'
+import { routesBy } from '@anchorhold/core/net/routes'
 import { type DialParts, dialler } from './windows/net/dial.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type Edge, edgeWindow } from './windows/edge/edge.ts'
@@ -93,7 +93,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const lines = connections()
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
-  const dial = dialler(parts.dial)
+  const dialling = dialler(parts.dial)
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules, spend }: ServedOn) => ({
@@ -165,8 +165,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
       session,
       folder,
       judge: one.authority.judge,
-      routeOf: routesOf([]),
-      dial,
+      routeOf: routesBy(() => one.authority.terms.policy.rules),
+      dialler: dialling,
       note: one.account.note,
       log,
       now,

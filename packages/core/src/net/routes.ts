@@ -11,6 +11,16 @@ export type Route = {
 
 type NetRule = Extract<Rule, { readonly on: 'net' }>
 
+/** The same, by rules that may be others later. */
+export function routesBy(rules: () => readonly Rule[]): (target: Target) => Route {
+  let known: { readonly rules: readonly Rule[]; readonly routes: (target: Target) => Route } | null = null
+  return (target) => {
+    const now = rules()
+    if (known?.rules !== now) known = { rules: now, routes: routesOf(now) }
+    return known.routes(target)
+  }
+}
+
 /** What the rules say of how targets are reached. What a rule says outright counts; otherwise TLS is opened where a rule speaks of
  *  what is inside it. */
 export function routesOf(rules: readonly Rule[]): (target: Target) => Route {

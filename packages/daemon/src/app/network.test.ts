@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { networkFor } from './network.ts'
 
 type House = { readonly usual?: 'none' | 'proxy_only'; readonly most?: 'none' | 'proxy_only' }
-test.each<[Rung, Network | undefined, House, Network | string]>([
+test.each<[Rung, Network | undefined, House, string]>([
   ['bwrap', undefined, {}, 'proxy_only'],
   ['bwrap', undefined, { usual: 'none' }, 'none'],
   ['bwrap', undefined, { most: 'none' }, 'none'],

@@ -85,6 +85,8 @@ async function byOpenSsl(port: number, heard: Map<number, string>, bytes: Buffer
   socket.on('error', () => {}).resume()
   await once(socket, 'connect')
   const own = socket.localPort!
+  // The number may have been another connection's before.
+  heard.delete(own)
   socket.end(bytes)
   await new Promise((resolve) => socket.once('close', resolve))
   return heard.get(own) ?? null

@@ -7,7 +7,11 @@ import { type Resolve, systemResolve } from './resolve.ts'
 
 /** Connects to a target that may be reached.
  *  Invariant: a name is resolved once, every address that it has is judged, and an address that was judged is what is dialled. */
-export type Dial = (target: Target, options: DialOptions, signal: AbortSignal) => Promise<Dialled>
+export type Dialler = {
+  /** Why nothing is ever dialled for this target, as far as its name tells; null when that takes looking it up. */
+  refuses(target: Target, options: DialOptions): string | null
+  dial(target: Target, options: DialOptions, signal: AbortSignal): Promise<Dialled>
+}
 
 export type DialOptions = {
   /** A rule opens this one place of the owner's own network. */
@@ -30,10 +34,17 @@ const triedMax = 6
 const nextAfterMs = 250
 const dialMs = 15_000
 
-export function dialler(parts: DialParts = {}): Dial {
+export function dialler(parts: DialParts = {}): Dialler {
   const { resolve = systemResolve(), connect = connectTo, machineAddresses = addressesOfThisMachine } = parts
 
-  return async (target, options, given) => {
+  function refuses(target: Target, options: DialOptions): string | null {
+    const isOwn = target.isAddress
+      ? !mayDial(parseAddress(target.host)!, new Set(machineAddresses()), options)
+      : !options.ownNetwork && /^(.+\.)?localhost$/.test(target.host)
+    return isOwn ? forbidden(target) : null
+  }
+
+  async function dial(target: Target, options: DialOptions, given: AbortSignal): Promise<Dialled> {
     const late = AbortSignal.timeout(dialMs)
     const signal = AbortSignal.any([given, late])
     const failed = (error: unknown): Dialled => {
@@ -50,10 +61,7 @@ export function dialler(parts: DialParts = {}): Dial {
     const judged: Address[] = []
     for (const text of found) {
       const address = parseAddress(text)
-      if (address === null || !mayDial(address, machine, options))
-        return {
-          blocked: `"${target.host}" leads to an address that no cell is led to: this machine, a private network or a reserved one`,
-        }
+      if (address === null || !mayDial(address, machine, options)) return { blocked: forbidden(target) }
       judged.push(address)
     }
     if (judged.length === 0) return failed(new Error('it has no address'))
@@ -63,7 +71,12 @@ export function dialler(parts: DialParts = {}): Dial {
       return failed(error)
     }
   }
+
+  return { refuses, dial }
 }
+
+const forbidden = ({ host }: Target): string =>
+  `"${host}" leads to an address that no cell is led to: this machine, a private network or a reserved one`
 
 function mayDial(address: Address, machine: ReadonlySet<string>, { ownNetwork }: DialOptions): boolean {
   const kind = addressKind(address)

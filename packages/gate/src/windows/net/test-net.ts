@@ -49,7 +49,7 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       return allow.includes(action.host) ? { allow: true } : { allow: false, why: 'no rule speaks of it' }
     },
     routeOf: routesOf(rules),
-    dial: dialler({
+    dialler: dialler({
       machineAddresses: () => [],
       ...dial,
       resolve: async (host, signal) => {

@@ -9,7 +9,7 @@ import type { NetAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { CallLine } from '../model/window.ts'
-import type { Dial } from './dial.ts'
+import type { Dialler } from './dial.ts'
 import { type Asked, askedOf, exchange, isWebSocket, upgrade } from './exchange.ts'
 import { carry, join, sayLast } from './join.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
@@ -36,7 +36,7 @@ export type NetWindowParts = {
   readonly judge: (action: NetAction, signal: AbortSignal) => Promise<Judged>
   /** How a target is reached that may be. */
   readonly routeOf: (target: Target) => Route
-  readonly dial: Dial
+  readonly dialler: Dialler
   readonly note: (event: NewEvent) => void
   readonly log: (line: CallLine) => void
   readonly now: () => number
@@ -54,7 +54,7 @@ const askMsUsual = 30_000
 const idleMs = 30 * 60 * 1000
 
 export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
-  const { session, judge, routeOf, dial, now, askMs = askMsUsual } = parts
+  const { session, judge, routeOf, dialler, now, askMs = askMsUsual } = parts
   const path = joinPath(parts.folder, 'net.sock')
   const passed = traffic(parts.note)
   const closing = new AbortController()
@@ -117,14 +117,23 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       refuseWith({ status: 403, wanted, why })
       return null
     }
-    const waiting = AbortSignal.any([gone, AbortSignal.timeout(askMs)])
-    const verdict = await judge({ kind: 'net', host: target.host, port: target.port, method, path }, waiting)
-    if (gone.aborted) return null
-    if (!verdict.allow) return block(verdict.why)
     const { how, ownNetwork } = routeOf(target)
+    // Nobody is asked for what would not happen anyway.
+    const never = dialler.refuses(target, { ownNetwork })
+    if (never !== null) return block(never)
+    const late = AbortSignal.timeout(askMs)
+    const action = { kind: 'net', host: target.host, port: target.port, method, path } as const
+    const verdict = await judge(action, AbortSignal.any([gone, late]))
+    if (gone.aborted) return null
+    if (!verdict.allow)
+      return block(
+        late.aborted
+          ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have`
+          : verdict.why,
+      )
     if (method === null && how === 'open')
       return block(`What is sent to "${target.host}" is to be looked at, and this window cannot open its TLS`)
-    const dialled = await dial(target, { ownNetwork }, gone)
+    const dialled = await dialler.dial(target, { ownNetwork }, gone)
     if ('blocked' in dialled) return block(dialled.blocked)
     if ('failed' in dialled) {
       refuseWith({ status: 502, wanted, why: dialled.failed })

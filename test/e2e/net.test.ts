@@ -1,0 +1,144 @@
+import type { Event } from '@anchorhold/protocol/events'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, normalize } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Installation, installation, outputsOf } from './installation.ts'
+
+const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-net-'))
+const files = join(scratch, 'files')
+
+/** A name of this machine's that programs in a cell do not take for their own. */
+function ownName(): string {
+  const names = readFileSync('/etc/hosts', 'utf8')
+    .split('\n')
+    .flatMap((line) => (/^127\.0\.0\.1\s/.test(line) ? line.trim().split(/\s+/).slice(1) : []))
+  return names.find((name) => /^[a-z][a-z0-9-]*$/.test(name) && name !== 'localhost') ?? '127.0.0.2'
+}
+const host = ownName()
+
+function certificate(): { key: string; cert: string } {
+  const [key, cert] = [join(scratch, 'key.pem'), join(scratch, 'ca.pem')]
+  const san = /^\d/.test(host) ? `IP:${host}` : `DNS:${host}`
+  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  execFileSync('openssl', [...made, '-subj', '/CN=test', '-addext', `subjectAltName=${san}`, '-keyout', key, '-out', cert], {
+    stdio: 'ignore',
+  })
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+}
+
+/** A repository and a package, as a plain server of files gives them out. */
+function fillFiles(): void {
+  const work = join(scratch, 'work')
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
+  mkdirSync(work)
+  git('init', '-q', '-b', 'main')
+  writeFileSync(join(work, 'README'), 'cloned through the window\n')
+  git('add', '.')
+  git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
+  git('clone', '-q', '--bare', work, join(files, 'repo.git'))
+  execFileSync('git', ['update-server-info'], { cwd: join(files, 'repo.git') })
+  const version = { name: 'left', version: '1.2.3', dist: { tarball: 'https://example.org/left.tgz', shasum: 'a' } }
+  writeFileSync(
+    join(files, 'left'),
+    JSON.stringify({ name: 'left', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }),
+  )
+  writeFileSync(join(files, 'hello'), 'hello from outside\n')
+}
+
+const tls = certificate()
+fillFiles()
+const seen: string[] = []
+const server = createServer(tls, (request, response) => {
+  const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))
+  seen.push(path)
+  try {
+    const body = readFileSync(join(files, path))
+    response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
+  } catch {
+    response.writeHead(404).end()
+  }
+})
+const place = () => `${host}:${(server.address() as AddressInfo).port}`
+
+let it: Installation
+beforeAll(async () => {
+  server.listen(0, /^\d/.test(host) ? host : '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const rules = [
+    `  - { on: net, match: { host: ${JSON.stringify(host)}, port: ${port} }, effect: allow, own_network: true }`,
+    '  - { on: net, match: { host: denied.example }, effect: deny, why: not from here }',
+  ]
+  it = await installation({ policy: `rules:\n${rules.join('\n')}\n` })
+})
+afterAll(async () => {
+  await it[Symbol.asyncDispose]()
+  server.closeAllConnections()
+  server.close()
+  rmSync(scratch, { recursive: true })
+})
+
+const withCa = () => it.workspace({ 'authority.txt': tls.cert })
+
+test('curl, git clone and npm reach what a rule opens, and nothing else is needed for that', async () => {
+  const commands = [
+    `curl -sS --cacert authority.txt https://${place()}/hello`,
+    `GIT_SSL_CAINFO=$PWD/authority.txt git clone -q https://${place()}/repo.git && cat repo/README`,
+    `npm view --fetch-retries 0 --cafile authority.txt --registry https://${place()}/ left version`,
+    `/opt/anchorhold/forwarder/node -e 'fetch("https://${place()}/hello").then(r=>r.text()).then(t=>console.log("node",t))'`,
+  ]
+  const { session, events } = await it.run(`run \`export NODE_EXTRA_CA_CERTS=$PWD/authority.txt; ${commands.join('; ')}\``, {
+    workspace: withCa(),
+  })
+  const said = outputsOf(events)
+  expect(said).toContain('hello from outside')
+  expect(said).toContain('cloned through the window')
+  expect(said).toContain('1.2.3')
+  expect(said).toContain('node hello from outside')
+  expect(seen).toEqual(expect.arrayContaining(['/hello', '/repo.git/info/refs', '/left']))
+  expect(session.network).toBe('proxy_only')
+  const { out } = await it.cli(['net', session.id, '--json'])
+  const { hosts } = JSON.parse(out) as { hosts: { host: string; bytes_in: number; bytes_out: number; blocked: number }[] }
+  expect(hosts).toMatchObject([{ host, blocked: 0 }])
+  expect(hosts[0]!.bytes_in).toBeGreaterThan(1000)
+  expect(hosts[0]!.bytes_out).toBeGreaterThan(1000)
+  expect((await it.cli(['net', session.id])).out).toContain(place())
+})
+
+test('what is denied is answered in words that a program can read, and the agent’s own calls never come here', async () => {
+  const { session, events } = await it.run(
+    'run `curl -s http://denied.example/x; curl -sv https://denied.example/ 2>&1 | grep "^< HTTP"; curl -s http://127.0.0.1.:1/; curl -s --noproxy x http://localhost:1/; curl -s --noproxy "*" -m 2 http://192.0.2.1/ || echo no way around`',
+  )
+  const said = outputsOf(events)
+  expect(said).toContain('"blocked":{"host":"denied.example","port":80,"method":"GET","path":"/x"}')
+  expect(said).toContain('not from here')
+  expect(said).toContain('how_to_ask')
+  expect(said).toContain('403 Blocked by Anchorhold')
+  expect(said).toContain('no way around')
+  const net = (await it.log(session.id)).flatMap((event) => (event.type === 'net' ? [event.body.host] : []))
+  expect(net.filter((name) => name !== null && /anthropic|claude|statsig|sentry/.test(name))).toEqual([])
+})
+
+test('a call that no rule speaks of is asked for, and goes on in the same connection when it is allowed', async () => {
+  const { id } = await it.api.createSession({
+    body: { prompt: { text: 'run `curl -s -o /dev/null -w "%{http_code} %{errormsg}" http://unheard-of.invalid/`' } },
+  })
+  const opened = (await it.event(id, 0, ({ type }) => type === 'request.opened')) as Event & { type: 'request.opened' }
+  expect(opened.body.action).toEqual({ kind: 'net', host: 'unheard-of.invalid', port: 80, method: 'GET', path: '/' })
+  await it.api.answerRequest({ params: { id: opened.body.id }, body: { decision: 'allow' } })
+  await it.event(id, 0, ({ type }) => type === 'turn.ended')
+  // Allowed, so it was looked up; and there is no such host.
+  expect(outputsOf(await it.log(id))).toContain('502')
+})
+
+test('a session with network none has no window, and one without a cell has the network of the host', async () => {
+  const { events, session } = await it.run('run `ls /run/windows; env | grep -ci proxy`', { network: 'none' })
+  expect(outputsOf(events)).toContain('model.sock\n0')
+  expect(session.network).toBe('none')
+  await expect(it.api.createSession({ body: { network: 'host' } })).rejects.toThrow("no network of the host's")
+})
