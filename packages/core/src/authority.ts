@@ -150,7 +150,6 @@ export function authority(parts: AuthorityParts): Authority {
         await flush()
         return settle('allow', `${granted.request} allowed by ${granted.actor}`)
       }
-      if (signal.aborted) return settle('deny', 'Nobody waits for it any more')
       const { suggestion, why } = inWords(compiled, meaning, decision.by, decision.command)
       const asking = await open({ action, call, why }, { digest, pins, ...suggestion }, signal)
       const answer = await waitFor(asking, signal, () => decide(compiled, meaning).effect === 'ask')

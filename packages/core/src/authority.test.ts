@@ -1,0 +1,288 @@
+import type { Action, Pin } from '@anchorhold/protocol/actions'
+import type { EventBody, EventType, NewEvent } from '@anchorhold/protocol/events'
+import type { RequestId } from '@anchorhold/protocol/ids'
+import type { Authority as Terms, Grant } from '@anchorhold/protocol/link'
+import type { Policy } from '@anchorhold/protocol/policy'
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { authority, type AuthorityParts } from './authority.ts'
+import { defaultPolicy } from './policy/default-policy.ts'
+import { plainMeaning } from './policy/meaning.ts'
+import { toolMeaning } from './policy/tool-meaning.ts'
+
+const supervised: Policy = { ...defaultPolicy, autonomy: 'supervised' }
+const never = () => new AbortController().signal
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+const meaningOf = (action: Action) => (action.kind === 'tool' ? toolMeaning(action) : plainMeaning(action))
+
+/** An authority whose records the test reads and whose people it speaks for. */
+function make(terms: Partial<Terms> = {}, more: Partial<AuthorityParts> = {}) {
+  const events: NewEvent[] = []
+  let flushed = 0
+  const time = { now: 1000 }
+  let requests = 0
+  const one = authority({
+    terms: { policy: supervised, grants: [], asked: [], ...terms },
+    name: 'keeper',
+    whenLeft: 'take back',
+    write: (event) => void events.push(event),
+    async flush() {
+      await settled()
+      flushed = events.length
+    },
+    inOrder: (work) => work(),
+    mayAsk: () => true,
+    now: () => time.now,
+    newRequest: () => `req_${String(++requests).padStart(16, '0')}` as RequestId,
+    sha256: (text) => createHash('sha256').update(text).digest('hex'),
+    ...more,
+  })
+  const of = <T extends EventType>(type: T) =>
+    events.flatMap((event) => (event.type === type ? [event.body as EventBody<T>] : []))
+  return {
+    one,
+    events,
+    time,
+    of,
+    get flushed() {
+      return flushed
+    },
+    judge: (action: Action, { pins = [], signal = never() }: { pins?: readonly Pin[]; signal?: AbortSignal } = {}) =>
+      one.judge({ meaning: meaningOf(action), call: 'call', pins: async () => pins }, signal),
+    /** What a person's allowance of the last request is. */
+    grant: (more: Partial<Grant> = {}): Grant => grantOf(of('request.opened').at(-1)!, more),
+    async allow(request: RequestId, grant: Grant | null) {
+      return one.answer({ request, answer: { decision: 'allow' }, actor: 'ann', grant })
+    },
+  }
+}
+const grantOf = ({ id, digest, pins = [] }: EventBody<'request.opened'>, more: Partial<Grant> = {}): Grant => ({
+  ...{ request: id, digest: digest!, pins, scope: 'once', rule: null, expires_at: null, actor: 'ann' },
+  ...more,
+})
+
+/** An action that was allowed once, and the grant for it in the hands of the process that comes next. */
+async function allowed(action: Action, pins: readonly Pin[] = []) {
+  const asker = make()
+  void asker.judge(action, { pins })
+  await settled()
+  return make({ grants: [asker.grant()] })
+}
+/** Whether it happens without anybody being asked. */
+async function happens(
+  it: ReturnType<typeof make>,
+  action: Action,
+  pins: readonly Pin[] = [],
+): Promise<'yes' | 'asked' | 'refused'> {
+  let verdict: 'yes' | 'refused' | null = null
+  void it.judge(action, { pins }).then(({ allow }) => (verdict = allow ? 'yes' : 'refused'))
+  for (let turns = 0; turns < 5; turns++) await settled()
+  return verdict ?? 'asked'
+}
+
+const hash = (of: string) => of.repeat(64)
+const base = {
+  bash: { kind: 'tool', tool: 'Bash', input: { command: 'make build', timeout: 5000, description: 'Builds it' } },
+  write: { kind: 'tool', tool: 'Write', input: { file_path: '/workspace/a', content: 'x' } },
+  agent: { kind: 'tool', tool: 'Agent', input: { prompt: 'Look', subagent_type: 'general', description: 'Looks' } },
+  net: { kind: 'net', host: 'example.org', port: 443, method: 'GET', path: '/a?b=1' },
+  host: { kind: 'host', program: 'deploy', params: { to: 'staging', force: false, times: 1 } },
+} as const satisfies Record<string, Action>
+type Named = keyof typeof base
+
+/** Each differs from what was allowed in one field that means something. */
+const mutations: readonly (readonly [string, Named, object])[] = [
+  ['another command', 'bash', { input: { ...base.bash.input, command: 'make deploy' } }],
+  ['one more word', 'bash', { input: { ...base.bash.input, command: 'make build install' } }],
+  ['a second command', 'bash', { input: { ...base.bash.input, command: 'make build; make deploy' } }],
+  ['a space that means nothing to a person', 'bash', { input: { ...base.bash.input, command: 'make  build' } }],
+  ['a letter that looks the same', 'bash', { input: { ...base.bash.input, command: 'mаke build' } }],
+  ['another timeout', 'bash', { input: { ...base.bash.input, timeout: 6000 } }],
+  ['a number that became a text', 'bash', { input: { ...base.bash.input, timeout: '5000' } }],
+  ['the background', 'bash', { input: { ...base.bash.input, run_in_background: true } }],
+  ['a field that nobody knows', 'bash', { input: { ...base.bash.input, dangerouslyDisableSandbox: true } }],
+  ['a field left out', 'bash', { input: { command: 'make build' } }],
+  ['another tool', 'bash', { tool: 'Monitor' }],
+  ['another file', 'write', { input: { file_path: '/workspace/b', content: 'x' } }],
+  ['other content', 'write', { input: { file_path: '/workspace/a', content: 'y' } }],
+  ['another prompt', 'agent', { input: { ...base.agent.input, prompt: 'Look away' } }],
+  ['another kind of sub-agent', 'agent', { input: { ...base.agent.input, subagent_type: 'admin' } }],
+  ['another host', 'net', { host: 'example.com' }],
+  ['a host below', 'net', { host: 'a.example.org' }],
+  ['another port', 'net', { port: 8443 }],
+  ['another method', 'net', { method: 'POST' }],
+  ['no method', 'net', { method: null }],
+  ['another path', 'net', { path: '/a?b=2' }],
+  ['another program', 'host', { program: 'destroy' }],
+  ['another value', 'host', { params: { ...base.host.params, to: 'production' } }],
+  ['a switch that was off', 'host', { params: { ...base.host.params, force: true } }],
+  ['another number', 'host', { params: { ...base.host.params, times: 2 } }],
+  ['a parameter more', 'host', { params: { ...base.host.params, as: 'root' } }],
+  ['a parameter less', 'host', { params: { to: 'staging', force: false } }],
+]
+
+test.each(mutations)('a grant does not cover %s (%s)', async (_, named, change) => {
+  const it = await allowed(base[named])
+  expect(await happens(it, { ...base[named], ...change } as Action)).toBe('asked')
+  // What was allowed still is, once.
+  expect(await happens(it, base[named])).toBe('yes')
+  expect(it.of('grant.used')).toHaveLength(1)
+})
+
+test.each([
+  ['its description reworded', 'bash', { input: { ...base.bash.input, description: 'Something else' } }],
+  ['no description', 'bash', { input: { command: 'make build', timeout: 5000 } }],
+  ['its fields in another order', 'bash', { input: { timeout: 5000, command: 'make build' } }],
+  ["a sub-agent's description reworded", 'agent', { input: { ...base.agent.input, description: 'Other words' } }],
+  ['its host in capitals and with its root', 'net', { host: 'EXAMPLE.org.' }],
+  ['its parameters in another order', 'host', { params: { times: 1, force: false, to: 'staging' } }],
+] as const)('a grant covers the same with %s', async (_, named, change) => {
+  const it = await allowed(base[named])
+  expect(await happens(it, { ...base[named], ...change } as Action)).toBe('yes')
+})
+
+test.each([
+  ['a script that changed', [{ path: '/workspace/build.sh', sha256: hash('b') }]],
+  ['another program of that name on the path', [{ path: '/home/agent/bin/build.sh', sha256: hash('a') }]],
+  ['a program that is gone', []],
+  [
+    'one more program',
+    [
+      { path: '/workspace/build.sh', sha256: hash('a') },
+      { path: '/tmp/x', sha256: hash('a') },
+    ],
+  ],
+])('a grant is refused for %s, with a sentence, and is not used', async (_, pins) => {
+  const before = [{ path: '/workspace/build.sh', sha256: hash('a') }]
+  const it = await allowed(base.bash, before)
+  const verdict = await it.judge(base.bash, { pins })
+  expect(verdict).toMatchObject({
+    allow: false,
+    why: expect.stringMatching(/is not what was allowed in req_\S+: it has changed since/),
+  })
+  expect(it.of('grant.used')).toEqual([])
+  expect(await happens(await allowed(base.bash, before), base.bash, before)).toBe('yes')
+})
+
+test('what changes between the asking and the running is refused though somebody allowed it', async () => {
+  const it = make()
+  let sha256 = hash('a')
+  const pins = async () => [{ path: '/workspace/build.sh', sha256 }]
+  const verdict = it.one.judge({ meaning: meaningOf(base.bash), call: 'call', pins }, never())
+  await settled()
+  sha256 = hash('b')
+  await it.allow(it.of('request.opened')[0]!.id, it.grant())
+  expect(await verdict).toMatchObject({ allow: false })
+  expect(it.of('grant.used')).toEqual([])
+})
+
+test('a grant is used once: not again, not by two at the same moment, not when it is told a second time', async () => {
+  const it = await allowed(base.bash)
+  const both = await Promise.all([happens(it, base.bash), happens(it, base.bash)])
+  expect(both.toSorted()).toEqual(['asked', 'yes'])
+  const [{ request }] = it.of('grant.used') as [EventBody<'grant.used'>]
+  await it.allow(request, grantOf({ ...it.of('request.opened')[0]!, id: request }))
+  expect(it.one.terms.grants).toEqual([])
+  it.one.update({ policy: supervised, grants: [grantOf({ ...it.of('request.opened')[0]!, id: request })], asked: [] }, () => true)
+  expect(await happens(it, base.bash)).toBe('asked')
+  expect(it.of('grant.used')).toHaveLength(1)
+})
+
+test('a grant that was used by the process before this one is not used again', async () => {
+  const asker = make()
+  void asker.judge(base.bash)
+  await settled()
+  const grant = asker.grant()
+  const it = make({ grants: [grant] }, { before: { used: [grant.request], told: [] } })
+  expect(await happens(it, base.bash)).toBe('asked')
+})
+
+test('that a grant is used is on the disk before the action goes on', async () => {
+  const it = await allowed(base.bash)
+  const verdict = it.judge(base.bash)
+  await verdict
+  expect(it.flushed).toBeGreaterThan(it.events.findIndex(({ type }) => type === 'grant.used'))
+})
+
+test('a grant expires, and so does the request that somebody would join', async () => {
+  const it = await allowed(base.bash)
+  const late = make({ grants: it.one.terms.grants.map((one) => ({ ...one, expires_at: 2000 })) })
+  late.time.now = 2000
+  expect(await happens(late, base.bash)).toBe('asked')
+  late.time.now += supervised.request_ms
+  expect(await happens(late, base.bash)).toBe('asked')
+  expect(late.of('request.opened')).toHaveLength(2)
+})
+
+test('what is done again while it is being asked joins the request, and one of the two goes on', async () => {
+  const it = make()
+  const verdicts = [it.judge(base.bash), it.judge(base.bash)]
+  await settled()
+  expect(it.of('request.opened')).toHaveLength(1)
+  await it.allow(it.of('request.opened')[0]!.id, it.grant())
+  expect(await Promise.race(verdicts)).toMatchObject({ allow: true })
+  await settled()
+  // The other one asks anew.
+  expect(it.of('request.opened')).toHaveLength(2)
+  expect(it.of('grant.used')).toHaveLength(1)
+})
+
+test('a grant for the session covers what its rule does, again and again, and never what is denied', async () => {
+  const rule = { on: 'tool', match: { tool: 'Bash', command: 'make *' }, effect: 'allow' } as const
+  const it = await allowed(base.bash)
+  const terms = { grants: it.one.terms.grants.map((one) => ({ ...one, scope: 'session' as const, rule })) }
+  const free = make(terms)
+  const other: Action = { kind: 'tool', tool: 'Bash', input: { command: 'make test' } }
+  expect([await happens(free, other), await happens(free, other), await happens(free, base.write)]).toEqual([
+    'yes',
+    'yes',
+    'asked',
+  ])
+  const deny = { on: 'tool', match: { command: 'make test' }, effect: 'deny', why: 'Tests are slow' } as const
+  const strict = make({ ...terms, policy: { ...supervised, rules: [deny] } })
+  expect(await strict.judge(other)).toMatchObject({ allow: false, why: expect.stringContaining('Tests are slow') })
+})
+
+test('a grant for once never overrides a rule that denies, nor read_only', async () => {
+  const it = await allowed(base.bash)
+  it.one.setPolicy({ ...supervised, autonomy: 'read_only' })
+  expect(await happens(it, base.bash)).toBe('refused')
+  it.one.setPolicy({ ...supervised, rules: [{ on: 'tool', match: { tool: 'Bash' }, effect: 'deny' }] })
+  expect(await happens(it, base.bash)).toBe('refused')
+  expect(it.of('grant.used')).toEqual([])
+})
+
+test('what cannot be shown to a person whole is refused, not asked', async () => {
+  const it = make()
+  const huge: Action = { kind: 'tool', tool: 'Write', input: { file_path: '/workspace/a', content: 'x'.repeat(300_000) } }
+  expect(await it.judge(huge)).toMatchObject({ allow: false, why: expect.stringContaining('too large') })
+  expect(it.of('request.opened')).toEqual([])
+})
+
+test('what would be executed and cannot be read is refused, not asked', async () => {
+  const it = make()
+  const pins = () => Promise.reject(new Error('It cannot be read'))
+  expect(await it.one.judge({ meaning: meaningOf(base.bash), call: null, pins }, never())).toEqual({
+    allow: false,
+    why: 'It cannot be read',
+  })
+})
+
+test('a person is asked only after the request is on the disk, and a request is not opened for who has gone', async () => {
+  const it = make()
+  void it.judge(base.bash)
+  await settled()
+  await settled()
+  expect(it.flushed).toBe(1)
+  await it.judge(base.write, { signal: AbortSignal.abort() })
+  expect(it.of('request.opened')).toHaveLength(1)
+})
+
+test('the agent reads why it was denied', async () => {
+  const it = make()
+  const verdict = it.judge(base.bash)
+  await settled()
+  const [{ id }] = it.of('request.opened') as [EventBody<'request.opened'>]
+  await it.one.answer({ request: id, answer: { decision: 'deny', reason: 'not today' }, actor: 'ann', grant: null })
+  expect(await verdict).toEqual({ allow: false, why: 'ann denied it: not today' })
+})

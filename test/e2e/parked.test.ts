@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ask, holdRequests, kinds } from './asking.ts'
+import { sessionsOf } from './both-doors.ts'
+import { keepersOf } from './host.ts'
+import { type Installation, installation, outputsOf, textOf, until } from './installation.ts'
+
+let it: Installation
+beforeAll(async () => {
+  const policy = 'park_after_seconds: 2\nrequest_hours: 24\n'
+  it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n', policy })
+})
+afterAll(async () => {
+  await it[Symbol.asyncDispose]()
+})
+const { session, request } = sessionsOf(() => it)
+const allow = (id: string) => it.api.answerRequest({ params: { id }, body: { decision: 'allow' } })
+
+test.each(kinds)(
+  'a %s that nobody answers is parked: its cell leaves, and the answer brings the session back',
+  async (kind) => {
+    const asking = await ask(it, kind)
+    await it.event(asking.session, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'waiting')
+    await until(() => keepersOf(it.state, asking.session).length === 0)
+    expect(await session(asking.session)).toMatchObject({ state: 'waiting', open_requests: 1 })
+    expect(await asking.times()).toBe(0)
+    await allow(asking.request)
+    await until(async () => (await asking.times()) > 0 && (await session(asking.session)).state === 'ready')
+    const log = await it.log(asking.session)
+    expect(await asking.times()).toBe(1)
+    holdRequests(log)
+    expect(log.filter(({ type }) => type === 'request.opened')).toHaveLength(1)
+    expect(log.flatMap((event) => (event.type === 'turn.started' ? [event.body.cause] : []))).toEqual(['prompt', 'resume'])
+    expect(log.flatMap((event) => (event.type === 'grant.used' ? [event.body.request] : []))).toEqual([asking.request])
+  },
+  120_000,
+)
+
+test('not now parks at once; a denial is then told with its reason, and nothing happens', async () => {
+  const asking = await ask(it, 'tool')
+  const { code, out } = await it.cli(['later', asking.request])
+  expect([code, out]).toEqual([0, `${asking.request}: waits for you\n`])
+  await until(() => keepersOf(it.state, asking.session).length === 0)
+  expect((await it.cli(['requests'])).out).toContain('open (not now)')
+  await it.cli(['deny', asking.request, '--reason', 'the moon is wrong'])
+  const told = await it.event(asking.session, 0, ({ type }) => type === 'prompt')
+  const queued = (await it.log(asking.session)).findLast((event) => event.type === 'prompt.queued')
+  expect(queued?.body.text).toContain('the moon is wrong')
+  await it.event(asking.session, told.seq, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
+  expect(await asking.times()).toBe(0)
+}, 120_000)
+
+test('a question and a plan outlive their cell too', async () => {
+  const { id } = await it.api.createSession({ body: { prompt: { text: 'ask me whether to use tabs or spaces' } } })
+  const asked = await request(id, 0)
+  await it.event(id, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'waiting')
+  await until(() => keepersOf(it.state, id).length === 0)
+  expect((await it.cli(['allow', asked.body.id, '--answer', '2'])).code).toBe(0)
+  const queued = await it.event(id, asked.seq, ({ type }) => type === 'prompt.queued')
+  expect(queued.body).toMatchObject({ text: expect.stringMatching(/answered your question:[\s\S]*Answer: spaces/) as string })
+  await it.event(id, queued.seq, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
+}, 120_000)
+
+test('autonomy is changed in mid-session: what waits goes on, and a notice says so', async () => {
+  const asking = await ask(it, 'tool')
+  expect(await it.cli(['autonomy', asking.session, 'full'])).toMatchObject({ code: 0 })
+  await until(async () => (await asking.times()) === 1)
+  const log = await it.log(asking.session)
+  expect(log.flatMap((event) => (event.type === 'notice' ? [event.body.message] : [])).join()).toContain('autonomy to full')
+  expect((await it.api.getRequest({ params: { id: asking.request } })).answer).toMatchObject({ decision: 'withdrawn' })
+  await it.cli(['autonomy', asking.session, 'read_only'])
+  const { events } = { events: await it.turn(asking.session, 'run `echo never`') }
+  expect(outputsOf(events)).toContain('autonomy read_only: no tool runs')
+  expect(textOf(events)).not.toBe('')
+}, 120_000)
+
+test('allow --session lets the like through for this session; allow --rule does so for all, and prints the rule', async () => {
+  const { id } = await it.api.createSession({ body: { autonomy: 'supervised', prompt: { text: 'run `git status`' } } })
+  const first = await request(id, 0)
+  expect((await it.cli(['allow', first.body.id, '--session'])).out).toContain('for this session')
+  await it.event(id, first.seq, ({ type }) => type === 'turn.ended')
+  const again = await it.turn(id, 'run `git status --short`')
+  expect(again.filter(({ type }) => type === 'request.opened')).toEqual([])
+  const other = await it.api.createSession({ body: { autonomy: 'supervised', prompt: { text: 'run `git status`' } } })
+  const asked = await request(other.id, 0)
+  const { out } = await it.cli(['allow', asked.body.id, '--rule'])
+  expect(out).toMatch(/by this rule:\n.*git status/)
+  await it.event(other.id, asked.seq, ({ type }) => type === 'turn.ended')
+  const third = await it.run('run `git status`', { autonomy: 'supervised' })
+  expect(third.events.filter(({ type }) => type === 'request.opened')).toEqual([])
+}, 120_000)
