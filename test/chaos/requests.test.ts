@@ -13,6 +13,7 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
   const any = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)]!
   await using it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n' })
   const deaths: string[] = []
+  let happened = 0
   for (let point = 0; point < points; point++) {
     const kind = any(kinds)
     const asking = await ask(it, kind)
@@ -42,9 +43,10 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
     const log = await it.log(asking.session)
     holdRequests(log)
     expect([deaths.at(-1), await asking.times()]).toEqual([deaths.at(-1), expect.toBeOneOf([0, 1])])
+    happened += await asking.times()
     await it.api.archive({ params: { id: asking.session } })
   }
   console.log(
-    `${points} points: ${[...Map.groupBy(deaths, (one) => one.split(':')[0]!)].map(([kind, all]) => `${all.length} ${kind}`).join(', ')}`,
+    `${points} points, ${happened} happened: ${[...Map.groupBy(deaths, (one) => one.split(':')[0]!)].map(([kind, all]) => `${all.length} ${kind}`).join(', ')}`,
   )
 })
