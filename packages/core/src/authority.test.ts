@@ -123,7 +123,7 @@ const mutations: readonly (readonly [string, Named, object])[] = [
 
 test.each(mutations)('a grant does not cover %s (%s)', async (_, named, change) => {
   const it = await allowed(base[named])
-  expect(await happens(it, { ...base[named], ...change } as Action)).toBe('asked')
+  expect(await happens(it, { ...base[named], ...change })).toBe('asked')
   // What was allowed still is, once.
   expect(await happens(it, base[named])).toBe('yes')
   expect(it.of('grant.used')).toHaveLength(1)
@@ -138,7 +138,7 @@ test.each([
   ['its parameters in another order', 'host', { params: { times: 1, force: false, to: 'staging' } }],
 ] as const)('a grant covers the same with %s', async (_, named, change) => {
   const it = await allowed(base[named])
-  expect(await happens(it, { ...base[named], ...change } as Action)).toBe('yes')
+  expect(await happens(it, { ...base[named], ...change })).toBe('yes')
 })
 
 test.each([
