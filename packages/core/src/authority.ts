@@ -120,10 +120,20 @@ export function authority(parts: AuthorityParts): Authority {
 
   const isOver = ({ expires_at }: { readonly expires_at: number | null }) => expires_at !== null && expires_at <= now()
 
+  function digestOrNull(action: Action): Digest | null {
+    try {
+      return digestOf(action, sha256)
+    } catch (error) {
+      if (error instanceof RangeError) return null
+      throw error
+    }
+  }
+
   async function judge(wanted: Wanted, signal: AbortSignal): Promise<Verdict> {
     const { meaning, call } = wanted
     const { action } = meaning
-    const digest = digestOf(action, sha256)
+    const digest = digestOrNull(action)
+    if (digest === null) return { allow: false, why: 'This is not allowed: it is nested too deeply to be read' }
     const settle = (effect: 'allow' | 'deny', by: string): Verdict => {
       const body: EventBody<'decision'> = { kind: action.kind, effect, by: by.slice(0, 2000), digest, call }
       write({ type: 'decision', body: action.kind === 'tool' ? body : { ...body, action } })

@@ -21,7 +21,7 @@ import { rootFor } from './app/images.ts'
 import { inbox as makeInbox } from './app/inbox.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
-import type { Parts } from './app/parts.ts'
+import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
@@ -144,7 +144,11 @@ async function main(): Promise<void> {
     log,
   }
 
-  parts.policies.onChange(() => reconcile.policyChanged())
+  parts.policies.onChange((changed) => {
+    for (const { file, sha256 } of changed)
+      note(parts, { type: 'policy.changed', body: { policy: file, sha256, actor: 'daemon', door: 'files' } })
+    reconcile.policyChanged()
+  })
   await reconcile.findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`

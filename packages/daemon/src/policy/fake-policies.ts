@@ -16,7 +16,7 @@ export function fakePolicies(
   })
   let rules = house.rules ?? []
   let version = 1
-  const listeners = new Set<() => void>()
+  const listeners = new Set<Parameters<Policies['onChange']>[0]>()
   const ofHouse = () => state('policy.yaml', null, { ...house, rules })
   const ofName = (name: string) => (Object.hasOwn(named, name) ? state(`policies/${name}.yaml`, name, named[name]!) : null)
   return {
@@ -30,7 +30,7 @@ export function fakePolicies(
     addRule(rule) {
       rules = [...rules, { rule, line: 1 }]
       version++
-      for (const listener of listeners) listener()
+      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }])
     },
     onChange(listener) {
       listeners.add(listener)

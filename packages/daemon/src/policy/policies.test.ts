@@ -64,6 +64,12 @@ test('policies() keep the last good one in force, also over a restart', () => {
   write('default_autonomy: supervised\n')
   all.reload()
   expect(all.house()).toMatchObject({ inForce: 'current', settings: { autonomy: 'supervised' }, problems: [] })
+  // Whoever keeps the log of the house hears which one it was, and by what it can be told from others.
+  const digests = heard.mock.calls.map(([[change, ...others]]) => {
+    expect({ file: change.file, others }).toEqual({ file: 'policy.yaml', others: [] })
+    return change.sha256
+  })
+  expect(new Set(digests).size).toBe(2)
 })
 
 test('policies() allow nothing where a file can not be used and never could', () => {

@@ -1,5 +1,6 @@
 import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effective'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
+import { createHash } from 'node:crypto'
 import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { appendRule, replaceFile } from './append-rule.ts'
@@ -24,6 +25,9 @@ export type PolicyState = {
   readonly text: string
 }
 
+/** What is in force under a name from now on, by its digest; null when it was taken away. */
+export type PolicyChange = { readonly file: string; readonly sha256: string | null }
+
 export interface Policies {
   /** The policy of the house. */
   house(): PolicyState
@@ -36,8 +40,8 @@ export interface Policies {
   reload(): void
   /** Adds a rule to the policy of the house; it is in force when this returns. */
   addRule(rule: Rule): void
-  /** Called after each change of what is in force. Returns how to end that. */
-  onChange(listener: () => void): () => void
+  /** Called after each change of what is in force, with what changed. Returns how to end that. */
+  onChange(listener: (changed: readonly PolicyChange[]) => void): () => void
   close(): void
 }
 
@@ -52,7 +56,7 @@ export type PoliciesOptions = {
 /** The policy files of the house, watched. Invariant: a file that cannot be used changes nothing of what is in force. */
 export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   mkdirSync(memory, { recursive: true, mode: 0o700 })
-  const listeners = new Set<() => void>()
+  const listeners = new Set<(changed: readonly PolicyChange[]) => void>()
   let house = load(houseFile, null)
   let named = loadNamed()
   let version = 1
@@ -138,17 +142,22 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   }
 
   function reload(): void {
-    const before = fingerprint()
+    const before = fingerprints()
     house = load(houseFile, null)
     named = loadNamed()
     watchFolders()
-    if (fingerprint() === before) return
+    const changed = fingerprints().filter(({ file, all }) => before.find((one) => one.file === file)?.all !== all)
+    if (changed.length === 0) return
     version++
-    for (const listener of listeners) listener()
+    for (const listener of listeners) listener(changed.map(({ file, sha256 }) => ({ file, sha256 })))
   }
 
-  const fingerprint = () =>
-    JSON.stringify([house, ...named.values()].map(({ name, inForce, settings, problems }) => [name, inForce, settings, problems]))
+  const fingerprints = () =>
+    [house, ...named.values()].map(({ file, inForce, settings, problems }) => ({
+      file,
+      all: JSON.stringify([inForce, settings, problems]),
+      sha256: inForce === 'gone' ? null : createHash('sha256').update(JSON.stringify(settings)).digest('hex'),
+    }))
 
   return {
     house: () => house,

@@ -70,6 +70,7 @@ const more: Partial<Record<ApiName, readonly unknown[]>> = {
     { extras: { sudo: true } },
     { extras: { nested: true }, rung: 'container' },
     { workspace_settings: 'load' },
+    { group: 'research' },
     { repo_filter: 'none' },
     { repo_filter: { denylist: [], allowlist: ['.env'] } },
     { observe: true },
