@@ -164,7 +164,7 @@ test('a session of 100,000 events opens at its end, and nothing jumps on the way
       const from = view.scrollTop
       view.scrollBy(0, -550)
       const moved = from - view.scrollTop
-      for (let wait = 0; wait < 2; wait++) await frame()
+      for (let wait = 0; wait < 3; wait++) await frame()
       const now = rows().find((row) => row.dataset['rowKey'] === key)
       if (now === undefined || Math.abs(topOf(now) - before - moved) > 2)
         jumps.push(`${key} went ${now === undefined ? 'away' : topOf(now) - before} instead of ${moved}`)

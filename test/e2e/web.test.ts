@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { devices, openBrowser, openTab } from './browser.ts'
+import { devices, loggedIn, openBrowser, openTab } from './browser.ts'
 import { type Installation, installation, root } from './installation.ts'
 
 let browser: Browser
@@ -119,6 +119,33 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     expect(wrong).toEqual([])
     await context.close()
   }, 180_000)
+
+  test('what must be asked for is shown in its exact words, and allowed for a session, denied with a reason or put off', async () => {
+    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+    const ask = (name: string, text: string) => it.api.createSession({ body: { name, autonomy: 'restricted', prompt: { text } } })
+    const { id } = await ask('Wants to run', 'run echo one, then run echo one')
+    await go('/inbox')
+    const card = page.getByRole('article')
+    await card.getByText('The agent wants to run').waitFor()
+    expect(await card.getByText('echo one', { exact: true }).count()).toBe(1)
+    await card.getByText('Allow more than once').click()
+    await look(`${device}-request`)
+    await card.getByRole('button', { name: /in this session$/ }).click()
+    await page.getByText('Nothing waits for you').waitFor()
+    await it.event(id, 0, ({ type }) => type === 'turn.ended')
+
+    const { id: second } = await ask('Wants more', 'run echo two')
+    await card.getByRole('button', { name: 'Not now' }).click()
+    await card.getByText('Put off').waitFor()
+    await card.getByRole('button', { name: 'Deny…' }).click()
+    await card.getByRole('textbox').fill('not today')
+    await card.getByRole('button', { name: 'Deny', exact: true }).click()
+    await page.getByText('Nothing waits for you').waitFor()
+    const answers = (await it.log(second)).flatMap((event) => (event.type === 'request.answered' ? [event.body.answer] : []))
+    expect(answers).toMatchObject([{ decision: 'deny', reason: 'not today' }])
+    expect(wrong).toEqual([])
+    await context.close()
+  }, 120_000)
 
   test('the panic button stops every agent after one more question', async () => {
     const { id } = await it.api.createSession({ body: { prompt: { text: 'count slowly to 500' } } })

@@ -14,7 +14,7 @@ import { useSaying } from './use-saying.ts'
 import { WaitingView } from './WaitingView.tsx'
 
 /** How near to an end of what is held the next page is fetched. */
-const nearPx = 900
+const nearPx = 2000
 /** So near to the end counts as reading along. */
 const alongPx = 80
 /** Events that a page that is read at its end holds on to. */
