@@ -96,7 +96,12 @@ export function makeBase(): string {
   return base
 }
 
-export async function installation({ config, policy, env = {}, samePort = false }: InstallationOptions = {}): Promise<Installation> {
+export async function installation({
+  config,
+  policy,
+  env = {},
+  samePort = false,
+}: InstallationOptions = {}): Promise<Installation> {
   const base = makeBase()
   const state = join(base, 's')
   for (const [name, text] of Object.entries({ config, policy })) {
