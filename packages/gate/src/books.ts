@@ -89,8 +89,8 @@ export type Shortage = {
 /** One session's part of the books. */
 export type Account = {
   readonly lease: Lease
-  /** What is left on the whole way up; null without any cap. */
-  readonly left: Nanos | null
+  /** Whether anything on the whole way up has a cap. */
+  readonly capped: boolean
   /** The nodes beside the session's own lease that cannot take so much more from this agent of the session. */
   short(nanos: Nanos, agent?: string): readonly Shortage[]
   /** The last record that was written of this session. */
@@ -338,8 +338,12 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       get last() {
         return lastOf.get(session) ?? 0
       },
-      get left() {
-        return strictest(pathOf(wayOf(undefined))).capNanos
+      get capped() {
+        if (lease.capNanos !== null || agentCap !== null) return true
+        return above.some((name) => {
+          const known = nodes.get(simulated, name)
+          return known === undefined || spans.some((span) => known.node.sums[span].capNanos !== null)
+        })
       },
       short(nanos, agent) {
         const way = wayOf(agent)

@@ -222,28 +222,26 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     if (response.destroyed) return
 
     const agent = agentOf(from.headers)
-    const gone = new AbortController()
-    response.once('close', () => gone.abort())
-    const left = AbortSignal.any([gone.signal, closing.signal])
     const about = { provider: upstream.name, model: request.model, agent }
     const { judgesSpending, refuseContext } = policy()
     const tooLong = refuseContext?.(contextTokens(request)) ?? null
     if (tooLong !== null) return refuseByRules(response, 'context_denied', tooLong)
     if (terms.rates !== undefined && endpoint === 'messages') {
-      const tooMany = await parts.rates.admit(terms.rates, left)
+      const tooMany = await parts.rates.admit(terms.rates, leavingOf(response))
       if (response.destroyed) return
       if (tooMany !== null) return refuseByRules(response, 'rate_reached', tooMany)
-      // It may have been paused meanwhile.
-      while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
-      if (response.destroyed || closing.signal.aborted) return response.destroy()
     }
     if (endpoint === 'messages' && judgesSpending) {
-      const verdict = await authority.judge(spendAction({ ...about, neededNanos: neededNanos(request, upstream) }, account), left)
+      const verdict = await authority.judge(
+        spendAction({ ...about, neededNanos: neededNanos(request, upstream) }, account),
+        leavingOf(response),
+      )
       if (response.destroyed) return
-      if (!verdict.allow) {
-        return refuseByRules(response, 'spend_denied', verdict.why)
-      }
+      if (!verdict.allow) return refuseByRules(response, 'spend_denied', verdict.why)
     }
+    // It may have been paused while it waited.
+    while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
+    if (response.destroyed || closing.signal.aborted) return response.destroy()
     // From here to the dial nothing waits, so no other call can take what this one was promised.
     const counted = endpoint === 'messages'
     let set: SetAside | null = null
@@ -254,7 +252,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
-      if (set !== null) authority.use(spendAction({ ...about, neededNanos: 0 }, account))
+      if (set !== null && authority.terms.grants.length > 0) authority.use(spendAction({ ...about, neededNanos: 0 }, account))
       let asked: Refusal | null = null
       if (
         set === null &&
@@ -265,7 +263,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
           neededNanos: neededNanos(request, upstream),
           reserve: () => setAside(request, upstream, agent),
         }
-        const outcome = await held.hold(wish, left)
+        const outcome = await held.hold(wish, leavingOf(response))
         if ('refused' in outcome) asked = outcome
         else set = outcome
       }
@@ -308,6 +306,12 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     await entry
   }
 
+  /** Aborted when whoever called is gone or the window closes. Made only where something waits: it costs as much as half a call. */
+  function leavingOf(response: ServerResponse): AbortSignal {
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    return AbortSignal.any([gone.signal, closing.signal])
+  }
   function refuseByRules(response: ServerResponse, code: string, sentence: string): void {
     refusal = 'rules'
     notice(code, 'warning', sentence)
@@ -325,7 +329,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   /** The most that a call can cost. */
   function bounded(request: Screened, upstream: Upstream) {
     const free = !upstream.billed && !priceOf(request.model, 0).known
-    const capped = account.left !== null || policy().refuseContext !== null
+    const capped = account.capped || policy().refuseContext !== null
     const { prompt, measured } = capped ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
     return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt) }
   }
