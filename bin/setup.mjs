@@ -116,6 +116,7 @@ const forTests = {
   runsc: 'runsc',
   busybox: 'busybox-static',
   chromium: 'chromium',
+  curl: 'curl',
 }
 
 /** The same for `npm run test:machines`, which is a lot more. */

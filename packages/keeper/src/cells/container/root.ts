@@ -67,7 +67,9 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
   write('/etc/hostname', 'cell\n')
   // Podman puts a file there.
   write('/run/.containerenv', '')
-  if (!existsSync(place('/etc/mtab'))) symlinkSync('../proc/self/mounts', place('/etc/mtab'))
+  // A link to what is only there once the cell runs: it leads nowhere here, and is there all the same.
+  if (lstatSync(place('/etc/mtab'), { throwIfNoEntry: false }) === undefined)
+    symlinkSync('../proc/self/mounts', place('/etc/mtab'))
 
   const binds: Bind[] = [
     ...(spec.root === null ? host.trees.map((path) => readOnly(path, path)) : foreignLibraries(spec.root)),
