@@ -54,7 +54,7 @@ describe.each(backends)('with the backend of $rung gone', ({ rung, programs, lac
       expect(await hidden('ls')).toMatchObject({ out: expect.stringContaining('No sessions yet') as string })
       expect(await hidden('sandbox', '--rung', rung, '--workspace', workspace, '--', 'touch', 'made')).toMatchObject(refusal)
       expect(readdirSync(workspace)).toEqual([])
-      expect(await hidden('doctor')).toMatchObject({
+      expect(await hidden('doctor', '--fresh')).toMatchObject({
         out: expect.stringMatching(new RegExp(`✗ ${rung}[^]*${lack}`)) as string,
       })
       expect(keepersOf(state)).toEqual([])
