@@ -1,9 +1,9 @@
 import type { CreateSession } from '@anchorhold/protocol/api'
 import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Installation } from './installation.ts'
+import { type Installation, until } from './installation.ts'
 
 /** The same verbs by both doors: whatever one can do, so can the other. */
 type Verb = 'interrupt' | 'pause' | 'resume' | 'stop' | 'start' | 'archive'
@@ -132,7 +132,7 @@ export const reason = (event: Event) => (event.type === 'turn.ended' ? event.bod
 export const types = (events: readonly Event[], ...wanted: readonly Event['type'][]) =>
   events.map(({ type }) => type).filter((type) => wanted.includes(type))
 /** A command that runs until the file `go` is there, so that a test decides how long a tool takes. */
-export const held = 'until [ -e go ]; do sleep 0.02; done'
+export const held = 'touch running; until [ -e go ]; do sleep 0.02; done'
 export const letGo = (workspace: string) => writeFileSync(join(workspace, 'go'), '')
 
 /** What the tests of verbs do with sessions. */
@@ -145,7 +145,8 @@ export function sessionsOf(it: () => Installation) {
     async busy(door: Door, then = ''): Promise<{ readonly id: SessionId; readonly workspace: string }> {
       const workspace = it().workspace()
       const id = await door.create({ workspace, prompt: { text: `run \`${held}\`${then}` } })
-      await it().event(id, 0, ({ type }) => type === 'tool.started')
+      // The agent has named its tool before anybody has judged it: that it runs shows where it runs.
+      await until(() => existsSync(join(workspace, 'running')))
       return { id, workspace }
     },
     request: async (id: SessionId, after: number) =>
