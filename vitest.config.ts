@@ -33,6 +33,20 @@ export default defineConfig({
           maxWorkers: 2,
         },
       },
+      // A browser takes its time: run by `npm run test:browser`, not by `npm test`.
+      ...(process.env.BROWSER === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'browser',
+                include: ['test/browser/**/*.test.ts'],
+                testTimeout: 60_000,
+                hookTimeout: 120_000,
+                maxWorkers: 2,
+              },
+            },
+          ]),
       // Machines under software emulation are slow: run by `npm run test:machines`, not by `npm test`.
       ...(process.env.MACHINES === undefined
         ? []

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { devices, loggedIn, openBrowser, openTab } from './browser.ts'
-import { type Installation, installation, root } from './installation.ts'
+import { type Installation, installation, root } from '../e2e/installation.ts'
 
 let browser: Browser
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loggedIn, openBrowser } from './browser.ts'
-import { type Installation, installation, script, until } from './installation.ts'
+import { type Installation, installation, script, until } from '../e2e/installation.ts'
 
 let it: Installation
 let browser: Browser

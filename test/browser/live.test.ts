@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loggedIn, openBrowser, openTab } from './browser.ts'
-import { type Installation, installation, until } from './installation.ts'
+import { type Installation, installation, until } from '../e2e/installation.ts'
 
 let it: Installation
 let browser: Browser
