@@ -47,6 +47,20 @@ export default defineConfig({
               },
             },
           ]),
+      // Tries every rung anew, several times: run by `npm run test:ladder`, not by `npm test`.
+      ...(process.env.LADDER === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'ladder',
+                include: ['test/ladder/**/*.test.ts'],
+                testTimeout: 60_000,
+                hookTimeout: 120_000,
+                maxWorkers: 2,
+              },
+            },
+          ]),
       // Machines under software emulation are slow: run by `npm run test:machines`, not by `npm test`.
       ...(process.env.MACHINES === undefined
         ? []

@@ -1,7 +1,7 @@
 import { ProofReport } from '@anchorhold/protocol/proof'
 import { readdirSync, rmSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
-import { command, makeBase, start } from './installation.ts'
+import { command, makeBase, start } from '../e2e/installation.ts'
 
 const scratch = makeBase()
 afterAll(() => rmSync(scratch, { recursive: true }))

@@ -2,8 +2,8 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { giveTo, keepersOf } from './host.ts'
-import { command, isRoot, makeBase, type Ran, someone, start } from './installation.ts'
+import { giveTo, keepersOf } from '../e2e/host.ts'
+import { command, isRoot, makeBase, type Ran, someone, start } from '../e2e/installation.ts'
 
 const base = makeBase()
 afterAll(() => rmSync(base, { recursive: true, force: true }))
