@@ -383,6 +383,8 @@ export function keeper(options: KeeperOptions): Keeper {
       // So does a turn that was just beginning.
       if (turn !== null && !crashed) turn.cut ??= why
       await endTurn(crashed ? why : null)
+      // An agent that took up its turn while it was being stopped has spoken without one.
+      await closeBlocks()
       over = true
       // What dies before it did anything would die again: the session has failed, and is not tried over and over.
       await journal({
