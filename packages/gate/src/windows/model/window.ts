@@ -1,4 +1,4 @@
-import { chmod, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { type Lease, leftNanos, leftOf } from '@anchorhold/core/ledger'
@@ -20,6 +20,7 @@ import { type HeldCalls, heldCalls, type Refusal, spendAction } from './held.ts'
 import { modelPolicy, type ModelPolicy } from './model-policy.ts'
 import { prefixes } from './prefixes.ts'
 import { screen, screenBetas, type Screened, serialise } from './screen.ts'
+import { listenAt } from '../listen.ts'
 
 /** A session's window to its model. */
 export type ModelWindow = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
@@ -381,13 +382,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     respond(response, 200, JSON.stringify(settlement))
   }
 
-  await rm(path, { force: true })
-  const { promise: listening, resolve, reject } = Promise.withResolvers<void>()
-  server.once('error', reject)
-  server.listen(path, resolve)
-  await listening
-  server.off('error', reject)
-  await chmod(path, 0o666)
+  await listenAt(server, path)
 
   return {
     price: held.price,

@@ -1,4 +1,4 @@
-import { chmod, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { join as joinPath } from 'node:path'
@@ -15,6 +15,7 @@ import { carry, join, sayLast } from './join.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
 import { traffic } from './traffic.ts'
 import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
+import { listenAt } from '../listen.ts'
 
 /** A session's window to everything but its model: an HTTP proxy that leads only where the rules say.
  *  Invariant: nothing is looked up or dialled for a target before it was judged, and no byte of a client goes to a place that it
@@ -266,13 +267,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
   }
 
-  await rm(path, { force: true })
-  const { promise: listening, resolve, reject } = Promise.withResolvers<void>()
-  server.once('error', reject)
-  server.listen(path, resolve)
-  await listening
-  server.off('error', reject)
-  await chmod(path, 0o666)
+  await listenAt(server, path)
 
   return {
     flush: passed.flush,
