@@ -1,4 +1,4 @@
-import type { CreateSession } from '@anchorhold/protocol/api'
+import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
-import { api, type Route } from '@anchorhold/protocol/api'
+import { api } from '@anchorhold/protocol/api/api'
+import { type Route } from '@anchorhold/protocol/api/route'
 import { failureCodes, type FailureCode } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { mkdirSync, symlinkSync } from 'node:fs'

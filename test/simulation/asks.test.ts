@@ -1,3 +1,3 @@
 import { asks, testSchedules } from './schedule.ts'
 
-testSchedules(asks, 3000, 'stories of requests and their answers')
+testSchedules(asks, 2400, 'stories of requests and their answers')

@@ -1,3 +1,3 @@
 import { lives, testSchedules } from './schedule.ts'
 
-testSchedules(lives, 4500, 'lives of a session')
+testSchedules(lives, 3600, 'lives of a session')

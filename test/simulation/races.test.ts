@@ -1,3 +1,3 @@
 import { races, testSchedules } from './schedule.ts'
 
-testSchedules(races, 5500, 'races of prompts against crashes')
+testSchedules(races, 4200, 'races of prompts against crashes')

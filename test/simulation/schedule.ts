@@ -8,7 +8,7 @@ import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemo
 import { prompt } from '@anchorhold/daemon/app/prompt'
 import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import type { Store } from '@anchorhold/daemon/store/store'
-import type { AnswerRequest } from '@anchorhold/protocol/api'
+import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'

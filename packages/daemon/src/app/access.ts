@@ -1,5 +1,5 @@
 import { type Actor, may, type Permission } from '@anchorhold/core/actors'
-import type { Token, WhoAmI } from '@anchorhold/protocol/api'
+import type { Token, WhoAmI } from '@anchorhold/protocol/api/access'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorhold/protocol/ids'
 import type { User } from '@anchorhold/protocol/people'

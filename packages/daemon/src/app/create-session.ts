@@ -1,5 +1,5 @@
 import { type Actor, may } from '@anchorhold/core/actors'
-import type { CreateSession } from '@anchorhold/protocol/api'
+import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'

@@ -1,5 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
-import type { ForkSession } from '@anchorhold/protocol/api'
+import type { ForkSession } from '@anchorhold/protocol/api/sessions'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'

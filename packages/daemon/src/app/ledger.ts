@@ -1,6 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { endOf, periodOf, type Span } from '@anchorhold/core/ledger'
-import type { BudgetView, SetBudget } from '@anchorhold/protocol/api'
+import type { BudgetView, SetBudget } from '@anchorhold/protocol/api/money'
 import type { NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -115,19 +115,20 @@ export const raiseEvents = (raises: readonly Raise[], simulated: boolean, actor:
 /** Every node that has a cap or spent something, and how far it has come in its day and tick. */
 export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
   require(parts, actor, 'policy.read')
-  const { ledger } = parts.store
-  const known = ledger.nodes().filter(({ node }) => !isOfSession(node))
+  const known = parts.store.ledger.nodes().filter(({ node }) => !isOfSession(node))
   const nodes = known.some(({ node }) => node === 'owner') ? known : [{ node: 'owner', simulated: false }, ...known]
-  return nodes.flatMap(({ node, simulated }) => {
-    const { at, nodes: views } = told(parts, simulated, [ruleOf(parts, node)])
-    return views.map(({ caps, spent, tick_ms }) => {
-      const view = (span: Span) => ({
-        spent_micros: microsUp(spent[span]),
-        cap_micros: caps[span] === null ? null : microsUp(caps[span]),
-        ends_at: endOf(span, periodOf(span, at, tick_ms), tick_ms),
-      })
-      return { node, simulated, life: view('life'), day: view('day'), tick: view('tick') }
+  return nodes.flatMap((node) => budgetViews(parts, node))
+}
+
+function budgetViews(parts: Parts, { node, simulated }: { node: NodeName; simulated: boolean }): readonly BudgetView[] {
+  const { at, nodes } = told(parts, simulated, [ruleOf(parts, node)])
+  return nodes.map(({ caps, spent, tick_ms }) => {
+    const view = (span: Span) => ({
+      spent_micros: microsUp(spent[span]),
+      cap_micros: caps[span] === null ? null : microsUp(caps[span]),
+      ends_at: endOf(span, periodOf(span, at, tick_ms), tick_ms),
     })
+    return { node, simulated, life: view('life'), day: view('day'), tick: view('tick') }
   })
 }
 
@@ -150,7 +151,7 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
     note(parts, { type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
   })
   await tellCaps(parts, [node])
-  return listBudgets(parts, actor).filter((one) => one.node === node)
+  return parts.store.ledger.seenAs(node).flatMap((simulated) => budgetViews(parts, { node, simulated }))
 }
 
 /** Tells the gate what some nodes may spend from here on. */

@@ -1,5 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
-import type { AddUser, ChangeUser } from '@anchorhold/protocol/api'
+import type { AddUser, ChangeUser } from '@anchorhold/protocol/api/access'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'

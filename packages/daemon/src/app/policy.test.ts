@@ -1,7 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { PolicySettings } from '@anchorhold/core/policy/effective'
 import { noSettings } from '@anchorhold/core/policy/effective'
-import type { CreateSession } from '@anchorhold/protocol/api'
+import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { type SessionId, UserId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { mkdirSync, writeFileSync } from 'node:fs'

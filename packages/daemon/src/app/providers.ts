@@ -1,6 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
-import type { ProviderVerdict, ProviderView, PutProvider } from '@anchorhold/protocol/api'
-import { ProviderVerdict as Verdict } from '@anchorhold/protocol/api'
+import type { ProviderVerdict, ProviderView, PutProvider } from '@anchorhold/protocol/api/providers'
+import { ProviderVerdict as Verdict } from '@anchorhold/protocol/api/providers'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider } from '@anchorhold/protocol/link'
 import { z } from 'zod'

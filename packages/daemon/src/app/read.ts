@@ -1,5 +1,6 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { NetHost, SearchHit, Spending, Usage } from '@anchorhold/protocol/api'
+import type { Spending, Usage } from '@anchorhold/protocol/api/money'
+import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Network, Session, SessionState } from '@anchorhold/protocol/sessions'

@@ -1,5 +1,5 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { AnswerRequest, Request } from '@anchorhold/protocol/api'
+import type { AnswerRequest, Request } from '@anchorhold/protocol/api/requests'
 import type { NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'

@@ -1,5 +1,5 @@
 import { type Actor, seenBy } from '@anchorhold/core/actors'
-import type { Status } from '@anchorhold/protocol/api'
+import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'

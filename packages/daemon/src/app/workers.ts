@@ -1,5 +1,5 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { Worker } from '@anchorhold/protocol/api'
+import type { Worker } from '@anchorhold/protocol/api/sessions'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { KeeperHealth } from '@anchorhold/protocol/link'
 import { setTimeout as wait } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-import { ActionText } from '@anchorhold/protocol/policy-api'
+import { ActionText } from '@anchorhold/protocol/api/policy'
 import { Failure } from '@anchorhold/protocol/failures'
 import { Autonomy, Effect } from '@anchorhold/protocol/policy'
 import { isNode, isSeq, LineCounter, parseDocument } from 'yaml'

@@ -4,7 +4,10 @@ import type { Pin } from '@anchorhold/protocol/actions'
 import type { LogName } from '@anchorhold/protocol/heads'
 import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
 import type { Span } from '@anchorhold/core/ledger'
-import type { NetHost, Request, SearchHit, Spending, Token, Usage } from '@anchorhold/protocol/api'
+import type { Token } from '@anchorhold/protocol/api/access'
+import type { Spending, Usage } from '@anchorhold/protocol/api/money'
+import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
+import type { Request } from '@anchorhold/protocol/api/requests'
 import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, Grant, ProviderKind } from '@anchorhold/protocol/link'
@@ -227,6 +230,8 @@ export interface LedgerTable {
   spent(node: NodeName, simulated: boolean, atMs: number, tickMs: number): Readonly<Record<Span, Nanos>>
   /** Every node that something went through or that has a cap. */
   nodes(): readonly { readonly node: NodeName; readonly simulated: boolean }[]
+  /** Whether play money, real money or both are in the books of a node. */
+  seenAs(node: NodeName): readonly boolean[]
   /** Caps that were set at a door. */
   caps(node: NodeName): Partial<Record<Span, Nanos>>
   /** Null takes the cap away; whatever was raised is what it was. */

@@ -1,4 +1,5 @@
-import { api, apiRoot } from '@anchorhold/protocol/api'
+import { api } from '@anchorhold/protocol/api/api'
+import { apiRoot } from '@anchorhold/protocol/api/route'
 import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'

@@ -1,5 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { api, type Api, type ApiName, apiRoot, type Problem, type Route } from '@anchorhold/protocol/api'
+import { api, type Api, type ApiName } from '@anchorhold/protocol/api/api'
+import { apiRoot, type Problem, type Route } from '@anchorhold/protocol/api/route'
 import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import type { TokenId } from '@anchorhold/protocol/ids'
 import { openapi } from '@anchorhold/protocol/openapi'

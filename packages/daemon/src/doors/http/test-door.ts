@@ -1,5 +1,5 @@
 import { headMessage } from '@anchorhold/core/chain'
-import { apiRoot } from '@anchorhold/protocol/api'
+import { apiRoot } from '@anchorhold/protocol/api/route'
 import type { GateCommand } from '@anchorhold/protocol/link'
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { createServer } from 'node:http'

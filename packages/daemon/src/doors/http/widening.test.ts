@@ -1,5 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { api, type ApiName, type Route } from '@anchorhold/protocol/api'
+import { api, type ApiName } from '@anchorhold/protocol/api/api'
+import { type Route } from '@anchorhold/protocol/api/route'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'

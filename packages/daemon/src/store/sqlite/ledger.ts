@@ -32,12 +32,18 @@ export function ledgerProjection(db: Database): (usage: EventBody<'usage'>, bega
 
 export function sqliteLedger(db: Database): LedgerTable {
   db.exec(`delete from ledger where minute >= 0 and minute < (select max(minute) from ledger) - ${keptMinutes}`)
-  const latest = db.prepare<[], { minute: number | null }>(`select max(minute) as minute from ledger`)
+  // Every call goes through the owner, so that the end of two ranges of the key tells, however long the books are.
+  const latest = db.prepare<[number], { minute: number | null }>(
+    `select max(minute) as minute from ledger where node = 'owner' and simulated = ?`,
+  )
   const between = db.prepare<[string, number, number, number], { nanos: number | null }>(
     `select sum(nanos) as nanos from ledger where node = ? and simulated = ? and minute >= ? and minute < ?`,
   )
   const seen = db.prepare<[], { node: string; simulated: number }>(
     `select node, simulated from ledger where minute = ${life} union select node, 0 from cap order by 1, 2`,
+  )
+  const seenAs = db.prepare<[string, string], { simulated: number }>(
+    `select simulated from ledger where node = ? and minute = ${life} union select 0 from cap where node = ? order by 1`,
   )
   const caps = db.prepare<[string], { span: Span; nanos: number }>(`select span, nanos from cap where node = ?`)
   const setCap = db.prepare(
@@ -50,7 +56,7 @@ export function sqliteLedger(db: Database): LedgerTable {
   const raise = db.prepare(raiseSql)
   const dropRaises = db.prepare(`delete from raise where node = ? and span = ?`)
   return {
-    latestMs: () => Math.max(0, latest.get()?.minute ?? 0) * minuteMs,
+    latestMs: () => Math.max(0, ...[0, 1].map((simulated) => latest.get(simulated)?.minute ?? 0)) * minuteMs,
     spent(node, simulated, atMs, tickMs) {
       const sum = (span: Span): Nanos => {
         const [from, to] =
@@ -62,6 +68,7 @@ export function sqliteLedger(db: Database): LedgerTable {
       return Object.fromEntries(spans.map((span) => [span, sum(span)])) as Record<Span, Nanos>
     },
     nodes: () => seen.all().map(({ node, simulated }) => ({ node, simulated: simulated === 1 })),
+    seenAs: (node) => seenAs.all(node, node).map(({ simulated }) => simulated === 1),
     caps: (node) => Object.fromEntries(caps.all(node).map(({ span, nanos }) => [span, nanos])),
     setCap(node, span, nanos) {
       if (nanos === null) dropCap.run(node, span)

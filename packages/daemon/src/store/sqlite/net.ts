@@ -1,4 +1,4 @@
-import type { NetHost } from '@anchorhold/protocol/api'
+import type { NetHost } from '@anchorhold/protocol/api/records'
 import { eventBodies } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
