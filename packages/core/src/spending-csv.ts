@@ -1,4 +1,4 @@
-import type { Spending } from '@anchorhold/protocol/api'
+import type { Spending } from '@anchorhold/protocol/api/money'
 
 /** What was spent, as a table for a spreadsheet. Sums are exact: dollars with nine decimals. */
 export function spendingCsv(by: string, rows: readonly Spending[]): string {

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
-import { api, type Api, type ApiName, apiRoot, Problem, type Route } from './api.ts'
+import { api, type Api, type ApiName } from './api/api.ts'
+import { apiRoot, Problem, type Route } from './api/route.ts'
 import { Failure } from './failures.ts'
 
 type Input<R extends Route> = (R extends { params: infer P extends z.ZodType } ? { readonly params: z.input<P> } : object) &

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { api, apiRoot } from './api.ts'
+import { api } from './api/api.ts'
+import { apiRoot } from './api/route.ts'
 import { openapi } from './openapi.ts'
 
 type Operation = {

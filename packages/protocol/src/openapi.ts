@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { api, apiRoot, Problem, type Route } from './api.ts'
+import { api } from './api/api.ts'
+import { apiRoot, Problem, type Route } from './api/route.ts'
 import { failureCodes } from './failures.ts'
 
 /** The OpenAPI document of the HTTP door, made from the contract that the door itself is made from. */

@@ -1,5 +1,5 @@
 import { spendingCsv } from '@anchorhold/core/spending-csv'
-import type { BudgetView } from '@anchorhold/protocol/api'
+import type { BudgetView } from '@anchorhold/protocol/api/money'
 import { Failure } from '@anchorhold/protocol/failures'
 import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { type Command, Option } from 'commander'

@@ -1,4 +1,4 @@
-import type { NetHost } from '@anchorhold/protocol/api'
+import type { NetHost } from '@anchorhold/protocol/api/records'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago, table, type Terminal } from '../terminal.ts'

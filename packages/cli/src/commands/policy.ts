@@ -1,6 +1,6 @@
 import { Failure, isFailure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
-import type { ActionText, Explained, PolicyBacktest } from '@anchorhold/protocol/policy-api'
+import type { ActionText, Explained, PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import { type Command, Option } from 'commander'
 import { readFileSync, statSync } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'

@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import type { PutProvider } from '@anchorhold/protocol/api'
+import type { PutProvider } from '@anchorhold/protocol/api/providers'
 import type { Command } from 'commander'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'

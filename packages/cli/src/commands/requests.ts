@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
-import type { Request } from '@anchorhold/protocol/api'
+import type { Request } from '@anchorhold/protocol/api/requests'
 import { type Command, Option } from 'commander'
 import type { Context } from '../context.ts'
 import { requestWords } from '../request-words.ts'

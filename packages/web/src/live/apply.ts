@@ -1,4 +1,7 @@
-import type { Request, SearchHit, Status, Usage } from '@anchorhold/protocol/api'
+import type { Status } from '@anchorhold/protocol/api/daemon'
+import type { Usage } from '@anchorhold/protocol/api/money'
+import type { SearchHit } from '@anchorhold/protocol/api/records'
+import type { Request } from '@anchorhold/protocol/api/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
 import type { Event, EventType } from '@anchorhold/protocol/events'

@@ -1,5 +1,5 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
-import type { AnswerRequest } from '@anchorhold/protocol/api'
+import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import type { RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'

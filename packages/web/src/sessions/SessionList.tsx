@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { printable, printableLine } from '@anchorhold/core/printable'
-import type { SearchHit } from '@anchorhold/protocol/api'
+import type { SearchHit } from '@anchorhold/protocol/api/records'
 import { Search, X } from 'lucide-react'
 import { useDeferredValue, useEffect, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'

@@ -1,4 +1,4 @@
-import type { SearchHit } from '@anchorhold/protocol/api'
+import type { SearchHit } from '@anchorhold/protocol/api/records'
 import type { Session } from '@anchorhold/protocol/sessions'
 
 export type Show = 'needs_you' | 'working' | 'archived'

@@ -1,5 +1,5 @@
 import { printableLine } from '@anchorhold/core/printable'
-import type { Usage } from '@anchorhold/protocol/api'
+import type { Usage } from '@anchorhold/protocol/api/money'
 import { formatUsd } from '@anchorhold/protocol/money'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'

@@ -1,4 +1,4 @@
-import type { Usage } from '@anchorhold/protocol/api'
+import type { Usage } from '@anchorhold/protocol/api/money'
 
 export type Bar = { readonly label: string; readonly day: string; readonly micros: number; readonly calls: number }
 

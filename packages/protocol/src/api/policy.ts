@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { actionBounds } from './actions.ts'
-import { SessionId } from './ids.ts'
-import { PolicyName } from './people.ts'
-import { Autonomy, Effect, Policy, PolicyProblem, Rule } from './policy.ts'
+import { actionBounds } from '../actions.ts'
+import { SessionId } from '../ids.ts'
+import { PolicyName } from '../people.ts'
+import { Autonomy, Effect, Policy, PolicyProblem, Rule } from '../policy.ts'
+import { type Route } from './route.ts'
 
 const textCharsMax = 1024 * 1024
 const daysMax = 365
@@ -135,3 +136,61 @@ export const PolicyBacktest = z.object({
   ),
 })
 export type PolicyBacktest = z.infer<typeof PolicyBacktest>
+
+export const policyRoutes = {
+  showPolicy: {
+    method: 'GET',
+    path: '/policy',
+    summary: 'What is in force for the house, or for one session, and where each rule stands',
+    query: ShowPolicy,
+    status: 200,
+    response: PolicyView,
+  },
+  reloadPolicy: {
+    method: 'POST',
+    path: '/policy/reload',
+    summary: 'Look at the policy files again, now',
+    status: 200,
+    response: PolicyCheck,
+  },
+  checkPolicy: {
+    method: 'POST',
+    path: '/policy/check',
+    summary: 'What is wrong with a policy file, and where',
+    body: CheckPolicy,
+    status: 200,
+    response: PolicyCheck,
+  },
+  explainAction: {
+    method: 'POST',
+    path: '/policy/explain',
+    summary: 'How an action would be decided, by which rule, and what would change it',
+    body: ExplainAction,
+    status: 200,
+    response: Explained,
+  },
+  testPolicy: {
+    method: 'POST',
+    path: '/policy/test',
+    summary: 'Whether actions are decided as a list expects',
+    body: TestPolicy,
+    status: 200,
+    response: PolicyTested,
+  },
+  proposePolicy: {
+    method: 'POST',
+    path: '/policy/propose',
+    summary: 'The smallest policy that would have allowed what sessions did',
+    body: ProposePolicy,
+    status: 200,
+    response: PolicyProposed,
+  },
+  backtestPolicy: {
+    method: 'POST',
+    path: '/policy/backtest',
+    summary: 'What a policy, or one more rule, would have done to past sessions',
+    body: BacktestPolicy,
+    status: 200,
+    response: PolicyBacktest,
+  },
+} as const satisfies Record<string, Route>

@@ -1,0 +1,23 @@
+import { accessRoutes } from './access.ts'
+import { daemonRoutes } from './daemon.ts'
+import { moneyRoutes } from './money.ts'
+import { policyRoutes } from './policy.ts'
+import { providersRoutes } from './providers.ts'
+import { recordsRoutes } from './records.ts'
+import { requestsRoutes } from './requests.ts'
+import { sessionsRoutes } from './sessions.ts'
+
+/** Every call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
+export const api = {
+  ...sessionsRoutes,
+  ...recordsRoutes,
+  ...requestsRoutes,
+  ...moneyRoutes,
+  ...providersRoutes,
+  ...accessRoutes,
+  ...policyRoutes,
+  ...daemonRoutes,
+} as const
+
+export type Api = typeof api
+export type ApiName = keyof Api

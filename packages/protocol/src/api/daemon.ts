@@ -1,0 +1,58 @@
+import { z } from 'zod'
+import { DoctorReport } from '../doctor.ts'
+import { PolicyProblem } from '../policy.ts'
+import { Rung } from '../rungs.ts'
+import { SessionState } from '../sessions.ts'
+import { type Route } from './route.ts'
+
+export const Status = z.object({
+  version: z.string(),
+  pid: z.int(),
+  url: z.string(),
+  started_at: z.int(),
+  state_folder: z.string(),
+  rung: Rung,
+  rung_available: z.boolean(),
+  rung_missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
+  provider: z.string(),
+  provider_trouble: z.string().nullable().describe('Why its credential cannot be used, if it cannot'),
+  simulated: z.boolean(),
+  gate: z.enum(['up', 'down']),
+  sessions: z.record(SessionState, z.int()),
+  keepers: z.int(),
+  policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; what it said before stays in force'),
+})
+export type Status = z.infer<typeof Status>
+
+export const daemonRoutes = {
+  status: { method: 'GET', path: '/status', summary: 'The daemon, its rung and provider', status: 200, response: Status },
+  health: {
+    method: 'GET',
+    path: '/health',
+    summary: 'Whether the daemon answers',
+    status: 200,
+    response: z.object({ ok: z.boolean(), gate: z.boolean(), store: z.boolean() }),
+  },
+  doctor: {
+    method: 'GET',
+    path: '/doctor',
+    summary: 'What isolation this machine can give',
+    status: 200,
+    response: DoctorReport,
+  },
+  panic: {
+    method: 'POST',
+    path: '/panic',
+    summary: 'Stop every agent, revoke every lease, close every window',
+    status: 200,
+    response: z.object({ sessions: z.int() }),
+  },
+  shutdown: {
+    method: 'POST',
+    path: '/shutdown',
+    summary: 'End the daemon; with `all`, keepers and gate as well',
+    body: z.strictObject({ all: z.boolean().optional() }).optional(),
+    status: 200,
+    response: z.object({ left_running: z.int() }),
+  },
+} as const satisfies Record<string, Route>

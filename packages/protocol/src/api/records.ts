@@ -1,0 +1,132 @@
+import { z } from 'zod'
+import { AuditKind } from '../audit.ts'
+import { Event } from '../events.ts'
+import { SigningKey } from '../heads.ts'
+import { HouseEvent } from '../house.ts'
+import { SessionId } from '../ids.ts'
+import { Network } from '../sessions.ts'
+import { Cursor, eventsPerPageMax, type Route, session } from './route.ts'
+
+const EventPage = z.object({
+  events: z.array(Event),
+  /** Whether there is more in the direction that was asked for. */
+  more: z.boolean(),
+})
+
+const EventRange = z.strictObject({
+  after: Cursor.optional().describe('Only events with a greater number, oldest first'),
+  before: Cursor.optional().describe('Only events with a smaller number, the newest of them, oldest first'),
+  limit: z.coerce.number().int().min(1).max(eventsPerPageMax).optional(),
+})
+
+/** What went through a session's net window, by host. */
+export const NetHost = z.object({
+  host: z.string().nullable().describe('None for what named no host, or for the rest of more hosts than are told apart'),
+  port: z.int().nullable(),
+  connections: z.int(),
+  bytes_out: z.int(),
+  bytes_in: z.int(),
+  blocked: z.int(),
+  why: z.string().nullable().describe('Why the last call was blocked'),
+  secrets: z.array(z.object({ name: z.string(), count: z.int() })),
+  last_at: z.int(),
+})
+export type NetHost = z.infer<typeof NetHost>
+
+export const SearchHit = z.object({
+  session: SessionId,
+  session_name: z.string(),
+  seq: z.int(),
+  at: z.int(),
+  type: z.string(),
+  /** The place of the hit, with the words found between « and ». */
+  snippet: z.string(),
+})
+export type SearchHit = z.infer<typeof SearchHit>
+
+export const recordsRoutes = {
+  sessionNet: {
+    method: 'GET',
+    path: '/sessions/:id/net',
+    summary: 'What left a session and what was blocked, by host',
+    ...session,
+    status: 200,
+    response: z.object({ network: Network, hosts: z.array(NetHost) }),
+  },
+  sessionEvents: {
+    method: 'GET',
+    path: '/sessions/:id/events',
+    summary: 'Events of a session by number; as a stream, also what is being said right now',
+    ...session,
+    query: EventRange,
+    status: 200,
+    response: EventPage,
+    streams: true,
+  },
+  events: {
+    method: 'GET',
+    path: '/events',
+    summary: 'Events of all sessions by position',
+    query: EventRange,
+    status: 200,
+    response: EventPage,
+    streams: true,
+  },
+  search: {
+    method: 'GET',
+    path: '/search',
+    summary: 'Full-text search over prompts, text, tool inputs and outputs',
+    query: z.strictObject({
+      q: z.string().min(1).max(500),
+      session: SessionId.optional(),
+      limit: z.coerce.number().int().min(1).max(200).optional(),
+    }),
+    status: 200,
+    response: z.object({ hits: z.array(SearchHit) }),
+  },
+  exportSession: {
+    method: 'GET',
+    path: '/sessions/:id/export',
+    summary: "A session's whole log with its hash chain and a signed head, as lines of JSON",
+    ...session,
+    status: 200,
+    response: z.unknown(),
+    lines: true,
+  },
+  exportAll: {
+    method: 'GET',
+    path: '/export',
+    summary: 'Every log, and last that of the house',
+    status: 200,
+    response: z.unknown(),
+    lines: true,
+  },
+  audit: {
+    method: 'GET',
+    path: '/audit',
+    summary: 'Decisions, answers, grants, money, secrets: who did what, the newest first',
+    query: z.strictObject({
+      session: SessionId.optional(),
+      kind: AuditKind.optional(),
+      since: z.coerce.number().int().min(0).optional(),
+      before: Cursor.optional().describe('Where the page before this one ended'),
+    }),
+    status: 200,
+    response: z.object({ entries: z.array(Event), before: z.int().nullable() }),
+  },
+  houseEvents: {
+    method: 'GET',
+    path: '/house/events',
+    summary: "What happened in the house and is no session's: people, tokens, logins, providers, policy, panic",
+    query: z.strictObject({ before: Cursor.optional(), limit: z.coerce.number().int().min(1).max(eventsPerPageMax).optional() }),
+    status: 200,
+    response: z.object({ events: z.array(HouseEvent), more: z.boolean() }),
+  },
+  signingKey: {
+    method: 'GET',
+    path: '/signing-key',
+    summary: 'The key that signs the heads of exports',
+    status: 200,
+    response: SigningKey,
+  },
+} as const satisfies Record<string, Route>

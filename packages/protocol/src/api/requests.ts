@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { Digest } from '../actions.ts'
+import { GrantScope, RequestAction, RequestAnswer } from '../events.ts'
+import { RequestId, SessionId } from '../ids.ts'
+import { Rule } from '../policy.ts'
+import { type Route } from './route.ts'
+
+export const Request = z.object({
+  id: RequestId,
+  session: SessionId,
+  session_name: z.string(),
+  action: RequestAction,
+  digest: Digest.nullable().describe('Of what the action means: what an allowance is bound to'),
+  why: z.string().nullable().describe('Why it is asked'),
+  rule: Rule.nullable().describe('The rule that would settle it from now on'),
+  rule_refused: z.string().nullable().describe('Why there is no such rule'),
+  opened_at: z.int(),
+  expires_at: z.int().nullable().describe('Nobody can answer it after this'),
+  deferred: z.boolean().describe('Somebody has said "not now"'),
+  answer: RequestAnswer.nullable(),
+  answered_at: z.int().nullable(),
+  answered_by: z.string().nullable(),
+  answered_from: z.string().nullable().describe('The door that the answer came by'),
+})
+export type Request = z.infer<typeof Request>
+
+export const AnswerRequest = z.discriminatedUnion('decision', [
+  z.strictObject({
+    decision: z.literal('allow'),
+    scope: GrantScope.optional().describe(
+      'How far it reaches: this action once, this session, or a rule for all; once otherwise',
+    ),
+    answers: RequestAnswer.shape.answers.describe("To a question: each question's answer, by its text"),
+  }),
+  z.strictObject({ decision: z.literal('deny'), reason: RequestAnswer.shape.reason.describe('The agent reads it') }),
+  z.strictObject({ decision: z.literal('later') }).describe('Not now: it stays open, and the session waits without a cell'),
+])
+export type AnswerRequest = z.infer<typeof AnswerRequest>
+
+export const requestsRoutes = {
+  listRequests: {
+    method: 'GET',
+    path: '/requests',
+    summary: 'What waits for an answer',
+    query: z.strictObject({ all: z.enum(['true', 'false']).optional(), session: SessionId.optional() }),
+    status: 200,
+    response: z.object({ requests: z.array(Request) }),
+  },
+  getRequest: {
+    method: 'GET',
+    path: '/requests/:id',
+    summary: 'One request',
+    params: z.strictObject({ id: RequestId }),
+    status: 200,
+    response: Request,
+  },
+  answerRequest: {
+    method: 'POST',
+    path: '/requests/:id/answer',
+    summary: 'Answer a request; exactly one answer wins',
+    params: z.strictObject({ id: RequestId }),
+    body: AnswerRequest,
+    status: 200,
+    response: Request,
+  },
+} as const satisfies Record<string, Route>
