@@ -32,6 +32,31 @@ const usage = createRoute({
   path: '/usage',
   component: lazyRouteComponent(() => import('./usage/UsagePage.tsx'), 'UsagePage'),
 })
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./settings/SettingsPage.tsx'), 'SettingsPage'),
+})
+const providers = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/providers',
+  component: lazyRouteComponent(() => import('./settings/ProvidersPage.tsx'), 'ProvidersPage'),
+})
+const rungs = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/rungs',
+  component: lazyRouteComponent(() => import('./settings/RungsPage.tsx'), 'RungsPage'),
+})
+const people = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/people',
+  component: lazyRouteComponent(() => import('./settings/PeoplePage.tsx'), 'PeoplePage'),
+})
+const budgets = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/budgets',
+  component: lazyRouteComponent(() => import('./settings/BudgetsPage.tsx'), 'BudgetsPage'),
+})
 const session = createRoute({
   getParentRoute: () => root,
   path: '/sessions/$id',
@@ -44,7 +69,7 @@ const session = createRoute({
 
 export function makeRouter(house: House) {
   return createRouter({
-    routeTree: root.addChildren([home, fresh, inbox, usage, session]),
+    routeTree: root.addChildren([home, fresh, inbox, usage, settings, providers, rungs, people, budgets, session]),
     context: house,
     defaultPreload: 'intent',
     defaultPreloadStaleTime: 0,

@@ -5,11 +5,12 @@ import { Rung } from '@anchorhold/protocol/rungs'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { ArrowUp, ChevronDown } from 'lucide-react'
-import { type ReactNode, useId, useState } from 'react'
+import { useId, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { putSession } from '../live/apply.ts'
 import { sessionsQuery, statusQuery } from '../live/queries.ts'
 import { Trouble } from '../ui/controls.tsx'
+import { Field } from '../ui/Field.tsx'
 import { rungFaces } from '../ui/faces.ts'
 import { folderName } from './order.ts'
 
@@ -215,15 +216,5 @@ export function NewSession() {
         </form>
       </div>
     </div>
-  )
-}
-
-function Field({ label, hint, wrong = false, children }: { label: string; hint: string; wrong?: boolean; children: ReactNode }) {
-  return (
-    <label className="grid content-start gap-1.5 text-sm font-medium">
-      {label}
-      {children}
-      <span className={`text-xs font-normal ${wrong ? 'text-danger' : 'text-faint'}`}>{hint}</span>
-    </label>
   )
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useMatchRoute } from '@tanstack/react-router'
-import { ChartNoAxesColumn, Inbox, MessagesSquare, Plus } from 'lucide-react'
+import { ChartNoAxesColumn, Inbox, MessagesSquare, Plus, Settings } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { requestsQuery } from '../live/queries.ts'
 import { SessionList } from '../sessions/SessionList.tsx'
@@ -53,6 +53,7 @@ function Sidebar() {
         <SideLink to="/new" icon={<Plus size={18} />} label="New session" hint="N" />
         <SideLink to="/inbox" icon={<Inbox size={18} />} label="Inbox" badge={<InboxCount />} />
         <SideLink to="/usage" icon={<ChartNoAxesColumn size={18} />} label="Usage" />
+        <SideLink to="/settings" icon={<Settings size={18} />} label="Settings" />
       </nav>
       <div className="min-h-0 flex-1 border-t border-line">
         <SessionList />
@@ -65,7 +66,7 @@ function Sidebar() {
 }
 
 function SideLink(props: {
-  readonly to: '/new' | '/inbox' | '/usage'
+  readonly to: '/new' | '/inbox' | '/usage' | '/settings'
   readonly icon: ReactNode
   readonly label: string
   readonly hint?: string
@@ -111,12 +112,6 @@ function TabBar() {
           <MessagesSquare size={22} aria-hidden />
           Sessions
         </Link>
-        <Link to="/new" className={tab} activeProps={active}>
-          <span className="grid size-9 place-items-center rounded-full bg-accent text-on-accent">
-            <Plus size={22} aria-hidden />
-          </span>
-          <span className="sr-only">New session</span>
-        </Link>
         <Link to="/inbox" className={tab} activeProps={active}>
           <Inbox size={22} aria-hidden />
           Inbox
@@ -124,9 +119,19 @@ function TabBar() {
             <InboxCount />
           </span>
         </Link>
+        <Link to="/new" className={tab} activeProps={active}>
+          <span className="grid size-9 place-items-center rounded-full bg-accent text-on-accent">
+            <Plus size={22} aria-hidden />
+          </span>
+          <span className="sr-only">New session</span>
+        </Link>
         <Link to="/usage" className={tab} activeProps={active}>
           <ChartNoAxesColumn size={22} aria-hidden />
           Usage
+        </Link>
+        <Link to="/settings" className={tab} activeProps={active}>
+          <Settings size={22} aria-hidden />
+          Settings
         </Link>
       </div>
     </nav>

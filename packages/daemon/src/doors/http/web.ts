@@ -17,7 +17,7 @@ const types: Readonly<Record<string, string>> = {
 }
 
 /** Addresses that are screens of the app: each is its one page, which finds out where it is. */
-const screens = [/^\/$/, /^\/(?:new|inbox|usage)$/, /^\/sessions\/ses_[0-9a-z]{16}$/]
+const screens = [/^\/$/, /^\/(?:new|inbox|usage|audit)$/, /^\/settings(?:\/[a-z-]{1,40})?$/, /^\/sessions\/ses_[0-9a-z]{16}$/]
 const page = '/index.html'
 
 export function readWeb(folder: string): Web {

@@ -1,0 +1,8 @@
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { daemon } from '../daemon.ts'
+
+const meQuery = queryOptions({ queryKey: ['me'], queryFn: () => daemon.whoAmI() })
+
+/** Whether this device may change what concerns the whole house. The daemon decides that anew at every call: this only keeps what
+ *  would be refused out of sight. */
+export const useIsOwner = (): boolean => useQuery(meQuery).data?.user.role === 'owner'
