@@ -109,8 +109,8 @@ export async function simulatedGate({
     return one
   }
   /** Terms whose authority is what it is when they are kept. */
-  const lively = ({ authority }: Served, { folder, provider, rules, paused, spend, network }: ServedOn): ServedOn => ({
-    ...{ folder, provider, rules, paused, spend, network },
+  const lively = ({ authority }: Served, { folder, provider, rules, paused, spend, network, net }: ServedOn): ServedOn => ({
+    ...{ folder, provider, rules, paused, spend, network, net },
     get authority() {
       return authority.terms
     },

@@ -77,3 +77,12 @@ test('readConfig() takes the names of older policy files', () => {
   write('isolation_mode: castle\n')
   expect(() => read()).toThrow('isolation_mode')
 })
+
+test('readConfig() takes mirrors by host, and refuses what is no host or no address', () => {
+  write('mirrors: { Registry.npmjs.org: "10.0.0.5:4873", "deb.debian.org:80": "[::1]:8080" }\n')
+  expect(read().mirrors).toEqual({ 'registry.npmjs.org:443': '10.0.0.5:4873', 'deb.debian.org:80': '[::1]:8080' })
+  for (const wrong of ['{ "a b": "10.0.0.5:1" }', '{ a.org: b.org:1 }', '{ a.org: 10.0.0.5 }', '{ "a.org:0": "10.0.0.5:1" }']) {
+    write(`mirrors: ${wrong}\n`)
+    expect(() => read(), wrong).toThrow('mirrors')
+  }
+})

@@ -3,6 +3,7 @@ import { ImageName, Network, OnCrash, RepoFilter, Spend } from '@anchorhold/prot
 import { ContainerEngine, LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { SeedConfig } from './policy/seed-names.ts'
 import type { Pool } from './processes/places.ts'
+import { authorityOf, connectTarget, hostTarget } from '@anchorhold/core/net/target'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, homedir, totalmem } from 'node:os'
@@ -21,6 +22,17 @@ const PoolFile = z.strictObject({
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A place beyond min that nobody took for so long is given up'),
   scale_up_threshold: z.number().min(0).max(1).default(0.8).describe('One more is started when this part of them is busy'),
 })
+
+const MirroredHost = z.string().transform((text, context) => {
+  const target = hostTarget(text, 443)
+  if (!('misnamed' in target)) return authorityOf(target)
+  context.addIssue({ code: 'custom', message: `not a host, or a host and port: ${target.misnamed}` })
+  return z.NEVER
+})
+const MirrorPlace = z.string().refine((text) => {
+  const target = connectTarget(text)
+  return !('misnamed' in target) && target.isAddress
+}, 'write an address and a port, as 10.0.0.5:4873')
 
 /** `config.yaml`: every key has a default. */
 export const ConfigFile = z.strictObject({
@@ -45,6 +57,12 @@ export const ConfigFile = z.strictObject({
   network: Network.exclude(['host'])
     .default('proxy_only')
     .describe('What cells of sessions that say nothing of it reach beside their model: none, or proxy_only for what rules open'),
+  mirrors: z
+    .record(MirroredHost, MirrorPlace)
+    .default({})
+    .describe(
+      'Places of yours to which calls of cells for these hosts go, as `registry.npmjs.org: 10.0.0.5:4873`; the certificate there must be for the host',
+    ),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -112,6 +130,7 @@ export type Config = {
   readonly onCrash: OnCrash
   readonly spend: Spend
   readonly network: Network
+  readonly mirrors: Readonly<Record<string, string>>
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -167,6 +186,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     onCrash: file.on_crash,
     spend: file.spend,
     network: file.network,
+    mirrors: file.mirrors,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,

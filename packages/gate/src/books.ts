@@ -57,7 +57,7 @@ export type Books = {
 export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed' | 'nodes' | 'agent_cap_nanos'> & {
   readonly simulated: boolean
 }
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'authority'>
+export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'net' | 'authority'>
 
 /** By record, what is known of requests and grants beside what a lease or the daemon says. */
 export type Asks = {
@@ -307,7 +307,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
 
     async function saveNow(): Promise<void> {
       if (revoked || terms === null) return
-      const { folder, provider, rules, paused, spend, network, authority } = terms
+      const { folder, provider, rules, paused, spend, network, net, authority } = terms
       const { capNanos, spentNanos, closed } = lease
       const money = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: outbox.written, closed }
       // What comes after this sum is needed with it, from before it is kept.
@@ -323,6 +323,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
         paused,
         spend,
         network,
+        net,
         authority,
         nodes: above,
         agent_cap_nanos: agentCap,

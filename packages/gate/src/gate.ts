@@ -19,6 +19,7 @@ import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { routesBy } from '@anchorhold/core/net/routes'
 import { type DialParts, dialler } from './windows/net/dial.ts'
+import { mirrored } from './windows/net/mirrors.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type Edge, edgeWindow } from './windows/edge/edge.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -166,7 +167,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       folder,
       judge: one.authority.judge,
       routeOf: routesBy(() => one.authority.terms.policy.rules),
-      dialler: dialling,
+      dialler: mirrored(dialling, () => one.terms.net.mirrors),
       note: one.account.note,
       log,
       now,
@@ -183,8 +184,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
 
   async function open(command: Extract<GateCommand, { do: 'open' }>) {
-    const { session, folder, provider, rules, paused, spend, network, budget_nanos, spent_nanos, spent_to, ledger } = command
-    const terms = { folder, provider, rules, paused, spend, network, authority: command.authority }
+    const { session, folder, provider, rules, paused, spend, network, net, budget_nanos, spent_nanos, spent_to, ledger } = command
+    const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
     const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }

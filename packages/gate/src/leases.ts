@@ -1,7 +1,7 @@
 import { Nanos } from '@anchorhold/protocol/money'
 import { SessionId } from '@anchorhold/protocol/ids'
 import { NodeName } from '@anchorhold/protocol/events'
-import { Authority, ModelRules, Provider, ToldNodes } from '@anchorhold/protocol/link'
+import { Authority, ModelRules, NetTerms, Provider, ToldNodes } from '@anchorhold/protocol/link'
 import { Network, Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -18,6 +18,7 @@ export const KeptLease = z.strictObject({
   paused: z.boolean(),
   spend: Spend.default('stop'),
   network: Network.default('none'),
+  net: NetTerms.prefault({}),
   budget_nanos: Nanos.nullable(),
   /** What was spent, up to which of the gate's own records: what comes after is added when it is read. */
   spent_nanos: Nanos,

@@ -293,6 +293,13 @@ export const ModelRules = z.object({
   rates: Rates.optional(),
 })
 
+/** What the net window of a session goes by, beside its rules. */
+export const NetTerms = z.object({
+  /** Where connections go that are for these hosts and ports, each an address and a port. */
+  mirrors: z.record(z.string(), z.string()).default({}),
+})
+export type NetTerms = z.infer<typeof NetTerms>
+
 export const GateCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('ping') }),
   /** Opens the session's windows in `folder`, or updates them when they are open. */
@@ -310,6 +317,7 @@ export const GateCommand = z.discriminatedUnion('do', [
     rules: ModelRules,
     /** Whether there is a net window. */
     network: Network.default('none'),
+    net: NetTerms.prefault({}),
     /** The nodes above the session, from the owner down. */
     ledger: ToldNodes.default({ simulated: false, at: 0, to: 0, nodes: [] }),
     /** What one sub-agent may spend. */

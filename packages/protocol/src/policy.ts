@@ -31,6 +31,9 @@ const NetMatch = z.strictObject({
   method: z.union([z.string().max(20), z.array(z.string().max(20)).min(1)]).optional(),
   path: Glob.optional(),
 })
+/** Hosts of one toolchain, by a name for all of them. */
+export const Preset = z.enum(['npm', 'pypi', 'crates', 'go', 'maven', 'debian', 'git'])
+export type Preset = z.infer<typeof Preset>
 const HostMatch = z.strictObject({ program: Glob, params: z.record(z.string(), Glob).optional() })
 const SpendMatch = z.strictObject({
   provider: Glob.optional(),
@@ -53,6 +56,7 @@ export const Rule = z.discriminatedUnion('on', [
       .literal(true)
       .optional()
       .describe('Of an allowance with one host and port: they may be on this machine or in a private network'),
+    preset: Preset.optional().describe('What it was written as, where it is one of the rules that a preset stands for'),
     why,
   }),
   z.strictObject({ on: z.literal('host'), match: HostMatch, effect: Effect, why }),

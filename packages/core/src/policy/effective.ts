@@ -1,6 +1,7 @@
-import type { Autonomy, Breakers, Policy, Rule } from '@anchorhold/protocol/policy'
+import type { Autonomy, Breakers, Policy, Preset, Rule } from '@anchorhold/protocol/policy'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Network, RepoFilter } from '@anchorhold/protocol/sessions'
+import { presetRules } from '../net/presets.ts'
 import { defaultPolicy } from './default-policy.ts'
 import { compileGlob } from './patterns.ts'
 
@@ -181,6 +182,8 @@ export const allowedHost = (host: string): Rule => ({
   effect: 'allow',
   why: 'proxy_allowlist',
 })
+export const allowedPreset = (preset: Preset): Rule[] =>
+  presetRules({ on: 'net', preset, effect: 'allow', why: 'proxy_allowlist' })
 
 /** Why a model may not be used; null when it may. */
 export function modelRefusal(models: Policy['models'], model: string): string | null {

@@ -12,7 +12,8 @@ export function ruleWords(rule: Rule): string {
   return printableLine(why === undefined ? words : `${words} (${why})`).slice(0, wordsMax)
 }
 
-function matchWords({ on, match }: Rule): string {
+function matchWords(rule: Rule): string {
+  const { on, match } = rule
   switch (on) {
     case 'tool':
       return [
@@ -28,6 +29,7 @@ function matchWords({ on, match }: Rule): string {
         'net',
         [match.method ?? []].flat().join('|'),
         `${match.host}${match.port === undefined ? '' : `:${match.port}`}${match.path ?? ''}`,
+        rule.preset === undefined ? '' : `by preset ${rule.preset}`,
       ]
         .filter((word) => word !== '')
         .join(' ')

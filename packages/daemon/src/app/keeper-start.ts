@@ -103,6 +103,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     spend,
     rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },
     network,
+    net: { mirrors: { ...parts.config.mirrors } },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
     authority,

@@ -1,5 +1,5 @@
 import { formatUsd, parseUsd } from '@anchorhold/protocol/money'
-import { Autonomy, Breakers, Glob, Rule } from '@anchorhold/protocol/policy'
+import { Autonomy, Breakers, Glob, Preset, Rule } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
 import { IsolationMode, NetworkMode, SeedRepoFilter } from './seed-names.ts'
@@ -47,7 +47,17 @@ const HostName = z
 const [onTool, onNet, onHost, onSpend] = Rule.options
 const FileRule = z.discriminatedUnion('on', [
   onTool,
-  onNet.extend({ match: onNet.shape.match.extend({ host: HostName.describe(onNet.shape.match.shape.host.description ?? '') }) }),
+  onNet
+    .extend({
+      match: onNet.shape.match.extend({ host: HostName.describe(onNet.shape.match.shape.host.description ?? '') }).optional(),
+      preset: Preset.optional(),
+    })
+    .refine(({ match, preset }) => (match === undefined) !== (preset === undefined), 'name a match or a preset, one of them')
+    .refine(({ preset, own_network }) => preset === undefined || own_network === undefined, {
+      path: ['own_network'],
+      error: 'a preset is of hosts that everybody reaches',
+    })
+    .transform(({ match, preset, ...rest }) => (preset === undefined ? { ...rest, match: match! } : { ...rest, preset })),
   onHost,
   onSpend.extend({
     match: onSpend.shape.match
@@ -94,7 +104,11 @@ export const PolicyFile = z.strictObject({
     .max(0, 'There are no tunnels here: leave it empty')
     .optional()
     .describe('Accepted where it is empty: there are no tunnels'),
-  proxy_allowlist: z.array(HostName).max(10_000).optional().describe('Hosts that are allowed over the network'),
+  proxy_allowlist: z
+    .array(z.union([HostName, z.templateLiteral(['preset:', Preset])]))
+    .max(10_000)
+    .optional()
+    .describe('Hosts that are allowed over the network; `preset:npm` for those of a preset'),
   max_cost_usd_per_tick: Money.optional().describe('What may be spent in one tick'),
   max_cost_micros_per_tick: Money.optional().describe('The same under our name'),
   max_cost_usd_per_day: Money.optional().describe('What may be spent in one day'),

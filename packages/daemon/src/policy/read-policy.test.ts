@@ -120,6 +120,28 @@ mounts:
   expect(rules[0]).toMatchObject({ line: 15, rule: { effect: 'deny', match: { tool: 'WebFetch' } } })
 })
 
+test('readPolicy() takes a preset for the rules that it stands for, in a rule and in the list of hosts', () => {
+  const { rules } = settings(`
+proxy_allowlist: ["preset:pypi"]
+rules:
+  - { on: net, preset: go, effect: allow, why: builds }
+  - { on: net, preset: go, effect: allow, how: tunnel }
+  - { on: net, preset: debian, effect: deny }
+`)
+  expect(rules.map(({ rule, line }) => `${line} ${ruleWords(rule)}`)).toEqual([
+    '2 allow net GET|HEAD pypi.org:443 by preset pypi (proxy_allowlist)',
+    '2 allow net GET|HEAD files.pythonhosted.org:443 by preset pypi (proxy_allowlist)',
+    '4 allow net GET|HEAD proxy.golang.org:443 by preset go (builds)',
+    '4 allow net GET|HEAD sum.golang.org:443 by preset go (builds)',
+    '5 allow net proxy.golang.org:443 by preset go',
+    '5 allow net sum.golang.org:443 by preset go',
+    '6 deny net deb.debian.org:80 by preset debian',
+    '6 deny net deb.debian.org:443 by preset debian',
+    '6 deny net security.debian.org:80 by preset debian',
+    '6 deny net security.debian.org:443 by preset debian',
+  ])
+})
+
 test('readPolicy() takes an empty file, comments alone and keys without a value for a policy that says nothing', () => {
   for (const text of ['', '# nothing\n', '---\n', 'rules:\nblocked_tools:\n', '{}']) expect(settings(text).rules).toEqual([])
 })
@@ -137,6 +159,17 @@ test.each([
   ['budget:\n  per_week_usd: 1\n', '2:3 error Unknown key "budget.per_week_usd"'],
   ['network_mode: host\n', '1:15 error network_mode: No session has the network of the host: write proxy_only or none'],
   ['proxy_allowlist:\n  - https://a.org/\n', '2:5 error proxy_allowlist.0: not a host'],
+  ['proxy_allowlist: ["preset:nom"]\n', '1:19 error proxy_allowlist.0: not a host'],
+  ['rules:\n  - { on: net, preset: nom, effect: allow }\n', '2:24 error rules.0.preset: Invalid option'],
+  ['rules:\n  - { on: net, effect: allow }\n', '2:5 error rules.0: name a match or a preset'],
+  [
+    'rules:\n  - { on: net, preset: npm, match: { host: a.org }, effect: allow }\n',
+    '2:5 error rules.0: name a match or a preset',
+  ],
+  [
+    'rules:\n  - { on: net, preset: npm, effect: allow, own_network: true }\n',
+    '2:57 error rules.0.own_network: a preset is of hosts that everybody reaches',
+  ],
   ['a: 1\na: 2\n', '2:1 error The key "a" is there twice'],
   ['rules: [\n', '2:1 error '],
   ['rules: !!js/function x\n', '1:8 error Unresolved tag'],

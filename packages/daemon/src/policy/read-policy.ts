@@ -1,5 +1,6 @@
 import {
   allowedHost,
+  allowedPreset,
   allowedTool,
   askedTool,
   blockedTool,
@@ -7,10 +8,11 @@ import {
   noSettings,
   type PolicySettings,
 } from '@anchorhold/core/policy/effective'
+import { presetRules } from '@anchorhold/core/net/presets'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import { printableLine } from '@anchorhold/core/printable'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
-import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
+import { type PolicyProblem, Preset, type Rule } from '@anchorhold/protocol/policy'
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml'
 import type { z } from 'zod'
 import { PolicyFile, SeedMounts } from './policy-schema.ts'
@@ -225,14 +227,20 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
   const { place, tell } = reader
   const listed = (
     key: 'blocked_tools' | 'approval_required_tools' | 'allowed_tools' | 'proxy_allowlist',
-    ruleOf: (item: string) => Rule,
-  ) => (content[key] ?? []).map((item, index) => ({ rule: ruleOf(item), line: place([key, index]).line }))
+    rulesOf: (item: string) => Rule | Rule[],
+  ) =>
+    (content[key] ?? []).flatMap((item, index) =>
+      [rulesOf(item)].flat().map((rule) => ({ rule, line: place([key, index]).line })),
+    )
   const rules = [
     ...listed('blocked_tools', blockedTool),
     ...listed('approval_required_tools', askedTool),
     ...listed('allowed_tools', allowedTool),
-    ...listed('proxy_allowlist', allowedHost),
-    ...(content.rules ?? []).map((rule, index) => ({ rule, line: place(['rules', index]).line })),
+    ...listed('proxy_allowlist', (item) => {
+      const preset = Preset.safeParse(/^preset:(.*)$/.exec(item)?.[1])
+      return preset.success ? allowedPreset(preset.data) : allowedHost(item)
+    }),
+    ...rulesIn(content).map(({ rule, index }) => ({ rule, line: place(['rules', index]).line })),
   ]
   warnOfVoid(content, reader)
   const { budget = {}, breakers = {} } = content
@@ -303,14 +311,20 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
 
 const least = (a: number | null, b: number | null): number | null => (a === null ? b : b === null ? a : Math.min(a, b))
 
+/** The file's own rules, each with its place in the list: a preset is several. */
+const rulesIn = (content: PolicyFile): { readonly rule: Rule; readonly index: number }[] =>
+  (content.rules ?? []).flatMap((rule, index) =>
+    (!('preset' in rule) ? [rule] : presetRules(rule)).map((one) => ({ rule: one, index })),
+  )
+
 /** What another line of the same file makes void is no error, but hardly what was meant. */
 function warnOfVoid(content: PolicyFile, { place, tell }: Reader): void {
   const stricter = new Map<string, { readonly rule: Rule; readonly line: number }>()
   const key = (rule: Rule) => JSON.stringify([rule.on, Object.entries(rule.match).toSorted(([a], [b]) => (a < b ? -1 : 1))])
-  const rules = content.rules ?? []
-  for (const [index, rule] of rules.entries())
+  const rules = rulesIn(content)
+  for (const { index, rule } of rules)
     if (rule.effect !== 'allow') stricter.set(key(rule), { rule, line: place(['rules', index]).line })
-  for (const [index, rule] of rules.entries()) {
+  for (const { index, rule } of rules) {
     const other = stricter.get(key(rule))
     if (rule.effect === 'allow' && other !== undefined)
       tell(
