@@ -16,6 +16,7 @@ import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
+import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
 import { explain, lacksBwrap } from './lacks.ts'
@@ -87,8 +88,6 @@ type Bwrap = {
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const { spec } = making
   const running = new Set<Bwrap>()
-  const over = new AbortController()
-  const ended = Promise.withResolvers<string>()
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
@@ -132,30 +131,20 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     return { process: cellProcess(bwrap.child as StdioChild, (name) => deliver(bwrap, name)), admitted }
   }
 
-  function requireStanding(command: string): void {
-    if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)
-  }
   function endUnlessAdmitted(admitted: Promise<void>): void {
     admitted.catch((error: unknown) => {
-      if (!(error instanceof NotStarted)) return endBecause('The cell was ended: a process could not be put under its limits')
+      if (!(error instanceof NotStarted)) return stands.endBecause('a process could not be put under its limits')
     })
   }
 
-  async function end(): Promise<void> {
-    over.abort()
+  const stands = standing(async () => {
     for (const bwrap of running) bwrap.isDoomed = true
     const allTold = Promise.all([...running].map(({ told }) => told))
     await Promise.race([allTold, delay(tellTimeoutMs, null, { ref: false })])
     await areGone([...running].flatMap(killBwrap))
     running.clear()
     await limits[Symbol.asyncDispose]()
-  }
-
-  async function endBecause(reason: string): Promise<void> {
-    if (over.signal.aborted) return
-    await end()
-    ended.resolve(reason)
-  }
+  })
 
   /** Runs one command of the host's own, before anything of the agent's, and lets it report how it is held. */
   async function prove(): Promise<SeenInside> {
@@ -191,27 +180,27 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       limits = await limits.withoutGroups()
       return prove()
     })
-    void limits.watch(over.signal).then((reason) => (reason === null ? undefined : endBecause(`The cell was ended: ${reason}`)))
+    void limits.watch(stands.over).then((why) => (why === null ? undefined : stands.endBecause(why)))
     return {
       limits: await limits.inForce(seen),
-      ended: ended.promise,
+      ended: stands.ended,
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options): CellProcess {
-        requireStanding(argv[0])
+        stands.requireFor(argv[0])
         const launched = launch(argv, options)
         endUnlessAdmitted(launched.admitted)
         return launched.process
       },
       async onTerminal(argv, options) {
-        requireStanding(argv[0])
+        stands.requireFor(argv[0])
         const { bwrap, admitted } = begin(['/usr/bin/env', ...defaultSignals, ...argv], options, 'terminal')
         endUnlessAdmitted(admitted)
         return exitOf(bwrap.child)
       },
-      [Symbol.asyncDispose]: end,
+      [Symbol.asyncDispose]: stands.end,
     }
   } catch (error) {
-    await end()
+    await stands.end()
     throw error
   }
 }

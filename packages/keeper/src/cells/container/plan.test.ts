@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { CellSpec, Lack } from '../cell.ts'
-import { check } from './container.ts'
+import { checkHeld } from './program.ts'
 import { gvisor, gvisorConfig } from './gvisor.ts'
 import type { Plan } from './engine.ts'
 import { chooseRuntime, podman, podmanOptions } from './podman.ts'
@@ -119,21 +119,19 @@ const held = [
 describe.each([
   ['podman', podman({ runtime: 'runc' }), ['Linux']],
   ['gvisor', gvisor(), ['Uid', 'NoNewPrivs']],
-] as const)('check() of a container by %s', (_, engine, others: readonly string[]) => {
-  const making = {
-    engine,
-    spec: { limits: { tmpBytes: plan.tmpBytes } } as CellSpec,
-    unavailable: (lacks: readonly Lack[]) => new Failure('cell_unavailable', lacks.map(({ what }) => what).join()),
-  }
+] as const)('checkHeld() of a container by %s', (_, engine, others: readonly string[]) => {
+  const spec = { limits: { tmpBytes: plan.tmpBytes } } as CellSpec
+  const unavailable = (lacks: readonly Lack[]) => new Failure('cell_unavailable', lacks.map(({ what }) => what).join())
+  const check = (report: string) => checkHeld(report, engine.posture(plan), spec, unavailable)
   const report = (changed?: readonly [string, string]) => held.map((line) => (line === changed ? line[1] : line[0])).join('\n')
 
   test('takes one that is held as it should be', () => {
-    expect(check(making, plan, report())).toMatchObject({ tmpBytes: plan.tmpBytes })
+    expect(check(report())).toMatchObject({ tmpBytes: plan.tmpBytes })
   })
 
   test.each(held.filter(([line]) => !others.some((other) => line.startsWith(other))))('refuses %j as %j', (...line) => {
     const changed = held.find(([good]) => good === line[0])!
-    expect(() => check(making, plan, report(changed))).toThrow(/not held as it should be|could not be limited/)
+    expect(() => check(report(changed))).toThrow(/not held as it should be|could not be limited/)
   })
 })
 

@@ -1,19 +1,8 @@
 import { spawn } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  lchownSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { createServer, type Server, type Socket } from 'node:net'
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -21,17 +10,19 @@ import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
 import { readHostRoot } from '../host-root.ts'
-import { insideChannel } from '../inside/channel.ts'
-import { isExecutable, readText } from '../install.ts'
-import { isPlaceForMount, placeInside } from '../layout.ts'
+import { readText } from '../install.ts'
+import { placeInside } from '../layout.ts'
 import { limitsOf } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, signalPid, until } from '../limits/processes.ts'
 import { emptyScratch, writeLease } from '../reap.ts'
 import { seccompArch } from '../seccomp.ts'
+import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
-import { lacksInit, scratchPlaces } from './engine.ts'
+import { lacksInit } from './engine.ts'
 import { groupsOf, limitsByGroup } from './group-limits.ts'
-import { makeRoot, own } from './root.ts'
+import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
+import { find, refusals } from './refusals.ts'
+import { makeRoot } from './root.ts'
 import { seccompProfile } from './seccomp-profile.ts'
 import {
   ask,
@@ -53,9 +44,9 @@ export function servedCells(engine: ServedEngine, files: CellFiles): CellDriver 
     new Failure('cell_unavailable', `Cannot start a container cell: ${lacks.map(({ what }) => what).join('; ')}`, {
       hint: lacks.map(({ remedy }) => remedy).join('; '),
     })
-  const lacks = () => [...lacksServed(engine, readText), ...lacksInit(readText, () => findInit() !== null)]
+  const lacks = () => [...lacksServed(engine, readText), ...lacksInit(readText, () => find('catatonit') !== null)]
   const start: CellDriver['start'] = async (spec, signal) => {
-    const missing = [...lacks(), ...refusals(spec)]
+    const missing = [...lacks(), ...refusals(spec), ...refusalsServed(spec)]
     if (missing.length > 0) throw unavailable(missing)
     signal.throwIfAborted()
     return startCell({ engine, files, spec, unavailable }, signal)
@@ -85,43 +76,29 @@ type Making = {
 
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const { engine, spec, unavailable } = making
-  const over = new AbortController()
-  const ended = Promise.withResolvers<string>()
   const name = `anchorhold-${randomUUID()}`
   let first: ProcessId | null = null
   let lifeline: ProcessId | null = null
-  let server: Server | null = null
+  let expected: { close(): void } | null = null
   // The engine's own groups hold it.
   const limits = limitsOf({ ...spec, cgroups: [] }, () => (first === null ? [] : [first.pid]), ownTasks)
 
-  let ending: Promise<void> | null = null
-  async function end(): Promise<void> {
-    ending ??= (async () => {
-      over.abort()
-      server?.close()
-      // An engine that has ended took the container along, which shows in its processes.
-      await removeContainers(engine, spec.scratch).catch((error: unknown) => {
-        if (first === null) throw error
-      })
-      if (lifeline !== null && !isGone(lifeline)) signalPid(lifeline.pid, 'SIGKILL')
-      await until('the processes of a cell have ended', endTimeoutMs, () => first === null || isGone(first))
-      emptyScratch(spec.scratch)
-      await limits[Symbol.asyncDispose]()
-    })()
-    await ending
-  }
-  async function endBecause(reason: string): Promise<void> {
-    if (over.signal.aborted) return
-    await end()
-    ended.resolve(reason)
-  }
+  const stands = standing(async () => {
+    expected?.close()
+    // An engine that has ended took the container along, which shows in its processes.
+    await removeContainers(engine, spec.scratch).catch((error: unknown) => {
+      if (first === null) throw error
+    })
+    if (lifeline !== null && !isGone(lifeline)) signalPid(lifeline.pid, 'SIGKILL')
+    await until('the processes of a cell have ended', endTimeoutMs, () => first === null || isGone(first))
+    emptyScratch(spec.scratch)
+    await limits[Symbol.asyncDispose]()
+  })
 
   try {
     const { binds, image, channelFolder } = await prepare(making, signal)
-    server = createServer()
-    server.listen(join(channelFolder, 'keeper'))
-    await once(server, 'listening')
-    giveTo(spec, join(channelFolder, 'keeper'))
+    const program = await expectProgram(spec, channelFolder)
+    expected = program
     lifeline = tie(engine, name)
     writeLease(spec.scratch, { rung: 'container', processes: lifeline === null ? [] : [lifeline], engine: engine.name })
     const plan = {
@@ -129,16 +106,15 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       image,
       binds,
       scratch: spec.scratch,
-      user: userOf(spec),
+      user: ownerOf(spec),
       seccomp: join(spec.scratch, 'seccomp.json'),
       rlimits: limits.rlimits,
       memoryBytes: spec.limits.memoryBytes,
       tasksMax: spec.limits.processesMax + ownTasks.tasks,
       cpus: spec.limits.cpus,
       tmpBytes: spec.limits.tmpBytes,
-      command: [own.init, '--', own.node, ...nodeOptions, own.program, '--socket', `${own.channel}/keeper`],
+      command: programCommand,
     } as const
-    const connected = once(server, 'connection') as Promise<[Socket]>
     await ask(engine, servedRun(engine.name, plan), signal).catch((error: unknown) => {
       signal.throwIfAborted()
       const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error)
@@ -148,60 +124,41 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     first = pid > 1 ? identify(pid) : null
     const aborted = once(signal, 'abort').then(() => Promise.reject(signal.reason as Error))
     aborted.catch(() => {})
-    const [socket] = await Promise.race([connected, aborted, gone(making, name, over.signal)])
-    server.close()
-    const channel = insideChannel(socket)
-    void channel.closed.then((why) => endBecause(`The cell was ended: ${why}`))
+    const channel = await Promise.race([program.came, aborted, gone(making, name, stands.over)])
+    void channel.closed.then((why) => stands.endBecause(why))
     const report = await Promise.race([channel.ready, aborted])
-    const tmpBytes = check(making, report)
-    void limits.watch(over.signal).then((reason) => (reason === null ? undefined : endBecause(`The cell was ended: ${reason}`)))
+    const seen = checkHeld(report, postureOf(spec), spec, unavailable)
+    void limits.watch(stands.over).then((why) => (why === null ? undefined : stands.endBecause(why)))
     const byGroup = limitsByGroup(spec.limits, ownTasks, first === null ? null : groupsOf(first.pid))
-    const requireStanding = (command: string) => {
-      if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)
-    }
     return {
-      limits: (await limits.inForce({ limits: report, tmpBytes })).map((limit): LimitInForce => byGroup[limit.name] ?? limit),
-      ended: ended.promise,
+      limits: (await limits.inForce(seen)).map((limit): LimitInForce => byGroup[limit.name] ?? limit),
+      ended: stands.ended,
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options) {
-        requireStanding(argv[0])
+        stands.requireFor(argv[0])
         return channel.spawn(argv, options)
       },
       async onTerminal(argv, options) {
-        requireStanding(argv[0])
-        // By way of a file, because an argument list can be read by everyone.
-        const command = `command-${randomUUID()}`
-        const file = join(channelFolder, command)
-        writeFileSync(file, JSON.stringify({ argv, ...options }), { mode: 0o600 })
-        giveTo(spec, file)
-        const becoming = [own.node, ...nodeOptions, own.program, '--command', `${own.channel}/${command}`]
-        const [program, ...args] = [...asking(engine), 'exec', '--interactive', '--tty', name, ...becoming] as const
+        stands.requireFor(argv[0])
+        const command = terminalProgram(spec, channelFolder, argv, options)
+        const [file, ...args] = [...asking(engine), 'exec', '--interactive', '--tty', name, ...command.argv] as const
+        const env = { ...clientEnv, TERM: options.env.TERM ?? 'xterm' }
         try {
-          return await exitOf(
-            spawn(program, args, { env: { ...clientEnv, TERM: options.env.TERM ?? 'xterm' }, cwd: '/', stdio: 'inherit' }),
-          )
+          return await exitOf(spawn(file, args, { env, cwd: '/', stdio: 'inherit' }))
         } finally {
-          rmSync(file, { force: true })
+          command.remove()
         }
       },
-      [Symbol.asyncDispose]: end,
+      [Symbol.asyncDispose]: stands.end,
     }
   } catch (error) {
-    await end()
+    await stands.end()
     throw error
   }
 }
 
 const saidCharsMax = 1_000
 const mend = 'Mend what is named and run "anchorhold doctor" again'
-
-/** It carries bytes: a small heap and no helping threads are enough. */
-const nodeOptions = [
-  '--disable-warning=ExperimentalWarning',
-  '--max-semi-space-size=1',
-  '--max-old-space-size=128',
-  '--v8-pool-size=0',
-]
 
 /** A process that waits for this one to end, however it does, and then removes the container: the engine would keep it. What runs
  *  inside cannot hinder it. */
@@ -232,10 +189,10 @@ async function prepare({ engine, files, spec, unavailable }: Making, signal: Abo
   const channelFolder = at('channel')
   mkdirSync(channelFolder, { mode: 0o700 })
   const { folder, binds } = makeRoot({
-    ...{ spec, files, init: findInit()!, host: readHostRoot(), folder: at('root'), channel: channelFolder },
+    ...{ spec, files, init: find('catatonit')!, host: readHostRoot(), folder: at('root'), channel: channelFolder },
   })
   // There are no namespaces of users: the cell's is the session's own by number, and has a name.
-  const { uid, gid } = userOf(spec)
+  const { uid, gid } = ownerOf(spec)
   const named = (file: string, from: string, to: string) => {
     const path = join(folder, 'etc', file)
     writeFileSync(path, readFileSync(path, 'utf8').replace(from, to))
@@ -298,45 +255,18 @@ function digestOf(folder: string, root: string | null): string {
   return hash.digest('hex').slice(0, 32)
 }
 
-/** The size of the scratch places. Throws unless the program inside is held as it should be. */
-function check({ spec, unavailable }: Making, report: string): number {
-  const { uid } = userOf(spec)
-  const posture = [
+const postureOf = (spec: CellSpec) => {
+  const { uid } = ownerOf(spec)
+  return [
     new RegExp(`^Uid:\\t${uid}\\t${uid}\\t${uid}\\t${uid}$`, 'm'),
     ...[/^CapPrm:\t0{16}$/m, /^CapEff:\t0{16}$/m, /^CapBnd:\t0{16}$/m, /^NoNewPrivs:\t1$/m, /^Seccomp:\t2$/m],
   ]
-  const wrong = posture.filter((line) => !line.test(report))
-  if (wrong.length > 0)
-    throw unavailable([
-      { what: `a process inside was not held as it should be (${wrong.map(String).join(', ')})`, remedy: 'Update the engine' },
-    ])
-  const sizes = scratchPlaces.map((path) => {
-    const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
-    const [, figure, unit] = /[ ,]size=(\d+)(k?)/.exec(mount ?? '') ?? []
-    return figure === undefined ? Infinity : Number(figure) * (unit === 'k' ? 1024 : 1)
-  })
-  const tmpBytes = Math.max(...sizes)
-  if (tmpBytes > spec.limits.tmpBytes)
-    throw unavailable([{ what: 'the size of /tmp could not be limited', remedy: 'Update the engine' }])
-  return tmpBytes
 }
 
-function refusals(spec: CellSpec): Lack[] {
-  const misplaced = spec.mounts.find((mount) => !isPlaceForMount(mount))
+/** Why a daemon of root's does not give such a cell. */
+function refusalsServed(spec: CellSpec): Lack[] {
   const wanted = Object.entries(spec.extras).filter(([, value]) => value === true)
   return [
-    ...(seccompArch(process.arch) === null
-      ? [{ what: `there is no seccomp filter for "${process.arch}"`, remedy: 'Use x86-64 or arm64' }]
-      : []),
-    ...(userOf(spec).uid === 0
-      ? [{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }]
-      : []),
-    ...(misplaced === undefined
-      ? []
-      : [{ what: `nothing may be mounted at "${misplaced.target}"`, remedy: 'Mount it under /opt' }]),
-    ...(spec.network === 'host'
-      ? [{ what: "the host's network cannot be given to this rung", remedy: 'Use --rung bwrap for it' }]
-      : []),
     ...(wanted.length === 0
       ? []
       : [
@@ -351,15 +281,3 @@ function refusals(spec: CellSpec): Lack[] {
       : [{ what: `"${spec.workspace}" is not a folder`, remedy: 'Choose another workspace' }]),
   ]
 }
-
-const userOf = ({ runAs }: CellSpec) => runAs ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
-
-function giveTo(spec: CellSpec, path: string): void {
-  if (spec.runAs === null || process.getuid?.() !== 0) return
-  lchownSync(path, spec.runAs.uid, spec.runAs.gid)
-  if (lstatSync(path).isDirectory()) for (const name of readdirSync(path)) giveTo(spec, join(path, name))
-}
-
-const findInit = () =>
-  ['/usr/bin', '/bin', '/usr/libexec/podman', '/usr/lib/podman'].map((folder) => join(folder, 'catatonit')).find(isExecutable) ??
-  null

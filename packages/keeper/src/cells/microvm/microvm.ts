@@ -8,8 +8,10 @@ import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import { findTool } from '../../images/tools.ts'
 import type { Cell, CellDriver, CellFiles, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { insideChannel } from '../inside/channel.ts'
+import { inside, placeInside } from '../layout.ts'
 import { hardLimit } from '../limits/rlimits.ts'
 import { inBytes } from '../limits/words.ts'
+import { standing } from '../standing.ts'
 import { trialSpecs } from '../trial.ts'
 import { type Accel, type MachineShape, qemuName } from './argv.ts'
 import { lacksOf, machineFiles, runtimeKey, snapshotKey } from './files.ts'
@@ -251,8 +253,6 @@ const mend = 'Make its files anew: anchorhold image build'
 
 /** Brings a machine that stands to the present and into its session, and sees how it is held. */
 async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: AbortSignal): Promise<Cell> {
-  const over = new AbortController()
-  const ended = Promise.withResolvers<string>()
   const mounts = spec.mounts.map(({ source, target }) => ({
     target,
     kind: statSync(source).isDirectory() ? ('folder' as const) : ('file' as const),
@@ -268,25 +268,19 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
   await inWords(abortable(channel.ready, signal))
   await inWords(machine.tell(sealLines, signal))
 
-  async function end(): Promise<void> {
-    over.abort()
+  const stands = standing(async () => {
     channel.close()
     await machine[Symbol.asyncDispose]()
-  }
-  async function endBecause(reason: string): Promise<void> {
-    if (over.signal.aborted) return
-    await end()
-    ended.resolve(reason)
-  }
-  void machine.ended.then((why) => endBecause(why.startsWith('The cell was ended') ? why : `The cell was ended: ${why}`))
+  })
+  void machine.ended.then((why) => stands.endBecause(why))
   // A machine that ends closes its line as well, and knows better why.
   void channel.closed.then(async (why) => {
     await Promise.race([machine.ended, delay(machineSaysMs, null, { ref: false })])
-    await endBecause(`The cell was ended: ${why}`)
+    await stands.endBecause(why)
   })
 
   const spawn = (argv: readonly [string, ...string[]], options: SpawnOptions): CellProcess => {
-    if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
+    stands.requireFor(argv[0])
     return channel.spawn(underLimits(argv, spec.limits), options)
   }
   const probe = spawn(['/opt/machine/busybox', 'cat', ...reported], { env: {}, cwd: '/' })
@@ -295,17 +289,15 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
   if (code !== 0) throw unavailable([{ what: `a process inside ended with ${code}: ${said.slice(0, 500)}`, remedy: '' }])
   return {
     limits: limitsSeen(report, spec, shape, machine.wall.limits),
-    ended: ended.promise,
+    ended: stands.ended,
     place: (hostPath) => placeInside(spec, hostPath),
     spawn,
     onTerminal: (argv, options) => onTerminal(spawn, argv, options),
-    [Symbol.asyncDispose]: end,
+    [Symbol.asyncDispose]: stands.end,
   }
 }
 
 const isSocketName = (name: string) => /^[\w.-]+\.sock$/.test(name)
-
-const inside = { workspace: '/workspace', home: '/home/agent', windows: '/run/windows' } as const
 
 const reported = ['/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits', '/proc/meminfo']
 
@@ -370,21 +362,6 @@ function held(
   return value <= wanted
     ? { name, value: words(value), enforcement: 'enforced', how }
     : { name, value: words(wanted), enforcement: 'not enforced', how: 'it was not seen to be set inside' }
-}
-
-function placeInside(spec: CellSpec, hostPath: string): string {
-  const places = [
-    { source: spec.workspace, target: inside.workspace },
-    { source: spec.home, target: inside.home },
-    ...(spec.windows === null ? [] : [{ source: spec.windows, target: inside.windows }]),
-    ...spec.mounts,
-  ]
-  // One folder may lie in another: the innermost is where the path is seen.
-  const [place] = places
-    .filter(({ source }) => hostPath === source || hostPath.startsWith(`${source}/`))
-    .sort((a, b) => b.source.length - a.source.length)
-  if (place === undefined) throw new Error(`"${hostPath}" is not mounted in the cell "${spec.name}"`)
-  return place.target + hostPath.slice(place.source.length)
 }
 
 function abortable<T>(what: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -5,6 +5,7 @@ import type { CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { limitsOf } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, sessionOf, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import { standing } from '../standing.ts'
 
 /** No cell at all: plain processes, for those who ask for it by name. Limits and a clean environment are all it gives.
  *  Does not stop: anything that the user it runs as can do, and a process that leaves its session before the end. */
@@ -20,8 +21,6 @@ export function noneDriver(): CellDriver {
         })
       const leaders = new Set<Leader>()
       const processes = () => [...leaders].flatMap(processesOf)
-      const over = new AbortController()
-      const ended = Promise.withResolvers<string>()
       let limits = limitsOf(spec, () => processes().map(({ pid }) => pid))
 
       function launch(argv: readonly [string, ...string[]], { env, cwd }: SpawnOptions): CellProcess {
@@ -56,8 +55,7 @@ export function noneDriver(): CellDriver {
         }
       }
 
-      async function end(): Promise<void> {
-        over.abort()
+      const stands = standing(async () => {
         await until('the processes have ended', endTimeoutMs, () => {
           // Looked up anew each time: what is being ended may still have started something.
           const left = processes().filter((each) => !isGone(each))
@@ -65,7 +63,7 @@ export function noneDriver(): CellDriver {
           return left.length === 0
         })
         await limits[Symbol.asyncDispose]()
-      }
+      })
 
       async function seenInside(): Promise<string> {
         const probe = launch(['cat', '/proc/self/limits'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
@@ -80,27 +78,23 @@ export function noneDriver(): CellDriver {
           limits = await limits.withoutGroups()
           return seenInside()
         })
-        void limits.watch(over.signal).then(async (reason) => {
-          if (reason === null) return
-          await end()
-          ended.resolve(`The cell was ended: ${reason}`)
-        })
+        void limits.watch(stands.over).then((why) => (why === null ? undefined : stands.endBecause(why)))
         return {
           limits: await limits.inForce({ limits: report, tmpBytes: null }),
-          ended: ended.promise,
+          ended: stands.ended,
           place: (hostPath) => hostPath,
           spawn(argv, options) {
-            if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${argv[0]}": the cell has ended`)
+            stands.requireFor(argv[0])
             return launch(argv, options)
           },
           async onTerminal(argv, { env, cwd }) {
             const [file, ...args] = limits.wrap(argv)
             return exitOf(spawn(file, args, { env: { ...env }, cwd, stdio: 'inherit', ...spec.runAs }))
           },
-          [Symbol.asyncDispose]: end,
+          [Symbol.asyncDispose]: stands.end,
         }
       } catch (error) {
-        await end()
+        await stands.end()
         throw error
       }
     },

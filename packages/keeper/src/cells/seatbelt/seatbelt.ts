@@ -7,6 +7,7 @@ import type { Cell, CellDriver, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { isExecutable } from '../install.ts'
 import { signalPid, until } from '../limits/processes.ts'
+import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { lineage } from './lineage.ts'
 import { limitsSeen, underLimits } from './limits.ts'
@@ -53,8 +54,6 @@ const lookEveryMs = 1_000
 
 async function startCell(sandboxExec: string, spec: CellSpec, signal: AbortSignal): Promise<Cell> {
   const { profile, tmp, outside } = prepare(spec)
-  const over = new AbortController()
-  const ended = Promise.withResolvers<string>()
   const kin = lineage()
   const limits = underLimits(spec)
 
@@ -79,19 +78,13 @@ async function startCell(sandboxExec: string, spec: CellSpec, signal: AbortSigna
     return cellProcess(child, (name) => child.pid !== undefined && signalPid(child.pid, name))
   }
 
-  async function end(): Promise<void> {
-    over.abort()
-    await until('the processes of a cell have ended', endTimeoutMs, () => {
+  const stands = standing(() =>
+    until('the processes of a cell have ended', endTimeoutMs, () => {
       const left = kin.look()
       for (const { pid } of left) signalPid(pid, 'SIGKILL')
       return left.length === 0
-    })
-  }
-  async function endBecause(reason: string): Promise<void> {
-    if (over.signal.aborted) return
-    await end()
-    ended.resolve(`The cell was ended: ${reason}`)
-  }
+    }),
+  )
 
   /** Runs one command of the host's own, before anything of the agent's, that tries what it must not do. */
   async function prove(): Promise<string> {
@@ -119,34 +112,31 @@ async function startCell(sandboxExec: string, spec: CellSpec, signal: AbortSigna
     const report = await prove()
     const looking = setInterval(() => {
       const held = kin.look().reduce((sum, each) => sum + each.residentBytes, 0)
-      if (held > spec.limits.memoryBytes) void endBecause('its processes hold more memory than they may')
+      if (held > spec.limits.memoryBytes) void stands.endBecause('its processes hold more memory than they may')
     }, lookEveryMs)
-    over.signal.addEventListener('abort', () => clearInterval(looking))
+    stands.over.addEventListener('abort', () => clearInterval(looking))
     looking.unref()
-    const requireStanding = (command: string) => {
-      if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)
-    }
     return {
       limits: limitsSeen(report, spec, limits),
-      ended: ended.promise,
+      ended: stands.ended,
       // Nothing is seen elsewhere than it is.
       place: (hostPath) => hostPath,
       spawn(argv, options) {
-        requireStanding(argv[0])
+        stands.requireFor(argv[0])
         return launch(argv, options)
       },
       async onTerminal(argv, options) {
-        requireStanding(argv[0])
+        stands.requireFor(argv[0])
         // On a terminal of its own, joined to this one: what a program types into its terminal is not typed into the person's.
         const { argv: whole, options: how } = started(argv, options)
         const child = spawn('/usr/bin/script', ['-q', '/dev/null', ...whole], { ...how, stdio: 'inherit' })
         follow(child)
         return exitOf(child)
       },
-      [Symbol.asyncDispose]: end,
+      [Symbol.asyncDispose]: stands.end,
     }
   } catch (error) {
-    await end()
+    await stands.end()
     throw error
   }
 }

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import type { CellSpec } from '../cell.ts'
+import { exitOf } from '../cell-process.ts'
+import { isWithin } from '../layout.ts'
+import type { Limits } from '../limits/limits.ts'
+import type { Engine, Plan, Users } from './engine.ts'
+import { giveTo } from './program.ts'
+import type { Bind, Root } from './root.ts'
+
+/** An engine that runs in namespaces of one cell's own. */
+export type Enclosed = {
+  readonly engine: Engine
+  readonly spec: CellSpec
+  readonly limits: Limits
+  readonly plan: Plan
+}
+
+const saidCharsMax = 8_000
+
+/** In a shell's words, each becoming the next: dies with this process; waits until it is under the cell's limits; is root in
+ *  namespaces of its own, whose first process takes all others along when it ends. */
+export function spawnEngine(
+  { engine, spec, limits, plan }: Enclosed,
+  { root, init }: { readonly root: Root; readonly init: string },
+) {
+  const laid = root.over === null ? ['', ''] : [`lowerdir=${root.folder}:${root.over}`, plan.root]
+  const inNamespaces = ['sh', '-c', engine.stays ? scripts.stays : scripts.leaves, init]
+  const mounted = [join(spec.scratch, 'engine'), plan.folder, ...laid]
+  const argv = limits.wrap(
+    [
+      ...(['setpriv', '--pdeathsig', 'KILL', '--', ...holding] as const),
+      ...['unshare', '--user', ...maps[plan.users], '--mount', '--pid', ...engine.namespaces],
+      ...['--fork', '--kill-child=KILL', '--mount-proc', '--', ...inNamespaces, ...mounted, ...engine.run(plan)],
+    ],
+    engine.hostRlimits,
+  )
+  const [file, ...args] = argv
+  const child = spawn(file, args, {
+    env: { ...engine.env(plan) },
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    detached: true,
+    ...spec.runAs,
+  })
+  let said = ''
+  const stderr = child.stderr as Readable
+  stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
+  return { child, said: () => said, release: () => release(child) }
+}
+
+/** First the engine's folder and where it sees it; then what the root is laid over, if anything, and where; then the engine.
+ *  In the engine's folder, terminals of the cell's own. `$0` is what waits as first process when the engine has left. */
+const mounting = [
+  'set -e; mount --bind "$1" "$2"',
+  'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
+  '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"',
+  'shift 4; ',
+].join('; ')
+const scripts = { stays: `${mounting}exec "$@"`, leaves: `${mounting}"$@"; exec "$0" -P` }
+
+/** Podman takes no path of more than 50 characters for its sockets, and a session's folder may be deep. In the cell's own mount
+ *  namespace, the engine finds its folder at a short one: a place for mounts that the kernel gives, and that nothing of the
+ *  cell's lies in. */
+export function enginePlace(binds: readonly Bind[]): string {
+  const isFree = (place: string) => existsSync(place) && !binds.some(({ source }) => isWithin(source, place))
+  return ['/sys/kernel/debug', '/sys/kernel/security', '/sys/kernel/config'].find(isFree) ?? '/mnt'
+}
+const maps = { single: ['--map-root-user'], range: ['--map-root-user', '--map-auto'] } as const satisfies Record<
+  Users,
+  readonly string[]
+>
+
+/** Becomes the command once a line has come on the third descriptor. */
+const holding = ['sh', '-c', 'read -r _ <&3 || exit 1; exec "$@" 3<&-', 'sh'] as const
+const deaf = ['sh', '-c', 'trap "" INT QUIT; exec "$@"', 'sh'] as const
+
+/** What waits may become its command now. */
+function release({ stdio }: ChildProcess): void {
+  const hold = stdio[3] as Writable
+  hold.on('error', () => {}) // it has ended, which its exit tells
+  hold.end('go\n')
+}
+
+/** Runs one more command of the engine's in the namespaces that a process is in, on this terminal. What it is to become there is called
+ *  `name`. */
+export async function spawnOnTerminal(
+  { engine, spec, limits, plan }: Enclosed,
+  pid: number,
+  { name, argv: becoming, term }: { readonly name: string; readonly argv: readonly string[]; readonly term: string },
+): Promise<number> {
+  const { argv, content, interrupt } = engine.onTerminal(plan, becoming, name)
+  const described = join(spec.scratch, 'engine', name)
+  writeFileSync(described, content, { mode: 0o600 })
+  giveTo(spec, described)
+  const entering = ['--target', String(pid), '--user', '--mount', '--pid', ...engine.namespaces, '--preserve-credentials']
+  // The signal is for the command: what only waits for its end must not die of it. It waits until it is under the cell's limits.
+  const [program, ...args] = [...holding, ...(interrupt === 'signal' ? deaf : []), 'nsenter', ...entering, '--', ...argv] as const
+  const child = spawn(program, args, {
+    env: { ...engine.env(plan), TERM: term },
+    cwd: '/',
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+    ...spec.runAs,
+  })
+  try {
+    if (child.pid !== undefined) limits.admit(child.pid)
+    release(child)
+    return await exitOf(child)
+  } finally {
+    // Already gone when the cell has ended.
+    rmSync(described, { force: true })
+  }
+}

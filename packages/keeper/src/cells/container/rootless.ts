@@ -1,0 +1,237 @@
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
+import { exitOf } from '../cell-process.ts'
+import { readHostRoot } from '../host-root.ts'
+import { installCommand, readText } from '../install.ts'
+import { placeInside } from '../layout.ts'
+import { type Limits, limitsOf } from '../limits/limits.ts'
+import { identify, isGone, type ProcessId, readProc, signalPid, treeOf, until } from '../limits/processes.ts'
+import { isRowOf } from '../limits/rlimits.ts'
+import { emptyScratch, writeLease } from '../reap.ts'
+import { seccompArch } from '../seccomp.ts'
+import { standing } from '../standing.ts'
+import { lacksOnTrial } from '../trial.ts'
+import type { Engine, Plan } from './engine.ts'
+import { type Enclosed, enginePlace, spawnEngine, spawnOnTerminal } from './namespaces.ts'
+import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
+import { find, refusals, refusalsRootless, usersOf } from './refusals.ts'
+import { makeRoot, type Root } from './root.ts'
+
+/** Cells made by an engine, without its daemon and without a user of its own: it runs as the session's user, root in namespaces that
+ *  the driver makes for this one cell. So an escape from the engine lands at a user who has nothing, nothing of it is shared
+ *  between cells, and with the first process of those namespaces everything is gone: engine, container, mounts. */
+export function rootlessCells(engine: Engine, files: CellFiles): CellDriver {
+  const { rung } = engine
+  const unavailable = (lacks: readonly Lack[]) =>
+    new Failure('cell_unavailable', `Cannot start a ${rung} cell: ${lacks.map(({ what }) => what).join('; ')}`, {
+      hint: lacks.map(({ remedy }) => remedy).join('; '),
+    })
+  const lacks = (): readonly Lack[] => [...lacksForNamespaces(), ...engine.lacks(readText, (program) => find(program) !== null)]
+
+  const start: CellDriver['start'] = async (spec, signal) => {
+    const missing = [...lacks(), ...refusals(spec), ...refusalsRootless(spec)]
+    if (missing.length > 0) throw unavailable(missing)
+    signal.throwIfAborted()
+    return startCell({ engine, files, spec, unavailable }, signal)
+  }
+
+  return {
+    rung,
+    start,
+    async missing() {
+      const missing = lacks()
+      if (missing.length > 0) return missing
+      return lacksOnTrial(start, probeTimeoutMs)
+    },
+  }
+}
+
+const probeTimeoutMs = 20_000
+const endTimeoutMs = 10_000
+const saidCharsMax = 4_000
+
+type Making = {
+  readonly engine: Engine
+  readonly files: CellFiles
+  readonly spec: CellSpec
+  readonly unavailable: (lacks: readonly Lack[]) => Failure
+}
+
+async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
+  const { engine, spec, unavailable } = making
+  let outer: ProcessId | null = null
+  let expected: { close(): void } | null = null
+  let limits = limitsOf(spec, () => (outer === null ? [] : [outer.pid]), engine.tasks(spec.limits))
+
+  /** Invariant: with the outermost process gone, its namespaces' first one goes as well, and all the rest with that. */
+  async function endEngine(): Promise<void> {
+    const all = outer === null ? [] : [outer, ...treeOf([outer.pid])]
+    if (outer !== null && !isGone(outer)) signalPid(outer.pid, 'SIGKILL')
+    await until('the processes of a cell have ended', endTimeoutMs, () => all.every(isGone))
+    outer = null
+    expected?.close()
+    emptyScratch(spec.scratch)
+  }
+  const stands = standing(async () => {
+    await endEngine()
+    await limits[Symbol.asyncDispose]()
+  })
+
+  async function begin() {
+    const { plan, root, init, channelFolder } = prepare(making, limits)
+    const program = await expectProgram(spec, channelFolder)
+    expected = program
+    const { child, release, said } = spawnEngine({ engine, spec, limits, plan }, { root, init })
+    outer = child.pid === undefined ? null : identify(child.pid)
+    const died = exitOf(child).then((code) => {
+      throw new NotStarted(code, said())
+    })
+    died.catch(() => {}) // when it stands, that is the end of the channel
+    if (outer === null) return died
+    writeLease(spec.scratch, { rung: engine.rung, processes: [outer] })
+    try {
+      limits.admit(outer.pid)
+    } catch (error) {
+      if (isGone(outer)) return died
+      throw new NotAdmitted('a process could not be put under its limits', { cause: error })
+    }
+    release()
+    const aborted = once(signal, 'abort').then(() => signal.throwIfAborted())
+    aborted.catch(() => {})
+    signal.throwIfAborted()
+    const channel = await Promise.race([program.came, died, aborted.then(() => died)])
+    void channel.closed.then((why) => stands.endBecause(why))
+    const report = await Promise.race([channel.ready, aborted.then(() => died)])
+    const seen = checkHeld(`${outsideLimits(engine, outer)}\n${report}`, engine.posture(plan), spec, unavailable)
+    return { plan, channel, channelFolder, seen }
+  }
+
+  try {
+    const { plan, channel, channelFolder, seen } = await begin()
+      .catch(async (error: unknown) => {
+        if (!(error instanceof NotAdmitted)) throw error
+        await endEngine()
+        limits = await limits.withoutGroups()
+        return begin()
+      })
+      .catch((error: unknown) => {
+        signal.throwIfAborted()
+        throw error instanceof NotStarted ? unavailable(explain(making, error)) : error
+      })
+    void limits.watch(stands.over).then((why) => (why === null ? undefined : stands.endBecause(why)))
+    return {
+      limits: await limits.inForce(seen),
+      ended: stands.ended,
+      place: (hostPath) => placeInside(spec, hostPath),
+      spawn(argv, options) {
+        stands.requireFor(argv[0])
+        return channel.spawn(argv, options)
+      },
+      async onTerminal(argv, options) {
+        stands.requireFor(argv[0])
+        const command = terminalProgram(spec, channelFolder, argv, options)
+        try {
+          return await onTerminal({ engine, spec, limits, plan }, outer, { ...command, term: options.env.TERM ?? 'xterm' })
+        } finally {
+          command.remove()
+        }
+      },
+      [Symbol.asyncDispose]: stands.end,
+    }
+  } catch (error) {
+    await stands.end()
+    throw error
+  }
+}
+
+/** The engine ended before the cell stood; what it said is in words for its operator at best. */
+class NotStarted extends Error {
+  readonly said: string
+  constructor(code: number, said: string) {
+    super(`the engine ended with ${code}`)
+    this.said = said.trim().slice(-saidCharsMax)
+  }
+}
+class NotAdmitted extends Error {}
+
+/** Everything that the engine finds in the driver's folder. */
+function prepare(
+  { engine, files, spec }: Making,
+  limits: Limits,
+): { plan: Plan; root: Root; init: string; channelFolder: string } {
+  emptyScratch(spec.scratch)
+  const at = (name: string) => join(spec.scratch, name)
+  const channelFolder = at('channel')
+  mkdirSync(channelFolder, { mode: 0o700 })
+  for (const name of ['engine', 'engine/home', 'engine/state', 'engine/store', 'engine/terminals', 'whole'])
+    mkdirSync(at(name), { mode: 0o700 })
+  const init = find('catatonit')! // refused otherwise
+  const root = makeRoot({
+    spec,
+    files,
+    init,
+    host: readHostRoot(),
+    folder: at('root'),
+    channel: channelFolder,
+  })
+  const plan: Plan = {
+    folder: enginePlace(root.binds),
+    root: root.over === null ? root.folder : at('whole'),
+    binds: root.binds,
+    tmpBytes: spec.limits.tmpBytes,
+    rlimits: limits.rlimits,
+    users: usersOf(spec),
+    owner: ownerOf(spec),
+    arch: seccompArch(process.arch)!, // likewise
+    extras: spec.extras,
+    command: programCommand,
+  }
+  for (const [name, content] of Object.entries(engine.files(plan))) writeFileSync(at(`engine/${name}`), content, { mode: 0o644 })
+  giveTo(spec, spec.scratch)
+  return { plan, root, init, channelFolder }
+}
+
+async function onTerminal(
+  enclosed: Enclosed,
+  outer: ProcessId | null,
+  command: Parameters<typeof spawnOnTerminal>[2],
+): Promise<number> {
+  const first = outer === null ? undefined : treeOf([outer.pid]).find(({ pid }) => pid !== outer.pid)
+  if (first === undefined) throw new Failure('cell_unavailable', 'Cannot run a command on the terminal: the cell has ended')
+  return spawnOnTerminal(enclosed, first.pid, command)
+}
+
+/** Rows of the engine's own /proc/PID/limits, to be read before those that come from inside. */
+function outsideLimits({ outsideRlimits }: Engine, { pid }: ProcessId): string {
+  const rows = (readProc(pid, 'limits') ?? '').split('\n')
+  return rows.filter((row) => outsideRlimits.some((name) => isRowOf(row, name))).join('\n')
+}
+
+const lacksForNamespaces = (): Lack[] =>
+  ['unshare', 'setpriv', 'nsenter']
+    .filter((program) => find(program) === null)
+    .map((program) => ({ what: `${program} is not installed`, remedy: installCommand(readText, 'util-linux') }))
+
+function explain({ engine }: Making, { said, message }: NotStarted): Lack[] {
+  if (readText('/proc/sys/user/max_user_namespaces') === '0' || readText('/proc/sys/kernel/unprivileged_userns_clone') === '0') {
+    return [
+      {
+        what: 'user namespaces are switched off',
+        remedy: "echo 'user.max_user_namespaces=15000' | sudo tee /etc/sysctl.d/60-anchorhold.conf && sudo sysctl --system",
+      },
+    ]
+  }
+  const words = said
+    .split('\n')
+    .filter((line) => !/level=warning/.test(line))
+    .join('; ')
+  return [
+    {
+      what: `${engine.rung === 'gvisor' ? 'runsc' : 'Podman'} does not start it: ${words || message}`,
+      remedy: 'Mend what is named and run "anchorhold doctor" again',
+    },
+  ]
+}
