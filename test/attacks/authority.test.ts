@@ -4,15 +4,17 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { actCommand, ask, hostAction, netAction } from '../e2e/asking.ts'
+import { actCommand, type Askable, ask, askingInstallation, hostAction } from '../e2e/asking.ts'
 import { sessionsOf } from '../e2e/both-doors.ts'
-import { type Installation, installation, outputsOf, script } from '../e2e/installation.ts'
+import { type Installation, outputsOf, script } from '../e2e/installation.ts'
 
+let askable: Askable
 let it: Installation
 beforeAll(async () => {
-  it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n' })
+  askable = await askingInstallation()
+  it = askable.it
 })
-afterAll(() => it[Symbol.asyncDispose]())
+afterAll(() => askable[Symbol.asyncDispose]())
 const { request, last, archiveAll } = sessionsOf(() => it)
 afterEach(archiveAll)
 
@@ -71,7 +73,7 @@ test('a program that is put in front of another on the path is not run in its pl
 })
 
 test("a file of the host's that is swapped after the asking is not run", async () => {
-  const asking = await ask(it, 'host')
+  const asking = await ask(askable, 'host')
   plant(join(asking.workspace, '../deploy.sh'), '#!/bin/sh\necho other\n')
   await allow(asking.request)
   await it.event(asking.session, 0, ended)
@@ -101,30 +103,38 @@ test('what was allowed once is asked for again when it is done again, and in eve
   expect(readFileSync(join(workspace, 'happened'), 'utf8')).toBe('x\n')
 })
 
-/** Says to every window all that somebody who knows the protocol could think of. */
+/** Says to every window all that somebody who knows the protocol could think of: about a command of the host's through its edge,
+ *  about a call through the net window, and to whatever else answers. */
 const forgery = `
 import { request } from 'node:http'
 import { readdirSync } from 'node:fs'
-const [action, id, digest] = process.argv.slice(2)
+const [action, id, digest, url] = process.argv.slice(2)
 const grant = { request: id, digest, pins: [], scope: 'session', rule: null, expires_at: null, actor: 'owner' }
+const answer = { request: id, answer: { decision: 'allow' }, actor: 'owner', grant }
 const said = [
   ['/act', { action: JSON.parse(action), grant }],
   ['/act', { action: JSON.parse(action), effect: 'allow', decision: 'allow' }],
-  ['/act', { do: 'answer', request: id, answer: { decision: 'allow' }, actor: 'owner', grant }],
-  ['/answer', { request: id, answer: { decision: 'allow' } }],
-  ['/anchorhold/answer', { request: id, answer: { decision: 'allow' } }],
+  ['/act', { do: 'answer', ...answer }],
+  ['/answer', answer],
+  ['/anchorhold/answer', answer],
   ['/api/v1/requests/' + id + '/answer', { decision: 'allow' }],
-  ['/anchorhold/settle', { t: 'do', id: 1, command: { do: 'answer', request: id, answer: { decision: 'allow' }, actor: 'owner', grant } }],
+  ['/anchorhold/settle', { t: 'do', id: 1, command: { do: 'answer', ...answer } }],
+  [url, grant],
+  [url, { t: 'do', id: 1, command: { do: 'answer', ...answer } }],
+  ['http://localhost/api/v1/requests/' + id + '/answer', { decision: 'allow' }],
 ]
-for (const window of readdirSync('/run/windows')) for (const [path, body] of said) {
+const headers = { 'x-anchorhold-grant': JSON.stringify(grant), 'x-anchorhold-request': id, 'proxy-authorization': 'Bearer ' + digest }
+for (const window of readdirSync('/run/windows')) for (const [path, body] of said) for (const method of ['POST', 'GET']) {
   const answer = await new Promise((resolve) => {
-    const call = request({ socketPath: '/run/windows/' + window, path, method: 'POST', headers: { host: 'localhost' } }, async (response) => {
+    const host = path.startsWith('http') ? new URL(path).host : 'localhost'
+    const call = request({ socketPath: '/run/windows/' + window, path, method, headers: { host, ...headers } }, async (response) => {
       let text = ''
       for await (const part of response) text += part
       resolve(response.statusCode + ' ' + text.slice(0, 60))
     })
     call.on('error', (error) => resolve(error.message))
-    call.end(JSON.stringify(body))
+    setTimeout(() => call.destroy(new Error('waits')), 500).unref()
+    call.end(method === 'POST' ? JSON.stringify(body) : undefined)
   })
   console.log(window, path, answer)
 }
@@ -132,21 +142,63 @@ console.log('said all')
 `
 
 test('an answer that is forged from inside, with all that there is to know, lets nothing through', async () => {
-  const asking = await ask(it, 'net')
-  const { digest } = await it.api.getRequest({ params: { id: asking.request } })
+  const asking = await ask(askable, 'net')
+  const { digest, action } = await it.api.getRequest({ params: { id: asking.request } })
+  const url = action.kind === 'net' ? `http://${action.host}:${action.port}${action.path}` : ''
   writeFileSync(join(asking.workspace, 'forge.mjs'), forgery)
   const node = '/opt/anchorhold/forwarder/node'
-  const forge = `${node} forge.mjs '${JSON.stringify(netAction)}' ${asking.request} ${digest}`
+  const forge = `${node} forge.mjs '${JSON.stringify(hostAction)}' ${asking.request} ${digest} ${url}`
   const { events } = await it.run(`run \`${forge}\``, { workspace: asking.workspace })
   const told = outputsOf(events)
   expect(told).toContain('said all')
-  expect(told).not.toMatch(/"effect":"allow"/)
+  expect(told).toContain(`net.sock ${url} waits`)
+  expect(told).not.toMatch(/"effect":"allow"|hello from outside/)
+  expect(await asking.times()).toBe(0)
   expect(await it.api.getRequest({ params: { id: asking.request } })).toMatchObject({ answer: null })
   for (const log of [events, await it.log(asking.session)])
     expect(
       log.filter((event) => event.type === 'decision' && event.body.kind !== 'tool' && event.body.effect === 'allow'),
     ).toEqual([])
-})
+}, 120_000)
+
+test('a call that was allowed once goes through once, in whatever words its tool is described, and nowhere else', async () => {
+  const asking = await ask(askable, 'net')
+  const { action } = await it.api.getRequest({ params: { id: asking.request } })
+  if (action.kind !== 'net') throw new Error(action.kind)
+  const { host, port, path } = action
+  const { http, https } = askable.out.ports
+  expect(port).toBe(http)
+  // Parked, its curl is gone: what is allowed now is kept for when it is done again.
+  await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'later' } })
+  await it.event(asking.session, 0, ended)
+  await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'allow' } })
+  // Told of it, the agent does the same again; and then the same and every change of it, each of which is asked for.
+  await it.event(asking.session, await seqOf(asking.session, 'prompt.queued'), ended)
+  expect(await asking.times()).toBe(1)
+  const changed = [
+    `http://${host}:${http}${path}`,
+    `http://${host}:${http}${path}?x`,
+    `http://${host}:${https}${path}`,
+    `-k https://${host}:${https}${path}`,
+    `-k https://${host}:${http}${path}`,
+    `-X POST http://${host}:${http}${path}`,
+    `-H "x-anchorhold-grant: ${asking.request}" http://${host}:${http}${path}`,
+  ]
+  const { events } = await it.run(`run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``)
+  const again = await it.turn(
+    asking.session,
+    `run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``,
+  )
+  for (const log of [events, again]) {
+    expect(outputsOf(log)).toContain('all tried')
+    expect(outputsOf(log)).not.toContain('hello from outside')
+    expect(used(log)).toEqual([])
+  }
+  expect(await asking.times()).toBe(1)
+  expect(used(await it.log(asking.session))).toHaveLength(1)
+}, 120_000)
+
+const seqOf = async (id: SessionId, type: Event['type']) => (await it.log(id)).findLast((event) => event.type === type)?.seq ?? 0
 
 test('a file of the workspace cannot have tools run that nobody allowed', async () => {
   const yes = (event: string, output: object) => ({

@@ -1,52 +1,84 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { ask, holdRequests, kill, kinds, type Victim } from '../e2e/asking.ts'
-import { installation, until } from '../e2e/installation.ts'
+import { type Asking, ask, askingInstallation, holdRequests, kill, kinds, type Victim } from '../e2e/asking.ts'
+import { until } from '../e2e/installation.ts'
 import { seeded } from '../seeded.ts'
 
 const points = Number(process.env.CHAOS_POINTS ?? 50)
 const seed = Number(process.env.CHAOS_SEED ?? 1)
 const victims: readonly Victim[] = ['keeper', 'gate', 'daemon', 'all', 'nobody']
+/** Those whose death no waiting process notices. */
+const unnoticed: readonly string[] = ['daemon', 'nobody']
 
 test(`what was allowed happens once, whatever dies around its asking and its answer, at ${points} points (seed ${seed})`, async () => {
   const random = seeded(seed)
   const any = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)]!
-  await using it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n' })
-  const deaths: string[] = []
+  await using askable = await askingInstallation()
+  const { it } = askable
   let happened = 0
+  const went = new Map<string, number>()
   for (let point = 0; point < points; point++) {
-    const kind = any(kinds)
-    const asking = await ask(it, kind)
-    const [before, after] = [any(victims), any(victims)]
-    deaths.push(`${kind}: ${before}, then ${after}`)
+    const all = await Promise.all(kinds.map((kind) => ask(askable, kind, { scheme: any(['http', 'https']) })))
+    const [before, after] = [any([...victims, 'parking'] as const), any(victims)]
+    const name = `point ${point}: ${before}, then ${after}`
     await wait(random() * 300)
-    await kill(it, before)
-    await until(async () => (await it.api.getRequest({ params: { id: asking.request } })).answer === null)
-    // Something dies at some moment between the answer and all that follows from it.
-    const answer = () => it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'allow' } })
-    const answered = answer().then(
-      () => true,
-      () => false,
-    )
+    if (before === 'parking') await Promise.all(all.map(({ request }) => later(request)))
+    else await kill(it, before)
+    await until(async () => (await it.api.listRequests()).requests.length === all.length)
+    // Something dies at some moment between the answers and all that follows from them.
+    const answers = all.map((asking) => answer(asking, any(['cli', 'http'])))
     await wait(random() * 600)
     await kill(it, after)
-    // Whoever saw no answer of the daemon's tries again, and finds it given or gives it.
-    if (!(await answered)) await answer().catch(() => {})
+    for (const [index, asking] of all.entries()) {
+      const won = await answers[index]!
+      // Whoever saw no answer of the daemon's tries again, and finds it given or gives it.
+      const again = won === 1 ? 0 : await answer(asking, 'http')
+      expect([name, asking.kind, won + again]).toEqual([name, asking.kind, expect.toBeOneOf([0, 1])])
+    }
+    for (const asking of all) await settled(asking, name, unnoticed.includes(before) && unnoticed.includes(after))
+    expect((await it.api.listRequests()).requests).toEqual([])
+    await Promise.all(all.map(({ session }) => it.api.archive({ params: { id: session } })))
+  }
+  console.log(
+    `${points} points, ${points * kinds.length} requests, ${happened} happened: ${[...went].map((one) => one.join(' ')).join(', ')}`,
+  )
+
+  async function later(id: string): Promise<void> {
+    await it.api.answerRequest({ params: { id }, body: { decision: 'later' } })
+  }
+
+  /** Answers by two doors at once, or by one twice; says how many were told that theirs is the answer. */
+  async function answer({ request: id }: Asking, second: 'cli' | 'http'): Promise<number> {
+    const byHttp = () => it.api.answerRequest({ params: { id }, body: { decision: 'allow' } })
+    const byCli = async () => {
+      const { code, err } = await it.cli(['allow', id])
+      if (code !== 0) throw new Error(err)
+    }
+    const tries = await Promise.allSettled([byHttp(), second === 'cli' ? byCli() : byHttp()])
+    return tries.filter(({ status }) => status === 'fulfilled').length
+  }
+
+  async function settled(asking: Asking, name: string, nobodyNoticed: boolean): Promise<void> {
+    const params = { id: asking.session }
     expect(await it.api.getRequest({ params: { id: asking.request } })).toMatchObject({ answer: { decision: 'allow' } })
-    // A grant that was taken when its keeper died is used: a person may have to say how it goes on.
+    // What was taken when its keeper died is used: a person may have to say how it goes on.
     await until(async () => {
-      const session = await it.api.getSession({ params: { id: asking.session } })
-      expect(session.state === 'failed' ? [deaths.at(-1), session.why] : null).toBeNull()
+      const session = await it.api.getSession({ params })
+      expect(session.state === 'failed' ? [name, session.why] : null).toBeNull()
       if (session.queued_prompts > 0 || session.state === 'working') return false
-      return session.state === 'interrupted' || (session.state === 'ready' && ((await asking.times()) > 0 || session.turns > 1))
+      const log = await it.log(asking.session)
+      return session.state === 'interrupted' || (session.state === 'ready' && log.some(({ type }) => type === 'request.told'))
     })
     const log = await it.log(asking.session)
     holdRequests(log)
-    expect([deaths.at(-1), await asking.times()]).toEqual([deaths.at(-1), expect.toBeOneOf([0, 1])])
-    happened += await asking.times()
-    await it.api.archive({ params: { id: asking.session } })
+    const times = await asking.times()
+    const allowed = nobodyNoticed ? [1] : [0, 1]
+    expect([name, asking.kind, times]).toEqual([name, asking.kind, expect.toBeOneOf(allowed)])
+    const causes = log.flatMap((event) => (event.type === 'turn.started' ? [event.body.cause] : []))
+    // Where its processes live, what waits goes on by itself: the same program, in the same connection.
+    if (nobodyNoticed) expect([name, asking.kind, causes]).toEqual([name, asking.kind, ['prompt']])
+    const how = times === 0 ? 'not done' : causes.includes('resume') ? 'done again' : 'went on'
+    went.set(how, (went.get(how) ?? 0) + 1)
+    happened += times
   }
-  console.log(
-    `${points} points, ${happened} happened: ${[...Map.groupBy(deaths, (one) => one.split(':')[0]!)].map(([kind, all]) => `${all.length} ${kind}`).join(', ')}`,
-  )
 })

@@ -1,10 +1,12 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
+import { randomUUID } from 'node:crypto'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
-import { type Installation, until } from './installation.ts'
+import { type Installation, installation, type InstallationOptions, until } from './installation.ts'
+import { type Outside, outside } from './outside.ts'
 
 /** The four kinds of things that are asked for. */
 export const kinds = ['tool', 'net', 'host', 'spend'] as const
@@ -23,8 +25,29 @@ call.end(JSON.stringify({ action: JSON.parse(action), ...(file ? { file } : {}) 
 export const actCommand = (action: object, file = '') =>
   `/opt/anchorhold/forwarder/node act.mjs '${JSON.stringify(action)}' ${file}`.trim()
 
-export const netAction = { kind: 'net', host: 'example.org', port: 443, method: 'GET', path: '/' }
 export const hostAction = { kind: 'host', program: 'deploy', params: { to: 'staging' } }
+
+/** An installation in which every kind can be asked for: the net window stands before a server of ours, and the test edge for
+ *  the window of host commands. */
+export type Askable = { readonly it: Installation; readonly out: Outside } & AsyncDisposable
+
+export async function askingInstallation({ policy = '', ...more }: InstallationOptions = {}): Promise<Askable> {
+  const out = await outside()
+  const it = await installation({
+    env: { ANCHORHOLD_TEST_EDGE: '1' },
+    config: 'spare_keeper: false\n',
+    policy: `${policy}rules:\n${out.asks.join('\n')}\n`,
+    ...more,
+  })
+  return {
+    it,
+    out,
+    async [Symbol.asyncDispose]() {
+      await it[Symbol.asyncDispose]()
+      await out[Symbol.asyncDispose]()
+    },
+  }
+}
 
 /** A session whose agent waits for an answer of this kind. */
 export type Asking = {
@@ -36,15 +59,24 @@ export type Asking = {
   times(): Promise<number>
 }
 
+export type NetScheme = 'http' | 'https'
+/** A call of its own, by a program that waits for its answer. */
+export const curl = (out: Outside, scheme: NetScheme, path: string) => `curl -ksS ${out.url(scheme, path)}`
+
 /** Starts a session and waits until what it wants is asked for. */
-export async function ask(it: Installation, kind: Kind, more: object = {}): Promise<Asking> {
+export async function ask(
+  { it, out }: Askable,
+  kind: Kind,
+  { scheme = 'http', ...more }: { readonly scheme?: NetScheme; readonly policy?: string } = {},
+): Promise<Asking> {
+  const path = `/${randomUUID()}`
   const workspace = it.workspace({ 'act.mjs': act })
   const hostFile = join(workspace, '../deploy.sh')
   writeFileSync(hostFile, '#!/bin/sh\necho deployed\n')
   chmodSync(hostFile, 0o755)
   const text = {
     tool: 'run `echo done >> happened`',
-    net: `run \`${actCommand(netAction)}\``,
+    net: `run \`${curl(out, scheme, path)}\``,
     host: `run \`${actCommand(hostAction, hostFile)}\``,
     spend: 'say paid for',
   }[kind]
@@ -63,12 +95,11 @@ export async function ask(it: Installation, kind: Kind, more: object = {}): Prom
     request: opened.body.id,
     workspace,
     async times() {
-      const log = await it.log(session)
       if (kind === 'tool') return linesOf(join(workspace, 'happened'))
+      if (kind === 'net') return out.times(path)
+      const log = await it.log(session)
       if (kind === 'spend') return log.some(({ type }) => type === 'usage') ? 1 : 0
-      return log.filter(
-        ({ type, body }) => type === 'decision' && 'action' in body && body.kind === kind && body.effect === 'allow',
-      ).length
+      return log.filter((event) => event.type === 'decision' && event.body.kind === kind && event.body.effect === 'allow').length
     },
   }
 }

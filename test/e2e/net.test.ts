@@ -8,28 +8,12 @@ import { tmpdir } from 'node:os'
 import { join, normalize } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation, outputsOf } from './installation.ts'
+import { certificate, ownName } from './outside.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-net-'))
 const files = join(scratch, 'files')
 
-/** A name of this machine's that programs in a cell do not take for their own. */
-function ownName(): string {
-  const names = readFileSync('/etc/hosts', 'utf8')
-    .split('\n')
-    .flatMap((line) => (/^127\.0\.0\.1\s/.test(line) ? line.trim().split(/\s+/).slice(1) : []))
-  return names.find((name) => /^[a-z][a-z0-9-]*$/.test(name) && name !== 'localhost') ?? '127.0.0.2'
-}
 const host = ownName()
-
-function certificate(): { key: string; cert: string } {
-  const [key, cert] = [join(scratch, 'key.pem'), join(scratch, 'ca.pem')]
-  const san = /^\d/.test(host) ? `IP:${host}` : `DNS:${host}`
-  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
-  execFileSync('openssl', [...made, '-subj', '/CN=test', '-addext', `subjectAltName=${san}`, '-keyout', key, '-out', cert], {
-    stdio: 'ignore',
-  })
-  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-}
 
 /** A repository and a package, as a plain server of files gives them out. */
 function fillFiles(): void {
@@ -50,7 +34,7 @@ function fillFiles(): void {
   writeFileSync(join(files, 'hello'), 'hello from outside\n')
 }
 
-const tls = certificate()
+const tls = certificate(host)
 fillFiles()
 const seen: string[] = []
 const server = createServer(tls, (request, response) => {

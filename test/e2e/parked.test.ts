@@ -1,16 +1,22 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask, holdRequests, kinds } from './asking.ts'
+import { type Askable, ask, askingInstallation, holdRequests, kinds } from './asking.ts'
 import { sessionsOf } from './both-doors.ts'
 import { keepersOf } from './host.ts'
-import { type Installation, installation, outputsOf, textOf, until } from './installation.ts'
+import { type Installation, outputsOf, textOf, until } from './installation.ts'
 
+let asked: Askable
 let it: Installation
 beforeAll(async () => {
-  const policy = 'park_after_seconds: 2\nrequest_hours: 24\n'
-  it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n', policy })
+  asked = await askingInstallation()
+  it = asked.it
+  mkdirSync(join(it.state, 'config/policies'))
+  writeFileSync(join(it.state, 'config/policies/soon.yaml'), 'park_after_seconds: 2\nrequest_hours: 24\n')
+  await it.api.reloadPolicy()
 })
 afterAll(async () => {
-  await it[Symbol.asyncDispose]()
+  await asked[Symbol.asyncDispose]()
 })
 const { session, request } = sessionsOf(() => it)
 const allow = (id: string) => it.api.answerRequest({ params: { id }, body: { decision: 'allow' } })
@@ -18,7 +24,7 @@ const allow = (id: string) => it.api.answerRequest({ params: { id }, body: { dec
 test.each(kinds)(
   'a %s that nobody answers is parked: its cell leaves, and the answer brings the session back',
   async (kind) => {
-    const asking = await ask(it, kind)
+    const asking = await ask(asked, kind, { policy: 'soon' })
     await it.event(asking.session, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'waiting')
     await until(() => keepersOf(it.state, asking.session).length === 0)
     expect(await session(asking.session)).toMatchObject({ state: 'waiting', open_requests: 1 })
@@ -36,7 +42,7 @@ test.each(kinds)(
 )
 
 test('not now parks at once; a denial is then told with its reason, and nothing happens', async () => {
-  const asking = await ask(it, 'tool')
+  const asking = await ask(asked, 'tool')
   const { code, out } = await it.cli(['later', asking.request])
   expect([code, out]).toEqual([0, `${asking.request}: waits for you\n`])
   await until(() => keepersOf(it.state, asking.session).length === 0)
@@ -50,18 +56,20 @@ test('not now parks at once; a denial is then told with its reason, and nothing 
 }, 120_000)
 
 test('a question and a plan outlive their cell too', async () => {
-  const { id } = await it.api.createSession({ body: { prompt: { text: 'ask me whether to use tabs or spaces' } } })
-  const asked = await request(id, 0)
+  const { id } = await it.api.createSession({
+    body: { policy: 'soon', prompt: { text: 'ask me whether to use tabs or spaces' } },
+  })
+  const question = await request(id, 0)
   await it.event(id, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'waiting')
   await until(() => keepersOf(it.state, id).length === 0)
-  expect((await it.cli(['allow', asked.body.id, '--answer', '2'])).code).toBe(0)
-  const queued = await it.event(id, asked.seq, ({ type }) => type === 'prompt.queued')
+  expect(await it.cli(['allow', question.body.id, '--answer', '2'])).toMatchObject({ code: 0, err: '' })
+  const queued = await it.event(id, question.seq, ({ type }) => type === 'prompt.queued')
   expect(queued.body).toMatchObject({ text: expect.stringMatching(/answered your question:[\s\S]*Answer: spaces/) as string })
   await it.event(id, queued.seq, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
 }, 120_000)
 
 test('autonomy is changed in mid-session: what waits goes on, and a notice says so', async () => {
-  const asking = await ask(it, 'tool')
+  const asking = await ask(asked, 'tool')
   expect(await it.cli(['autonomy', asking.session, 'full'])).toMatchObject({ code: 0 })
   await until(async () => (await asking.times()) === 1)
   const log = await it.log(asking.session)
@@ -81,10 +89,15 @@ test('allow --session lets the like through for this session; allow --rule does 
   const again = await it.turn(id, 'run `git status --short`')
   expect(again.filter(({ type }) => type === 'request.opened')).toEqual([])
   const other = await it.api.createSession({ body: { autonomy: 'supervised', prompt: { text: 'run `git status`' } } })
-  const asked = await request(other.id, 0)
-  const { out } = await it.cli(['allow', asked.body.id, '--rule'])
+  const second = await request(other.id, 0)
+  expect(await it.cli(['allow', second.body.id, '--rule'])).toMatchObject({
+    code: 1,
+    out: expect.stringMatching(/The rule: .*git status.*\nOf \d+ actions since 20\S+ it would have allowed [1-9]/) as string,
+    err: expect.stringContaining('nobody is here to confirm it') as string,
+  })
+  const { out } = await it.cli(['allow', second.body.id, '--rule', '--yes'])
   expect(out).toMatch(/by this rule:\n.*git status/)
-  await it.event(other.id, asked.seq, ({ type }) => type === 'turn.ended')
+  await it.event(other.id, second.seq, ({ type }) => type === 'turn.ended')
   const third = await it.run('run `git status`', { autonomy: 'supervised' })
   expect(third.events.filter(({ type }) => type === 'request.opened')).toEqual([])
 }, 120_000)

@@ -1,14 +1,17 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { type Asking, ask, holdRequests, kill, kinds, type Victim } from './asking.ts'
+import { type Askable, type Asking, ask, askingInstallation, holdRequests, kill, kinds, type Victim } from './asking.ts'
 import { sessionsOf } from './both-doors.ts'
-import { type Installation, installation, textOf, until } from './installation.ts'
+import { type Installation, outputsOf, textOf, until } from './installation.ts'
+import { fromOutside } from './outside.ts'
 
+let asked: Askable
 let it: Installation
 beforeAll(async () => {
-  it = await installation({ env: { ANCHORHOLD_TEST_EDGE: '1' }, config: 'spare_keeper: false\n' })
+  asked = await askingInstallation()
+  it = asked.it
 })
 afterAll(async () => {
-  await it[Symbol.asyncDispose]()
+  await asked[Symbol.asyncDispose]()
 })
 const { session, archiveAll } = sessionsOf(() => it)
 afterEach(archiveAll)
@@ -41,16 +44,37 @@ async function happenedOnce(asking: Asking): Promise<void> {
 test.each(['nobody', 'daemon', 'gate', 'keeper', 'all'] as const satisfies readonly Victim[])(
   'requests of all four kinds outlive the death of %s, are answered once from either door, and each happens once',
   async (victim) => {
-    const asked = await Promise.all(kinds.map((kind) => ask(it, kind)))
+    const all = await Promise.all(kinds.map((kind) => ask(asked, kind)))
     await kill(it, victim)
     await until(async () => (await it.api.listRequests()).requests.length === 4)
     const { requests: open } = await it.api.listRequests()
-    expect(new Set(open.map(({ id }) => id))).toEqual(new Set(asked.map(({ request }) => request)))
+    expect(new Set(open.map(({ id }) => id))).toEqual(new Set(all.map(({ request }) => request)))
     const { out } = await it.cli(['requests'])
-    for (const { request } of asked) expect(out).toContain(request)
-    for (const one of asked) await answerOnce(one)
-    for (const one of asked) await happenedOnce(one)
+    for (const { request } of all) expect(out).toContain(request)
+    for (const one of all) await answerOnce(one)
+    for (const one of all) await happenedOnce(one)
     expect((await it.api.listRequests()).requests).toEqual([])
   },
   180_000,
+)
+
+test.each(['http', 'https'] as const)(
+  'a blocked call by %s waits while the daemon is started again: allowed, the same curl goes on; denied, the agent reads why',
+  async (scheme) => {
+    const [yes, no] = await Promise.all([ask(asked, 'net', { scheme }), ask(asked, 'net', { scheme })])
+    await kill(it, 'daemon')
+    expect((await it.cli(['allow', yes.request])).code).toBe(0)
+    await it.api.answerRequest({ params: { id: no.request }, body: { decision: 'deny', reason: 'the moon is wrong' } })
+    await happenedOnce(yes)
+    await until(async () => (await session(no.session)).state === 'ready')
+    const [went, refused] = [await it.log(yes.session), await it.log(no.session)]
+    expect(outputsOf(went)).toContain(fromOutside)
+    for (const log of [went, refused]) {
+      expect(log.filter(({ type }) => type === 'tool.started')).toHaveLength(1)
+      expect(log.flatMap((event) => (event.type === 'turn.started' ? [event.body.cause] : []))).toEqual(['prompt'])
+    }
+    expect(await no.times()).toBe(0)
+    expect(outputsOf(refused)).toContain(scheme === 'http' ? 'owner denied it: the moon is wrong' : 'response 403')
+  },
+  120_000,
 )

@@ -39,7 +39,7 @@ export type Answered = { readonly status: number; readonly headers: IncomingHttp
 export async function testGate(
   open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
   disk = memoryDisk(),
-  { env: given = {}, ...more }: Pick<GateParts, 'heldMs'> & { readonly env?: GateParts['env'] } = {},
+  { env: given = {}, ...more }: Pick<GateParts, 'heldMs' | 'dial'> & { readonly env?: GateParts['env'] } = {},
 ) {
   const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
   const folder = join(root, 'w')
@@ -113,7 +113,8 @@ export async function testGate(
     notices: (): string[] => events.flatMap((event) => (event.type === 'notice' ? [event.body.code] : [])),
     async [Symbol.asyncDispose]() {
       await made.close()
-      await rm(root, { recursive: true, force: true })
+      // What is kept for the next gate may still be on its way to the disk.
+      await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 })
     },
   }
 }

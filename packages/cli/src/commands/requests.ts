@@ -1,7 +1,9 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
-import type { Request } from '@anchorhold/protocol/api/requests'
+import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
+import type { Request, RuleLook } from '@anchorhold/protocol/api/requests'
 import { type Command, Option } from 'commander'
+import { createInterface } from 'node:readline/promises'
 import type { Context } from '../context.ts'
 import { requestWords } from '../request-words.ts'
 import { ago, type Terminal } from '../terminal.ts'
@@ -26,8 +28,9 @@ export function requests(program: Command, context: Context): void {
     .argument('<request>')
     .option('--answer <text...>', "the answer to each question, in order: an option's number or label, or your own words")
     .addOption(new Option('--session', 'for as long as the session lives').conflicts('rule'))
-    .option('--rule', 'as a rule of the policy: for every session, from now on')
-    .action(async (id: string, options: { answer?: string[]; session?: true; rule?: true }) => {
+    .option('--rule', 'as a rule of the policy: for every session, from now on; shows it and what it would have done first')
+    .option('-y, --yes', 'make the rule without being asked')
+    .action(async (id: string, options: { answer?: string[]; session?: true; rule?: true; yes?: true }) => {
       const { api } = await context.daemon()
       const request = await api.getRequest({ params: { id } })
       const scope = options.rule ? ('rule' as const) : options.session ? ('session' as const) : undefined
@@ -46,6 +49,8 @@ export function requests(program: Command, context: Context): void {
           answers[question] = choices[Number(word) - 1]?.label ?? word
         }
       }
+      if (options.rule && !(await wantsRule(context, await api.requestRule({ params: { id } }), options.yes === true)))
+        return context.terminal.line(`${id}: still open`)
       const settled = await api.answerRequest({
         params: { id },
         body: {
@@ -80,6 +85,35 @@ export function requests(program: Command, context: Context): void {
       await api.answerRequest({ params: { id }, body: { decision: 'later' } })
       context.terminal.line(`${id}: waits for you`)
     })
+}
+
+/** Shows a rule and what it would have done, and has it confirmed. */
+async function wantsRule({ terminal }: Context, { rule, words, past }: RuleLook, isSure: boolean): Promise<boolean> {
+  // Why there is none is for the daemon to say.
+  if (rule === null || past === null) return true
+  terminal.line(`The rule: ${terminal.foreign(words ?? '')}`)
+  showLook(terminal, past)
+  if (isSure) return true
+  if (!process.stdin.isTTY || !terminal.interactive)
+    throw new Failure('bad_request', 'Cannot make the rule: nobody is here to confirm it', { hint: 'Give --yes' })
+  const reader = createInterface({ input: process.stdin, output: process.stdout })
+  try {
+    return /^y(es)?$/i.test((await reader.question('Make this rule, for every session from now on? [y/N] ')).trim())
+  } finally {
+    reader.close()
+  }
+}
+
+function showLook(terminal: Terminal, { since, actions, complete, allowed, skipped, sessions }: PolicyBacktest): void {
+  const of = `${complete ? '' : 'the newest '}${actions} ${actions === 1 ? 'action' : 'actions'} since ${new Date(since).toISOString().slice(0, 10)}`
+  terminal.line(
+    `Of ${of} it would have allowed ${allowed} without asking${skipped === 0 ? '' : `; ${skipped} were not kept whole`}.`,
+  )
+  for (const { session, name, examples, allowed: count } of sessions) {
+    terminal.line(`  ${session}  ${count}  ${terminal.foreign(name)}`)
+    for (const { at, action } of examples)
+      terminal.line(`    ${terminal.style('dim', `${ago(at)}  ${terminal.foreign(action)}`)}`)
+  }
 }
 
 const scopeWords = { once: '', session: ' for this session', rule: ' from now on, by this rule:' } as const

@@ -5,12 +5,14 @@ import { meaningText } from '@anchorhold/core/policy/digest'
 import { effective, modelRefusal, type PolicySettings } from '@anchorhold/core/policy/effective'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { propose } from '@anchorhold/core/policy/propose'
+import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import type { Action } from '@anchorhold/protocol/actions'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { Effect, Rule } from '@anchorhold/protocol/policy'
 import type { BacktestPolicy, PolicyBacktest } from '@anchorhold/protocol/api/policy'
+import type { RuleLook } from '@anchorhold/protocol/api/requests'
 import { setImmediate } from 'node:timers/promises'
 import { stringify } from 'yaml'
 import { asWritten } from '../policy/append-rule.ts'
@@ -18,6 +20,7 @@ import type { SessionRow } from '../store/store.ts'
 import { type Parts, require, sessionFor } from './parts.ts'
 import { effectiveFor } from './policy.ts'
 import { folderOf, shortWords, usable } from './policy-verbs.ts'
+import { getRequest } from './requests.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 const usualDays = 30
@@ -25,6 +28,10 @@ const pageSize = 500
 /** As much of a session's past as is looked at for a proposal. */
 const proposedMax = 2000
 const examplesMax = 20
+/** For a person who is about to answer. */
+const lookedAtMax = 20_000
+const sessionsShown = 20
+const examplesShown = 3
 
 /** The smallest policy that would have allowed what these sessions did. */
 export async function proposePolicy(
@@ -81,10 +88,22 @@ export async function backtestPolicy(
     : replay(parts, actor, since, instead(usable(text)))
 }
 
-/** For those who are about to make a rule: what it would have done since then. */
-export function wouldHaveDone(parts: Parts, actor: Actor, rule: Rule, sinceMs: number): Promise<PolicyBacktest> {
+/** For those who are about to make a rule of a request: the rule, and what it would have done. Whoever waits for it is a person
+ *  with a finger over a button, so only so much is looked at. */
+export async function requestRule(parts: Parts, actor: Actor, id: RequestId): Promise<RuleLook> {
+  const { rule, rule_refused } = getRequest(parts, actor, id)
   require(parts, actor, 'policy.read')
-  return replay(parts, actor, sinceMs, withRule(parts, rule))
+  if (rule === null) return { rule, words: null, refused: rule_refused, past: null }
+  const past = await replay(parts, actor, parts.now() - usualDays * dayMs, withRule(parts, rule), lookedAtMax)
+  return {
+    rule,
+    words: ruleWords(rule),
+    refused: null,
+    past: {
+      ...past,
+      sessions: past.sessions.slice(0, sessionsShown).map((one) => ({ ...one, examples: one.examples.slice(-examplesShown) })),
+    },
+  }
 }
 
 /** How a session's actions are judged: as they are now, where that is compared with; and as they would be. */
@@ -111,11 +130,18 @@ function withRule(parts: Parts, rule: Rule): TrialOf {
   }
 }
 
-async function replay(parts: Parts, actor: Actor, since: number, trialOf: TrialOf): Promise<PolicyBacktest> {
+async function replay(
+  parts: Parts,
+  actor: Actor,
+  since: number,
+  trialOf: TrialOf,
+  actionsMax = Infinity,
+): Promise<PolicyBacktest> {
   type Found = { -readonly [K in keyof PolicyBacktest['sessions'][number]]: PolicyBacktest['sessions'][number][K] }
   const trials = new Map<SessionId, { readonly session: SessionRow; readonly trial: Trial; readonly found: Found } | null>()
   const total = { actions: 0, denied: 0, asked: 0, allowed: 0, skipped: 0 }
-  for (let pos = 0; ;) {
+  let complete = true
+  for (let pos = Number.MAX_SAFE_INTEGER; ;) {
     const page = parts.store.events.acts(pos, since, pageSize, seenBy(actor))
     for (const event of page) {
       const tried = trials.get(event.session) ?? begin(event.session)
@@ -126,13 +152,19 @@ async function replay(parts: Parts, actor: Actor, since: number, trialOf: TrialO
       judge(tried, event, action)
     }
     if (page.length < pageSize) break
+    if (total.actions >= actionsMax) {
+      complete = false
+      break
+    }
     pos = page.at(-1)!.pos
     // Others are served in between.
     await setImmediate()
   }
   const sessions = [...trials.values()].flatMap((one) => (one === null ? [] : [one.found]))
+  for (const { examples } of sessions) examples.reverse()
   return {
     since,
+    complete,
     ...total,
     sessions: sessions.filter(({ stopped, denied, asked, allowed }) => stopped !== null || denied + asked + allowed > 0),
   }

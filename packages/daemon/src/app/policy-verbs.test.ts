@@ -1,5 +1,5 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
-import { newRequestId, type SessionId } from '@anchorhold/protocol/ids'
+import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { digestOf } from '@anchorhold/core/policy/digest'
@@ -9,7 +9,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readPolicy } from '../policy/read-policy.ts'
 import { createSession } from './create-session.ts'
 import { record } from './parts.ts'
-import { backtestPolicy, proposePolicy, wouldHaveDone } from './policy-history.ts'
+import { addUser } from './people.ts'
+import { backtestPolicy, proposePolicy, requestRule } from './policy-history.ts'
 import { checkPolicy, explainAction, reloadPolicy, showPolicy, testPolicy } from './policy-verbs.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
@@ -197,23 +198,66 @@ test('backtestPolicy() says which sessions and actions a policy would have stopp
   await expect(backtestPolicy(parts, owner, {})).rejects.toThrow('Give either')
 })
 
-test('wouldHaveDone() counts only what the rule would change', async () => {
+test('backtestPolicy() of one rule counts only what it would change', async () => {
   write('default_autonomy: supervised\n')
-  const { id } = await createSession(parts, owner, {})
-  record(
-    parts,
-    id,
-    ran('Bash', { command: 'git push' }),
-    ran('Bash', { command: 'make' }),
-    ran('Bash', { command: 'git push && make' }),
-  )
+  await past(ran('Bash', { command: 'git push' }), ran('Bash', { command: 'make' }), ran('Bash', { command: 'git push && make' }))
   const rule = (effect: Rule['effect']): Rule => ({ on: 'tool', match: { tool: 'Bash', command: 'git push *' }, effect })
-  expect(await wouldHaveDone(parts, owner, rule('allow'), 0)).toMatchObject({
+  expect(await backtestPolicy(parts, owner, { rule: rule('allow') })).toMatchObject({
     actions: 3,
+    complete: true,
     allowed: 1,
     denied: 0,
     asked: 0,
     sessions: [{ examples: [{ before: 'ask', effect: 'allow' }] }],
   })
-  expect(await wouldHaveDone(parts, owner, rule('deny'), 0)).toMatchObject({ actions: 3, allowed: 0, denied: 2 })
+  expect(await backtestPolicy(parts, owner, { rule: rule('deny') })).toMatchObject({ actions: 3, allowed: 0, denied: 2 })
+})
+
+const request = 'req_0000000000000001' as RequestId
+const asked = (more: object): NewEvent => ({
+  type: 'request.opened',
+  body: {
+    id: request,
+    call: null,
+    action: { kind: 'tool', tool: 'Bash', input: { command: 'git push' } },
+    digest: 'a'.repeat(64),
+    pins: [],
+    ...more,
+  },
+})
+const gitPush: Rule = { on: 'tool', match: { tool: 'Bash', command: 'git push *' }, effect: 'allow' }
+
+test('requestRule() shows the rule and what it would have done to the last 30 days, to those who may see the request', async () => {
+  write('default_autonomy: supervised\n')
+  parts.at = 100 * 24 * 60 * 60 * 1000
+  await past(...Array.from({ length: 5 }, () => ran('Bash', { command: 'git push origin' })))
+  parts.at += 31 * 24 * 60 * 60 * 1000
+  const id = await past(
+    ...Array.from({ length: 5 }, (_, at) => ran('Bash', { command: `git push origin ${at}` })),
+    asked({ rule: gitPush }),
+  )
+  const look = await requestRule(parts, owner, request)
+  expect(look).toMatchObject({
+    rule: gitPush,
+    words: 'allow Bash "git push *"',
+    refused: null,
+    past: { actions: 5, allowed: 5, denied: 0, asked: 0, complete: true, sessions: [{ session: id, allowed: 5 }] },
+  })
+  // A few are enough for a person, and they are the last ones.
+  expect(look.past!.sessions[0]!.examples.map(({ action }) => action)).toEqual(
+    [2, 3, 4].map((at) => `Bash git push origin ${at}`),
+  )
+  const { id: user } = addUser(parts, owner, { name: 'ann', role: 'member' })
+  const ann = { kind: 'member' as const, user, name: 'ann', door: 'test' }
+  await expect(requestRule(parts, ann, request)).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('requestRule() says why there is no rule', async () => {
+  await past(asked({ rule_refused: 'a rule stands in the way' }))
+  expect(await requestRule(parts, owner, request)).toEqual({
+    rule: null,
+    words: null,
+    refused: 'a rule stands in the way',
+    past: null,
+  })
 })

@@ -62,8 +62,8 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
-  /** What agents have done and what was decided upon, from a time on, by `pos`. */
-  acts(after: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]
+  /** What agents have done and what was decided upon, back to a time, the newest first. */
+  acts(before: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]
   /** Takes note of a record that is no event of a log. */
   pass(source: string, n: number): void
   /** The last record of a source that was taken in. */

@@ -119,6 +119,7 @@ const Hit = z.object({ seq: z.int(), at: z.int(), action: z.string(), before: Ef
 export const PolicyBacktest = z.object({
   since: z.int(),
   actions: z.int().describe('All that were looked at'),
+  complete: z.boolean().describe('Whether these are all since then; otherwise they are the newest'),
   denied: z.int(),
   asked: z.int(),
   allowed: z.int(),

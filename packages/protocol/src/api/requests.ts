@@ -3,6 +3,7 @@ import { Digest } from '../actions.ts'
 import { GrantScope, RequestAction, RequestAnswer } from '../events.ts'
 import { RequestId, SessionId } from '../ids.ts'
 import { Rule } from '../policy.ts'
+import { PolicyBacktest } from './policy.ts'
 import { type Route } from './route.ts'
 
 export const Request = z.object({
@@ -37,6 +38,15 @@ export const AnswerRequest = z.discriminatedUnion('decision', [
 ])
 export type AnswerRequest = z.infer<typeof AnswerRequest>
 
+/** What whoever is about to make a rule should know of it. */
+export const RuleLook = z.object({
+  rule: Rule.nullable(),
+  words: z.string().nullable().describe('The same in words'),
+  refused: z.string().nullable().describe('Why there is no such rule'),
+  past: PolicyBacktest.nullable().describe('What it would have done to the last 30 days; at most the newest 20,000 actions'),
+})
+export type RuleLook = z.infer<typeof RuleLook>
+
 export const requestsRoutes = {
   listRequests: {
     method: 'GET',
@@ -53,6 +63,14 @@ export const requestsRoutes = {
     params: z.strictObject({ id: RequestId }),
     status: 200,
     response: Request,
+  },
+  requestRule: {
+    method: 'GET',
+    path: '/requests/:id/rule',
+    summary: 'The rule that would settle a request, and what it would have done to the last 30 days',
+    params: z.strictObject({ id: RequestId }),
+    status: 200,
+    response: RuleLook,
   },
   answerRequest: {
     method: 'POST',

@@ -11,7 +11,7 @@ import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
 import * as people from '../../app/people.ts'
-import { backtestPolicy, proposePolicy } from '../../app/policy-history.ts'
+import { backtestPolicy, proposePolicy, requestRule } from '../../app/policy-history.ts'
 import * as policy from '../../app/policy-verbs.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
@@ -103,6 +103,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       requests: [...requests.listRequests(parts, actor, { openOnly: query.all !== 'true', session: query.session ?? null })],
     }),
     getRequest: ({ actor, params }) => requests.getRequest(parts, actor, params.id),
+    requestRule: ({ actor, params }) => requestRule(parts, actor, params.id),
     answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
     sessionNet: ({ actor, params }) => read.sessionNet(parts, actor, params.id),
     search: ({ actor, query }) => ({

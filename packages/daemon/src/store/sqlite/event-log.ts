@@ -63,9 +63,9 @@ export function sqliteEventLog(db: Database): EventLog {
   )
 
   // The types are written out, because only then does the index over these two serve.
-  const acts = db.prepare<[{ after: number; since: number; limit: number; seenBy: string | null }], EventRow>(
-    `select ${columns} from event where type in ('tool.started', 'decision') and pos > @after and at >= @since
-      and (@seenBy is null or session_id in ${seenIds}) order by pos limit @limit`,
+  const acts = db.prepare<[{ before: number; since: number; limit: number; seenBy: string | null }], EventRow>(
+    `select ${columns} from event where type in ('tool.started', 'decision') and pos < @before and at >= @since
+      and (@seenBy is null or session_id in ${seenIds}) order by pos desc limit @limit`,
   )
 
   /** The session's row is read once and brought up to date once, however many events come together. */
@@ -146,7 +146,7 @@ export function sqliteEventLog(db: Database): EventLog {
       (seenBy === null ? afterPos.all(pos, limit) : seenAfter.all({ pos, limit, seenBy })).map(toEvent),
     beforePos: (pos, limit, seenBy) =>
       (seenBy === null ? beforePos.all(pos, limit) : seenBefore.all({ pos, limit, seenBy })).map(toEvent).reverse(),
-    acts: (after, since, limit, seenBy) => acts.all({ after, since, limit, seenBy }).map(toEvent),
+    acts: (before, since, limit, seenBy) => acts.all({ before, since, limit, seenBy }).map(toEvent),
     pass: (source, n) => void took.run(source, n),
     lastOf,
   }

@@ -1,4 +1,4 @@
-import { HostAction, NetAction, type Pin } from '@anchorhold/protocol/actions'
+import { HostAction, type Pin } from '@anchorhold/protocol/actions'
 import { createHash } from 'node:crypto'
 import { chmod, readFile, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import type { SessionAuthority } from '../../authority.ts'
 
-/** Stands for the windows that act outside a cell where these are tested: it asks for everything and does nothing. */
+/** Stands for the window that runs commands of the host, where asking is tested: it asks for everything and does nothing. */
 export type Edge = { close(): Promise<void> }
 
 const Act = z.strictObject({
-  action: z.discriminatedUnion('kind', [NetAction, HostAction]),
+  action: HostAction,
   /** A file of the host's that the action would execute. */
   file: z.string().max(4096).optional(),
 })
