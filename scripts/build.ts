@@ -18,6 +18,7 @@ const programs = {
   launcher: 'packages/cli/src/launcher/launch.ts',
   prove: 'test/attacks/prove-main.ts',
   forwarder: 'packages/keeper/src/forwarder.ts',
+  reader: 'packages/keeper/src/reader/reader.ts',
   inside: 'packages/keeper/src/cells/inside/inside.ts',
   cli: 'packages/cli/src/main.ts',
 } as const

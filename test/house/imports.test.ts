@@ -122,6 +122,14 @@ test('what runs inside a cell as built asks Node alone', () => {
   }
 })
 
+test('what makes text of pages as built brings its parser along, and asks Node for the rest', () => {
+  const bundle = readFileSync(join(root, 'dist/reader.mjs'), 'utf8')
+  const outside = [...bundle.matchAll(/^import[^'"]*['"]([^'"]+)['"]/gm)].map((match) => match[1]!)
+  expect(outside.filter((name) => !name.startsWith('node:'))).toEqual([])
+  const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
+  expect(contents.reader).toEqual(['entities', 'htmlparser2'])
+})
+
 test('the attacks as built bring no test framework along', () => {
   const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
   expect(contents.prove).toEqual(['yaml', 'zod'])

@@ -286,3 +286,47 @@ test('the agent reads why it was denied', async () => {
   await it.one.answer({ request: id, answer: { decision: 'deny', reason: 'not today' }, actor: 'ann', grant: null })
   expect(await verdict).toEqual({ allow: false, why: 'ann denied it: not today' })
 })
+
+test('askAhead() keeps what is allowed for the action itself, which uses it once', async () => {
+  const it = make({}, { whenLeft: 'stay open' })
+  const asked = it.one.askAhead(plainMeaning(base.net), 'for a\nlook “at” it', never())
+  await settled()
+  const [opened] = it.of('request.opened')
+  expect(opened!.why).toContain('The agent says: “for a␊look "at" it”')
+  await it.allow(opened!.id, it.grant())
+  expect(await asked).toEqual({ allow: true, by: `${opened!.id} allowed by ann` })
+  // Asking again uses nothing up either, and asks nobody.
+  expect(await it.one.askAhead(plainMeaning(base.net), 'other words', never())).toMatchObject({ allow: true })
+  expect(it.of('grant.used')).toEqual([])
+  expect(await happens(it, { ...base.net, path: '/b' })).toBe('asked')
+  expect(await happens(it, base.net)).toBe('yes')
+  expect(it.of('grant.used')).toHaveLength(1)
+  expect(await happens(it, base.net)).toBe('asked')
+})
+
+test('askAhead() means the same whatever is said along with it, and goes by rules without asking', async () => {
+  const it = make({}, { whenLeft: 'stay open' })
+  for (const said of ['one', 'two']) void it.one.askAhead(plainMeaning(base.net), said, never())
+  void it.judge(base.net)
+  await settled()
+  expect(it.of('request.opened')).toHaveLength(1)
+  const rules = [
+    { on: 'net', match: { host: 'example.org' }, effect: 'allow' },
+    { on: 'net', match: { host: 'example.org', path: '/no' }, effect: 'deny', why: 'never' },
+  ] as const
+  const ruled = make({ policy: { ...supervised, rules: [...rules] } })
+  const ahead = (path: string) => ruled.one.askAhead(plainMeaning({ ...base.net, path }), 'x', never())
+  expect(await ahead('/a')).toMatchObject({ allow: true })
+  expect(await ahead('/no')).toMatchObject({ allow: false, why: expect.stringContaining('never') as unknown })
+  expect(ruled.events).toEqual([])
+})
+
+test('askAhead() gives up without taking the request back', async () => {
+  const it = make({}, { whenLeft: 'stay open' })
+  const asked = it.one.askAhead(plainMeaning(base.net), 'x', AbortSignal.timeout(1))
+  expect(await asked).toMatchObject({ allow: false })
+  expect(it.of('request.answered')).toEqual([])
+  expect(it.of('request.left')).toEqual([])
+  await it.one.answer({ request: it.of('request.opened')[0]!.id, answer: { decision: 'allow' }, actor: 'ann', grant: it.grant() })
+  expect(await happens(it, base.net)).toBe('yes')
+})

@@ -3,6 +3,7 @@ import type { EventBody, NewEvent, RequestAction, RequestAnswer } from '@anchorh
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Authority as Terms, Grant, Told } from '@anchorhold/protocol/link'
 import type { Policy } from '@anchorhold/protocol/policy'
+import { printableLine } from './printable.ts'
 import { canonicalJson, digestOf } from './policy/digest.ts'
 import { compilePolicy, type CompiledPolicy, decide } from './policy/decide.ts'
 import type { Meaning } from './policy/meaning.ts'
@@ -14,6 +15,9 @@ import { suggestRule } from './policy/suggest.ts'
 export interface Authority {
   /** Whether an action may happen. Waits for a person where the policy says so; aborting the signal ends the waiting. */
   judge(wanted: Wanted, signal: AbortSignal): Promise<Verdict>
+  /** Asks for an action before it happens. What is allowed is kept for when it does; nothing is used up. `said` is what whoever asks
+   *  wants to be told along with it. */
+  askAhead(meaning: Meaning, said: string, signal: AbortSignal): Promise<Verdict>
   /** Asks people for what no rule can answer. */
   ask(question: Question, signal: AbortSignal): Promise<Heard>
   /** The same, for whoever may find another way while they wait. */
@@ -167,6 +171,30 @@ export function authority(parts: AuthorityParts): Authority {
     }
   }
 
+  async function askAhead(meaning: Meaning, said: string, signal: AbortSignal): Promise<Verdict> {
+    const { action } = meaning
+    const digest = digestOrNull(action)
+    if (digest === null) return { allow: false, why: 'This is not allowed: it is nested too deeply to be read' }
+    for (;;) {
+      const decision = decide(compiled, meaning)
+      if (decision.effect === 'deny') return { allow: false, why: `This is not allowed (${decision.by})` }
+      if (decision.effect === 'allow') return { allow: true, by: decision.by }
+      if (compiled.policy.observe) return { allow: true, by: `observed only: ${decision.by}` }
+      const sized = tooLarge(action)
+      if (sized !== null) return { allow: false, why: sized }
+      const kept = [...grants.values()].find((one) => one.digest === digest && one.rule === null && !isOver(one))
+      const granted = kept ?? takeRule(meaning)
+      if (granted !== null) return { allow: true, by: `${granted.request} allowed by ${granted.actor}` }
+      const { suggestion, why } = inWords(compiled, meaning, decision.by, decision.command)
+      const asking = await open({ action, call: null, why: `${why}${saidBy(said)}` }, { digest, pins: [], ...suggestion }, signal)
+      const answer = await waitFor(asking, signal, () => decide(compiled, meaning).effect === 'ask')
+      if (answer === 'moot') continue
+      return answer.decision === 'allow'
+        ? { allow: true, by: `${asking.request} allowed by ${answer.actor}` }
+        : { allow: false, why: refusalWords(answer) }
+    }
+  }
+
   /** A grant for just this action, used up by being taken if it is for once. */
   function takeGrant(digest: Digest, pins: readonly Pin[]): Grant | { readonly changed: string } | null {
     for (const grant of grants.values()) {
@@ -284,6 +312,7 @@ export function authority(parts: AuthorityParts): Authority {
 
   return {
     judge,
+    askAhead,
     async ask(question, signal) {
       const { action, call } = question
       const digest = digestOfQuestion(action, sha256)
@@ -378,8 +407,11 @@ export function refusalWords({ decision, reason, actor }: Heard): string {
 function inWords(compiled: CompiledPolicy, meaning: Meaning, by: string, command: string | undefined) {
   const suggested = suggestRule(compiled, meaning)
   const suggestion = suggested.rule === null ? { rule_refused: suggested.inTheWay.slice(0, 2000) } : { rule: suggested.rule }
-  return { suggestion, why: (command === undefined ? by : `${by} (of ${command})`).slice(0, 2000) }
+  return { suggestion, why: (command === undefined ? by : `${by} (of ${command})`).slice(0, 1200) }
 }
+
+/** Words of the agent's own, told as such: they stay on one line and within their quotes. */
+const saidBy = (said: string): string => `. The agent says: “${printableLine(said).replaceAll(/[“”]/g, '"').slice(0, 700)}”`
 
 /** The first file that is not as it was, or that was not there. */
 function changedPin(before: readonly Pin[], after: readonly Pin[]): string | null {

@@ -8,10 +8,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Account, Asks } from './books.ts'
 
 /** What decides over whatever leaves one session's cell: net calls, host commands and spending. */
-export type SessionAuthority = Omit<Authority, 'judge' | 'update'> & {
+export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> & {
   /** Whether an action may happen, asked for where nothing says so. `pins` hashes the files that it would execute. When whoever
    *  waits goes away, the request stays open, and what is allowed by then is kept for when it is done again. */
   judge(action: NetAction | HostAction | SpendAction, signal: AbortSignal, pins?: () => Promise<readonly Pin[]>): Promise<Verdict>
+  /** Asks for a call before it is made, with what the agent says of it. */
+  askAhead(action: NetAction, said: string, signal: AbortSignal): Promise<Verdict>
   /** Takes the daemon's word on all that it has heard of by this record of the gate's. */
   update(terms: Terms, heardTo: number): void
 }
@@ -93,6 +95,7 @@ export function sessionAuthority({
       return told
     },
     judge: (action, signal, pins = async () => []) => one.judge({ meaning: plainMeaning(action), call: null, pins }, signal),
+    askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
     update: (next, heardTo) => one.update(next, (request) => (openedWith.get(request) ?? 0) <= heardTo),
   }
 }

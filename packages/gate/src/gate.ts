@@ -166,6 +166,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       session,
       folder,
       judge: one.authority.judge,
+      askAhead: one.authority.askAhead,
       routeOf: routesBy(() => one.authority.terms.policy.rules),
       dialler: mirrored(dialling, () => one.terms.net.mirrors),
       note: one.account.note,

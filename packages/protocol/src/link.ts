@@ -153,10 +153,10 @@ export const KeeperStart = z.strictObject({
   provider: z.string(),
   model: z.string(),
   extras: Extras,
-  /** Host files that are needed inside: the agent's own program; Node; the forwarder for the second model route; the program that
+  /** Host files that are needed inside: the agent's own program; Node; what forwards the cell's loopback; what makes text of pages; the program that
    *  starts processes in cells which have but one stream of bytes. */
   files: z.strictObject({
-    ...{ program: z.string(), node: z.string(), forwarder: z.string(), inside: z.string() },
+    ...{ program: z.string(), node: z.string(), forwarder: z.string(), reader: z.string(), inside: z.string() },
     /** What makes containers; Podman without root where it is not said. */
     engine: ContainerEngine.optional(),
   }),

@@ -104,7 +104,13 @@ export async function launch(options: LaunchOptions): Promise<number> {
   })
   const cgroups = runAs === null ? [] : delegateCgroups(`launcher-${process.pid}`, runAs)
   undone.defer(async () => withdrawCgroups(cgroups))
-  const files = { program: runtime.agent, node: runtime.node, forwarder: runtime.forwarder, inside: runtime.inside }
+  const files = {
+    program: runtime.agent,
+    node: runtime.node,
+    forwarder: runtime.forwarder,
+    reader: runtime.reader,
+    inside: runtime.inside,
+  }
   const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : null
   if (chosen !== null) {
     undone.use(

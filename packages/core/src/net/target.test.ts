@@ -11,6 +11,7 @@ import {
   originPath,
   serverName,
   type Target,
+  urlTarget,
 } from './target.ts'
 
 /** `other` is what is named beside it: a Host header, or the name that TLS asks for. */
@@ -128,4 +129,29 @@ test('whatever absoluteTarget() takes, the URL standard reads alike', () => {
     }),
     { numRuns: 20_000 },
   )
+})
+
+test.each([
+  ['https://Allowed.test', 443, '/', true],
+  ['http://allowed.test:8080/a?b#c', 8080, '/a?b', false],
+  ['HTTPS://allowed.test?x', 443, '/?x', true],
+  ['https://allowed.test/ü b', 443, '/%C3%BC%20b', true],
+  ['https://allowed.test/\ud800', 443, '/%EF%BF%BD', true],
+])('urlTarget() reads %s', (url, port, path, isSecure) => {
+  expect(urlTarget(url)).toEqual({ target: { host: 'allowed.test', port, isAddress: false }, path, isSecure })
+})
+
+test.each([
+  '',
+  'ftp://allowed.test/',
+  'https:/allowed.test',
+  ' https://allowed.test/',
+  'https://a@allowed.test/',
+  'https://allowed.test\\@evil.test/',
+  'https://allowed.test/a\\b',
+  'https://allowed.test:0/',
+  'https://münchen.test/',
+  'javascript:x',
+])('urlTarget() does not read %j', (url) => {
+  expect(urlTarget(url)).toHaveProperty('misnamed')
 })

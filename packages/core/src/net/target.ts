@@ -41,6 +41,21 @@ export function absoluteTarget(url: string): { readonly target: Target; readonly
   return typeof path === 'string' ? { target, path } : path
 }
 
+/** A whole URL, as a person writes it: what follows a `#` stays with whoever reads the page, and what must be written in percent form
+ *  is. */
+export function urlTarget(
+  url: string,
+): { readonly target: Target; readonly path: string; readonly isSecure: boolean } | Misnamed {
+  const found = /^(https?):\/\/([^/?#]*)([^#]*)/is.exec(url)
+  if (found === null) return misnamed('only http:// and https:// can be asked for')
+  const isSecure = found[1]!.toLowerCase() === 'https'
+  const target = hostTarget(found[2]!, isSecure ? 443 : 80)
+  if ('misnamed' in target) return target
+  const rest = found[3]!.toWellFormed().replaceAll(/[^\x21-\x7e]/gu, encodeURIComponent)
+  const path = originPath(rest.startsWith('/') ? rest : `/${rest}`)
+  return typeof path === 'string' ? { target, path, isSecure } : path
+}
+
 /** Path and query of a request in origin form: kept as they are, so that what is judged is what is sent. */
 export function originPath(path: string): string | Misnamed {
   if (!path.startsWith('/')) return misnamed('the path does not begin with a slash')

@@ -1,3 +1,4 @@
+import { isNetTool } from '@anchorhold/protocol/net-calls'
 import type { Effect, Policy, Rule } from '@anchorhold/protocol/policy'
 import { hostName, type Meaning, type ShellCommand, toolName } from './meaning.ts'
 import { baseName, compileGlob, type Fit, type Glob } from './patterns.ts'
@@ -168,6 +169,9 @@ export function winner(matches: readonly Match[]): Match | null {
 function noRule({ policy }: CompiledPolicy, { action }: Meaning): Decision {
   switch (action.kind) {
     case 'tool':
+      // Asked for there, and not twice.
+      if (isNetTool(action.tool))
+        return setting('allow', 'no rule', 'no rule speaks of it, and where it leads is judged at the window')
       return policy.autonomy === 'full'
         ? setting('allow', 'no rule', 'no rule speaks of it, and autonomy full lets tools run')
         : setting('ask', 'no rule', `no rule speaks of it, and autonomy ${policy.autonomy} asks`)

@@ -24,6 +24,7 @@ export type Runtime = {
   readonly gate: string
   readonly doctor: string
   readonly forwarder: string
+  readonly reader: string
   readonly inside: string
   readonly reap: string
   readonly agent: string
@@ -33,11 +34,11 @@ export type Runtime = {
 }
 
 /** What of it a cell gets to see. */
-export const filesOf = ({ agent, node, forwarder, inside, engine }: Runtime): KeeperStart['files'] => ({
-  ...{ program: agent, node, forwarder, inside, engine },
+export const filesOf = ({ agent, node, forwarder, reader, inside, engine }: Runtime): KeeperStart['files'] => ({
+  ...{ program: agent, node, forwarder, reader, inside, engine },
 })
 
-const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'inside.mjs', 'reap.mjs'] as const
+const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'reader.mjs', 'inside.mjs', 'reap.mjs'] as const
 
 /** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
@@ -71,6 +72,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
     gate: at('gate.mjs'),
     doctor: at('doctor.mjs'),
     forwarder: at('forwarder.mjs'),
+    reader: at('reader.mjs'),
     inside: at('inside.mjs'),
     reap: at('reap.mjs'),
     agent: at('claude'),

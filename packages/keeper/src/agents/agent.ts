@@ -11,8 +11,8 @@ export interface AgentDriver {
   start(options: AgentStart): Promise<Agent>
 }
 
-/** Host files: the agent's own program, and what forwards its loopback to a window where that route is chosen. */
-export type AgentFiles = { readonly program: string; readonly node: string; readonly forwarder: string }
+/** Host files: the agent's own program, Node, what forwards the cell's loopback to windows, and what makes text of pages. */
+export type AgentFiles = { readonly program: string; readonly node: string; readonly forwarder: string; readonly reader: string }
 
 /** A live agent. Disposing it ends its process, and may be done twice. */
 export interface Agent extends AsyncDisposable {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { authorityOf, type Target } from '@anchorhold/core/net/target'
+import { netTools } from '@anchorhold/protocol/net-calls'
 import { sayLast } from './join.ts'
 
 /** What was wanted, as far as it could be read. */
@@ -47,8 +48,9 @@ function bodyOf({ status, wanted, why }: Refusal): string {
   return `${JSON.stringify({ anchorhold: { blocked: what, why, how_to_ask: howToAsk(target) } })}\n`
 }
 
-function howToAsk(target: Target | null): string {
+export function howToAsk(target: Target | null): string {
   if (target === null) return 'Name the host in letters, digits and hyphens, or by a plain address'
   const rule = `{ on: net, match: { host: ${JSON.stringify(target.host)}, port: ${target.port} }, effect: allow }`
-  return `Tell the person you work for what you need ${authorityOf(target)} for. They can open it with a rule in policy.yaml: ${rule}`
+  const ask = `Ask for it with the tool ${netTools.access} (host ${JSON.stringify(target.host)}, port ${target.port}), and say what you need it for`
+  return `${ask}. Whoever you work for can also open it with a rule in policy.yaml: ${rule}`
 }

@@ -28,15 +28,17 @@ export type NetSetup = {
   /** The port of this machine that public addresses lead to. */
   readonly upstream?: number
   readonly askMs?: number
+  readonly trusted?: readonly string[]
 }
 
 /** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
-export async function testNet({ allow = ['allowed.test'], judge, rules = [], dial, upstream = 0, askMs }: NetSetup) {
+export async function testNet({ allow = ['allowed.test'], judge, rules = [], dial, upstream = 0, askMs, trusted }: NetSetup) {
   const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
   const socketPath = join(folder, 'net.sock')
   const events: NewEvent[] = []
   const lines: CallLine[] = []
   const judged: NetAction[] = []
+  const ahead: { readonly action: NetAction; readonly said: string }[] = []
   const resolved: string[] = []
   /** What was dialled, by address and port. */
   const dialled: string[] = []
@@ -48,7 +50,12 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       if (judge !== undefined) return judge(action, signal)
       return allow.includes(action.host) ? { allow: true } : { allow: false, why: 'no rule speaks of it' }
     },
+    askAhead: async (action, said) => {
+      ahead.push({ action, said })
+      return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }
+    },
     routeOf: routesOf(rules),
+    ...(trusted === undefined ? {} : { trusted }),
     dialler: dialler({
       machineAddresses: () => [],
       ...dial,
@@ -101,6 +108,7 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
     events,
     lines,
     judged,
+    ahead,
     resolved,
     dialled,
     raw,
@@ -126,6 +134,13 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       asking.end(body)
       const [response] = (await once(asking, 'response')) as [IncomingMessage]
       return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
+    },
+    /** A call of the window's own. */
+    async own(path: string, body: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
+      const asking = request({ socketPath, method: 'POST', path, headers: { host: 'window' }, agent: false })
+      asking.end(typeof body === 'string' ? body : JSON.stringify(body))
+      const [response] = (await once(asking, 'response')) as [IncomingMessage]
+      return { status: response.statusCode ?? 0, body: JSON.parse(await text(response)) as unknown }
     },
     net: (): EventBody<'net'>[] => {
       window.flush()

@@ -12,6 +12,7 @@ import type { CallLine } from '../model/window.ts'
 import type { Dialler } from './dial.ts'
 import { type Asked, askedOf, exchange, isWebSocket, upgrade } from './exchange.ts'
 import { carry, join, sayLast } from './join.ts'
+import { ownCalls, type OwnCallsParts } from './own-calls.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
 import { traffic } from './traffic.ts'
 import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
@@ -38,6 +39,12 @@ export type NetWindowParts = {
   /** How a target is reached that may be. */
   readonly routeOf: (target: Target) => Route
   readonly dialler: Dialler
+  /** The same for a call that is yet to be made: what is allowed is kept for it. */
+  readonly askAhead: OwnCallsParts['askAhead']
+  /** How long whoever asks ahead waits for a person. */
+  readonly aheadMs?: number
+  /** Certificates of authorities that are trusted when a page is read, where not those that Node brings. */
+  readonly trusted?: readonly string[]
   readonly note: (event: NewEvent) => void
   readonly log: (line: CallLine) => void
   readonly now: () => number
@@ -78,9 +85,12 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     clients.add(client)
     client.on('error', () => {}).once('close', () => clients.delete(client))
   })
+  const own = ownCalls({ ...parts, lead })
   server.on('request', (request, response) => {
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
+    if (!within.has(request.socket) && own.isOne(request))
+      return void own.answer(request, response, goneSignal(response)).catch(() => response.destroy())
     void answerOn(
       request,
       goneSignal(response),
@@ -261,7 +271,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     return (status) => {
       const asked = request.method === 'CONNECT' ? connectTarget(request.url ?? '') : askedOf(request, within.get(socket) ?? null)
       const target = 'misnamed' in asked ? null : 'target' in asked ? asked.target : asked
-      const where = target === null ? '?' : authorityOf(target)
+      const where = target !== null ? authorityOf(target) : own.isOne(request) ? request.url! : '?'
       const bytes = socket.bytesWritten - before
       parts.log({ session, method: request.method ?? '', path: where, status, bytes, ms: now() - startedAt })
     }

@@ -1,14 +1,18 @@
 import { uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { netToolServer } from '@anchorhold/protocol/net-calls'
 import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
+import { netCalls } from '../net-calls.ts'
 import { netEnvironment, netPort } from '../net-route.ts'
+import { readPage } from '../read-page.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
+import { netToolsServer } from './net-tools.ts'
 import { toolChecks } from './tool-use.ts'
 import { forgetAfter, forgetOwnWords, noMemory, readTranscript } from './transcript.ts'
 import { claudeTranslator } from './translate.ts'
@@ -22,6 +26,9 @@ const defaultTools = [
   ...['Agent', 'AskUserQuestion', 'Bash', 'Edit', 'EnterPlanMode', 'ExitPlanMode', 'Glob', 'Grep', 'NotebookEdit', 'Read'],
   ...['TaskCreate', 'TaskGet', 'TaskList', 'TaskStop', 'TaskUpdate', 'TodoWrite', 'Write'],
 ]
+
+/** The agent's own reads pages by way of its maker, and by its own rules: ours stands in its place. */
+const ownFetch = 'WebFetch'
 
 /** The Claude Agent SDK on this side of the wall, the unmodified CLI on the other, over standard streams. */
 export const claudeDriver: AgentDriver = { name: 'claude', mounts: agentMounts, start }
@@ -42,7 +49,8 @@ async function start(options: AgentStart): Promise<Agent> {
   // Where the agent remembers nothing of what was cut short, there is nothing to go on with: it is told anew.
   const takesUp = options.takeUp && memory.begun && (uuids.length === 0 || unseen.length < uuids.length)
   if (takesUp) await forgetOwnWords(transcript)
-  const checks = toolChecks(heard)
+  const netServer = options.network === 'proxy_only' ? netToolsOf(options, cwd) : null
+  const checks = toolChecks(heard, { netTools: netServer !== null })
   let process: CellProcess | null = null
   let stderrTail = ''
 
@@ -65,7 +73,8 @@ async function start(options: AgentStart): Promise<Agent> {
       permissionMode: options.plan ? 'plan' : 'default',
       canUseTool: checks.canUseTool,
       hooks: { PreToolUse: [checks.preToolUse] },
-      tools: [...(options.tools ?? defaultTools)],
+      tools: (options.tools ?? defaultTools).filter((name) => name !== ownFetch),
+      ...(netServer === null ? {} : { mcpServers: { [netToolServer]: netServer } }),
       settingSources: options.workspaceSettings === 'load' ? ['project'] : [],
       strictMcpConfig: options.workspaceSettings === 'ignore',
       settings: { cleanupPeriodDays: 36_500 },
@@ -132,6 +141,12 @@ function userMessage({ id, text, images }: AgentPrompt): SDKUserMessage {
   }
 }
 
+/** What the agent reaches outside by tools of its own. */
+function netToolsOf({ cell, files, windows }: AgentStart, cwd: string) {
+  const reader = { cell, node: cell.place(files.node), program: cell.place(files.reader), cwd }
+  return netToolsServer({ calls: netCalls(`${windows}/net.sock`), read: (page) => readPage(page, reader) })
+}
+
 const forwarderPort = 8377
 
 /** The agent's command with what carries its loopback. Its model is there before it starts; a net window is not waited for: the
@@ -168,7 +183,7 @@ async function appendix(options: AgentStart): Promise<string> {
 const networkWords: Readonly<Record<AgentStart['network'], string>> = {
   none: 'The cell has no network; only the model can be reached.',
   proxy_only:
-    'The cell has no network of its own: HTTP and HTTPS go through a proxy that the environment names, which lets through what rules open. A call that is blocked is answered with 403 and JSON that says what was blocked and how to ask for it; there is no way around it.',
+    'The cell has no network of its own: HTTP and HTTPS go through a proxy that the environment names, which lets through what rules open. A call that is blocked is answered with 403 and JSON that says what was blocked; ask for it with the tool request_access, and read web pages with web_fetch. There is no way around it.',
   host: 'It has the network of its host.',
 }
 

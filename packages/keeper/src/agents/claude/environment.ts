@@ -42,8 +42,9 @@ export function claudeEnvironment({ model, ...cell }: CellEnvironment & { readon
 const forwarderInside = '/opt/anchorhold/forwarder'
 
 /** Where a cell finds the agent's program, and what carries its calls where a socket does not do. */
-export const agentMounts: AgentDriver['mounts'] = ({ program, node, forwarder }) => [
+export const agentMounts: AgentDriver['mounts'] = ({ program, node, forwarder, reader }) => [
   { source: program, target: '/opt/anchorhold/claude' },
   { source: node, target: `${forwarderInside}/node` },
   { source: forwarder, target: `${forwarderInside}/forwarder.mjs` },
+  { source: reader, target: `${forwarderInside}/reader.mjs` },
 ]

@@ -6,13 +6,14 @@ import { toolChecks } from './tool-use.ts'
 /** What a person would be asked, and what the agent would hear when the answer is this. */
 async function use(tool: string, input: Record<string, unknown>, answer: RequestAnswer = { decision: 'allow' }) {
   const asked: RequestAction[] = []
-  const { canUseTool } = toolChecks({
-    ask: async (action) => {
+  const heard = {
+    ask: async (action: RequestAction) => {
       asked.push(RequestAction.parse(action))
       return answer
     },
-    mayRun: async (name) => (name === 'Bash' ? { allow: true } : { allow: false, why: 'Not now' }),
-  })
+    mayRun: async (name: string) => (name === 'Bash' ? ({ allow: true } as const) : ({ allow: false, why: 'Not now' } as const)),
+  }
+  const { canUseTool } = toolChecks(heard, { netTools: true })
   const given = await canUseTool(tool, input, { signal: new AbortController().signal, toolUseID: 'call', requestId: 'request' })
   return { asked, given }
 }
@@ -75,8 +76,9 @@ test('canUseTool() reads a question of any shape', async () => {
   )
 })
 
-async function before(tool: string, verdict: { allow: true } | { allow: false; why: string }) {
-  const { preToolUse, canUseTool } = toolChecks({ ask: async () => ({ decision: 'deny' }), mayRun: async () => verdict })
+async function before(tool: string, verdict: { allow: true } | { allow: false; why: string }, netTools = true) {
+  const heard = { ask: async () => ({ decision: 'deny' }) as const, mayRun: async () => verdict }
+  const { preToolUse, canUseTool } = toolChecks(heard, { netTools })
   const { signal } = new AbortController()
   const input = { hook_event_name: 'PreToolUse', tool_name: tool, tool_input: { a: 1 }, tool_use_id: 'call' } as never
   const decided = (await preToolUse.hooks[0]!(input, 'call', { signal })) as { hookSpecificOutput: object }
@@ -90,6 +92,13 @@ test('toolChecks() judges every tool before it runs, and what was allowed not ag
   expect(await before('AskUserQuestion', { allow: true })).toMatchObject({ permissionDecision: 'ask' })
 })
 
+test('toolChecks() lets nothing pass under the name of a tool that this session has not got', async () => {
+  const denied = { permissionDecision: 'deny', asked: { behavior: 'deny' } }
+  expect(await before('mcp__anchorhold__web_fetch', { allow: true })).toMatchObject({ permissionDecision: 'allow' })
+  expect(await before('mcp__anchorhold__web_fetch', { allow: true }, false)).toMatchObject(denied)
+  expect(await before('Read', { allow: true }, false)).toMatchObject({ permissionDecision: 'allow' })
+})
+
 test('toolChecks() blocks a tool when the check itself fails', () => {
-  expect(toolChecks({} as never).preToolUse).toMatchObject({ onFailure: 'block' })
+  expect(toolChecks({} as never, { netTools: true }).preToolUse).toMatchObject({ onFailure: 'block' })
 })

@@ -1,4 +1,5 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
+import { isNetTool } from '@anchorhold/protocol/net-calls'
 import type { CanUseTool, HookCallback, HookCallbackMatcher, PreToolUseHookInput } from '@anthropic-ai/claude-agent-sdk'
 import type { AgentListener } from '../agent.ts'
 
@@ -7,10 +8,17 @@ const planCharsMax = 200_000
 const asksPeople = new Set(['AskUserQuestion', 'ExitPlanMode'])
 
 /** Both ways in which the CLI asks before a tool runs. What was allowed by the first is not judged again by the second. */
-export function toolChecks(heard: Pick<AgentListener, 'ask' | 'mayRun'>) {
+export function toolChecks(heard: Pick<AgentListener, 'ask' | 'mayRun'>, offers: { readonly netTools: boolean }) {
   const allowed = new Set<string>()
-  return { preToolUse: beforeToolUse(heard, allowed), canUseTool: canUseTool(heard, allowed) }
+  const checked = { ...heard, mayRun: offers.netTools ? heard.mayRun : exceptNetTools(heard.mayRun) }
+  return { preToolUse: beforeToolUse(checked, allowed), canUseTool: canUseTool(checked, allowed) }
 }
+
+/** Where there is no net window, what bears the name of a tool that is judged there is none of ours. */
+const exceptNetTools =
+  (mayRun: AgentListener['mayRun']): AgentListener['mayRun'] =>
+  async (tool, ...rest) =>
+    isNetTool(tool) ? { allow: false, why: 'This session has no network' } : mayRun(tool, ...rest)
 
 /** Every other tool is for the keeper to allow, whatever the agent's own settings and those of its workspace say: by itself the
  *  CLI asks only for some. It is done here and not in `canUseTool`, because a hook of the workspace's could answer for that one.
