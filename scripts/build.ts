@@ -23,7 +23,7 @@ const programs = {
   cli: 'packages/cli/src/main.ts',
 } as const
 
-const external = ['better-sqlite3']
+const external = ['better-sqlite3', '@node-rs/argon2', '@simplewebauthn/server']
 
 /** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
  *  WebSocket client, which is a good part of the start and of the memory of a small process. Taken this way, an export is read

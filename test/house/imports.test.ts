@@ -36,8 +36,9 @@ const daemonLevels: Readonly<Record<string, readonly string[]>> = {
   store: ['store'],
   workspace: ['workspace', ''],
   policy: ['policy', ''],
+  logins: ['logins'],
   processes: ['processes', 'store', 'workspace', ''],
-  app: ['app', 'processes', 'store', 'workspace', 'policy', ''],
+  app: ['app', 'processes', 'store', 'workspace', 'policy', 'logins', ''],
   doors: ['doors', 'app', ''],
 }
 

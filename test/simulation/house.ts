@@ -6,6 +6,8 @@ import { authorityFor } from '@anchorhold/daemon/app/authority'
 import { inbox as makeInbox } from '@anchorhold/daemon/app/inbox'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
 import { type Parts, record } from '@anchorhold/daemon/app/parts'
+import { attempts } from '@anchorhold/daemon/logins/attempts'
+import { passwords } from '@anchorhold/daemon/logins/passwords'
 import { fakePolicies } from '@anchorhold/daemon/policy/fake-policies'
 import { reconciler } from '@anchorhold/daemon/app/reconcile'
 import { readConfig } from '@anchorhold/daemon/config'
@@ -204,6 +206,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       hub,
       watches: watches(),
       policies: fakePolicies(),
+      passwords: passwords(),
+      attempts: attempts({ now: clock.now, random: () => new Uint8Array(32) }),
       sources,
       gate: gateProcess({
         folders: { gateSocket, gateLog: '' },

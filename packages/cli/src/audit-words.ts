@@ -54,7 +54,12 @@ const said: { readonly [T in HouseEventType]: (body: Extract<HouseEvent, { type:
   'user.removed': ({ user }) => `user ${user} removed`,
   'token.made': ({ user, kind, name, token }) => `${kind} "${name}" (${token}) made for ${user}`,
   'token.revoked': ({ user, name, token }) => `token "${name}" (${token}) of ${user} revoked`,
-  login: ({ user, name }) => `login of ${user} with ${name}`,
+  login: ({ user, name, how, address }) =>
+    `login of ${user} with ${name}${how === undefined ? '' : ` by ${how}`}${address == null ? '' : ` from ${address}`}`,
+  'login.failed': ({ user, how, why, address }) =>
+    `login${user === null ? '' : ` of ${user}`} by ${how} failed${address == null ? '' : ` from ${address}`}: ${why}`,
+  'login.proved': ({ user, how, token }) => `${user} showed again who they are by ${how} (${token})`,
+  'account.changed': ({ user, what }) => `account of ${user}: ${what}`,
   'policy.changed': ({ policy, sha256 }) => `policy ${policy} ${sha256 === null ? 'removed' : `is now ${short(sha256)}`}`,
   'provider.changed': ({ provider, what }) => `provider ${provider} ${what}`,
   'provider.tested': ({ provider, verdict }) => `credential of ${provider} used for a test: ${verdict}`,

@@ -10,6 +10,8 @@ export type Actor = {
   readonly door: string
   /** The name of the token that was shown. */
   readonly token?: string
+  /** Of somebody at a browser: when they last showed who they are. Programs and the machine's own command line have none. */
+  readonly provenAt?: number | null
 }
 
 /** The house itself, where nobody asked. */
@@ -40,6 +42,8 @@ const table = {
   'people.write': only('all', 'none', 'none', 'none'),
   /** Tokens and logins of one's own. */
   'tokens.own': only('all', 'all', 'none', 'none'),
+  /** One's own ways in, and the devices that are logged in. */
+  'account.own': only('all', 'all', 'all', 'none'),
   'providers.write': only('all', 'none', 'none', 'none'),
   /** The log of the house, and the whole of it. */
   'audit.all': only('all', 'none', 'none', 'none'),

@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ImageName, Network, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { ContainerEngine, LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
+import { readPasswordHash } from './logins/passwords.ts'
 import { SeedConfig } from './policy/seed-names.ts'
 import type { Pool } from './processes/places.ts'
 import { authorityOf, connectTarget, hostTarget } from '@anchorhold/core/net/target'
@@ -38,6 +39,18 @@ const MirrorPlace = z.string().refine((text) => {
 export const ConfigFile = z.strictObject({
   port: z.int().min(0).max(65_535).default(7777).describe('The loopback port of the HTTP door'),
   public_url: z.url().optional().describe('The address under which a proxy of yours serves the HTTP door'),
+  trusted_proxies: z
+    .int()
+    .min(0)
+    .max(5)
+    .default(0)
+    .describe(
+      'How many proxies of yours stand before the HTTP door: the address of a device is read that far from the end of X-Forwarded-For',
+    ),
+  password_hash: z
+    .string()
+    .optional()
+    .describe("The first owner's password until one is set: a PHC string of Argon2 or its base64; also PASSWORD_HASH"),
   rung: Rung.optional().describe('The rung of sessions that name none; `bwrap` otherwise, and on macOS `seatbelt`'),
   image: ImageName.optional().describe(
     "The image of containers and machines that name none; containers use the host's own programs otherwise, machines `base`",
@@ -123,6 +136,8 @@ export type Config = {
   readonly root: boolean
   readonly port: number
   readonly publicUrl: string | null
+  readonly trustedProxies: number
+  readonly passwordHash: string | null
   readonly rung: Rung
   readonly image: string | null
   readonly containerEngine: ContainerEngine
@@ -155,7 +170,10 @@ export type Config = {
 
 /** File, then environment, then flags; parsed once. This is the one file of the daemon that reads the environment. */
 export function readConfig(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Config {
-  const { values } = parseArgs({ args: [...argv], options: { state: { type: 'string' }, port: { type: 'string' } } })
+  const { values } = parseArgs({
+    args: [...argv],
+    options: { state: { type: 'string' }, port: { type: 'string' }, 'public-url': { type: 'string' } },
+  })
   const uid = process.getuid?.() ?? -1
   const home = homedir()
   const where = places({ uid, home, env, stateFlag: values.state ?? null })
@@ -171,6 +189,8 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
   }
   const file = readFile(`${resolve(where.config)}/config.yaml`)
   const port = values.port ?? env.ANCHORHOLD_PORT
+  const publicUrl = values['public-url'] ?? file.public_url
+  const passwordHash = file.password_hash ?? env.PASSWORD_HASH
   const bytes = (size: number) => Math.round(size * gib)
   return Object.freeze({
     state,
@@ -178,7 +198,9 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     home,
     root: uid === 0,
     port: port === undefined ? file.port : portOf(port),
-    publicUrl: file.public_url ?? null,
+    publicUrl: publicUrl === undefined ? null : publicUrlOf(publicUrl),
+    trustedProxies: file.trusted_proxies,
+    passwordHash: passwordHash === undefined ? null : readPasswordHash(passwordHash),
     rung: file.rung ?? usualRung(process.platform),
     image: file.image ?? null,
     containerEngine: file.container_engine,
@@ -218,6 +240,16 @@ function portOf(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Infinity
   if (port > 65_535) throw new Failure('bad_request', `Cannot listen on the port "${text}": it is no number from 0 to 65535`)
   return port
+}
+
+/** What people type: an origin, without a path that nothing would be served under. */
+function publicUrlOf(text: string): string {
+  const url = URL.parse(text)
+  if (url === null || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.search !== '' || url.username !== '')
+    throw new Failure('bad_request', `Cannot use the public URL "${text}": it is no http or https address without a path`, {
+      hint: 'For example https://agents.example',
+    })
+  return url.origin
 }
 
 function readFile(path: string): z.output<typeof ConfigFile> {

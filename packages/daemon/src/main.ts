@@ -29,6 +29,8 @@ import { httpDoor } from './doors/http/http.ts'
 import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
+import { attempts } from './logins/attempts.ts'
+import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
 import { gateLauncher, gateProcess } from './processes/gate-process.ts'
@@ -135,6 +137,8 @@ async function main(): Promise<void> {
     hub,
     policies: openPolicies({ folder: config.config, memory: folders.policies, log }),
     watches: watches(),
+    passwords: passwords(),
+    attempts: attempts({ now: Date.now, random: randomBytes }),
     sources,
     gate,
     keepers,
@@ -155,7 +159,8 @@ async function main(): Promise<void> {
   const door = httpDoor({
     address: () => ({ port, publicUrl: config.publicUrl }),
     version,
-    whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
+    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+    trustedProxies: config.trustedProxies,
     calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
     web: readWeb(join(dist, 'web')),
     log,

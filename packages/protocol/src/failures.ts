@@ -3,6 +3,7 @@ export const failureCodes = {
   bad_request: { status: 400, meaning: 'The request is malformed' },
   unauthenticated: { status: 401, meaning: 'No valid token or cookie came with the request' },
   forbidden: { status: 403, meaning: 'Who asks may not do this' },
+  proof_needed: { status: 403, meaning: 'Who asks must show again who they are: a passkey, or the password' },
   foreign_host: { status: 403, meaning: 'The Host header does not name this daemon' },
   foreign_origin: { status: 403, meaning: 'The request comes from another site' },
   not_found: { status: 404, meaning: 'There is nothing under this id or path' },
@@ -26,11 +27,18 @@ export type FailureCode = keyof typeof failureCodes
 export class Failure extends Error {
   readonly code: FailureCode
   readonly hint: string | undefined
-  constructor(code: FailureCode, message: string, options: { readonly hint?: string; readonly cause?: unknown } = {}) {
+  /** After this long it may be tried again. */
+  readonly retryMs: number | undefined
+  constructor(
+    code: FailureCode,
+    message: string,
+    options: { readonly hint?: string; readonly cause?: unknown; readonly retryMs?: number } = {},
+  ) {
     super(message, { cause: options.cause })
     this.name = 'Failure'
     this.code = code
     this.hint = options.hint
+    this.retryMs = options.retryMs
   }
 }
 

@@ -7,6 +7,23 @@ import { Role } from './people.ts'
 
 const by = { actor: z.string(), door: z.string() }
 
+/** How somebody came in and where from; older events do not say. */
+const from = {
+  how: z.enum(['link', 'password', 'code', 'passkey']).optional(),
+  address: z.string().nullable().optional(),
+  agent: z.string().optional().describe('The browser, in its own words'),
+}
+export const AccountChange = z.enum([
+  'password set',
+  'password removed',
+  'passkey added',
+  'passkey removed',
+  'second factor on',
+  'second factor off',
+  'recovery code used',
+])
+export type AccountChange = z.infer<typeof AccountChange>
+
 /** What happens in the house and is no session's, by type. */
 export const houseBodies = {
   'user.added': z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
@@ -21,7 +38,11 @@ export const houseBodies = {
     ...by,
   }),
   'token.revoked': z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
-  login: z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
+  login: z.object({ user: z.string(), token: TokenId, name: z.string(), ...from, ...by }),
+  'login.failed': z.object({ user: z.string().nullable().describe('Who it was said to be'), why: z.string(), ...from, ...by }),
+  /** A device showed again who sits at it. */
+  'login.proved': z.object({ user: z.string(), token: TokenId, ...from, ...by }),
+  'account.changed': z.object({ user: z.string(), what: AccountChange, ...by }),
   'policy.changed': z.object({ policy: z.string(), sha256: Digest.nullable().describe('Null when it is gone'), ...by }),
   'provider.changed': z.object({ provider: z.string(), what: z.enum(['put', 'used', 'removed']), ...by }),
   /** Its credential was used for a call that is no session's. */

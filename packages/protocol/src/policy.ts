@@ -13,6 +13,7 @@ export type Autonomy = z.infer<typeof Autonomy>
 /** `*` stands for any run of characters, and a backslash in front of a character for that character itself. */
 export const Glob = z.string().min(1).max(500)
 const why = z.string().max(1000).optional()
+const step_up = z.literal(true).optional().describe('Whoever allows it in the web app shows a passkey or their password first')
 
 const ToolMatch = z.strictObject({
   tool: Glob.optional().describe('The name of the tool'),
@@ -43,7 +44,7 @@ const SpendMatch = z.strictObject({
 
 /** What may happen. Of the rules that match, the strictest counts. */
 export const Rule = z.discriminatedUnion('on', [
-  z.strictObject({ on: z.literal('tool'), match: ToolMatch, effect: Effect, why }),
+  z.strictObject({ on: z.literal('tool'), match: ToolMatch, effect: Effect, step_up, why }),
   z.strictObject({
     on: z.literal('net'),
     match: NetMatch,
@@ -57,10 +58,11 @@ export const Rule = z.discriminatedUnion('on', [
       .optional()
       .describe('Of an allowance with one host and port: they may be on this machine or in a private network'),
     preset: Preset.optional().describe('What it was written as, where it is one of the rules that a preset stands for'),
+    step_up,
     why,
   }),
-  z.strictObject({ on: z.literal('host'), match: HostMatch, effect: Effect, why }),
-  z.strictObject({ on: z.literal('spend'), match: SpendMatch, effect: Effect, why }),
+  z.strictObject({ on: z.literal('host'), match: HostMatch, effect: Effect, step_up, why }),
+  z.strictObject({ on: z.literal('spend'), match: SpendMatch, effect: Effect, step_up, why }),
 ])
 export type Rule = z.infer<typeof Rule>
 

@@ -1,9 +1,8 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PutProvider } from '@anchorhold/protocol/api/providers'
 import type { Command } from 'commander'
-import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { Writable } from 'node:stream'
+import { askSecret } from '../ask-secret.ts'
 import type { Context } from '../context.ts'
 import { table } from '../terminal.ts'
 
@@ -120,18 +119,4 @@ async function credential(kind: string, options: AddOptions): Promise<PutProvide
   if (key === '')
     throw new Failure('bad_request', 'No key was given', { hint: 'Type it, pipe it in, or use --env NAME or --file PATH' })
   return { from: 'key', key }
-}
-
-/** Reads a line from the terminal without showing it. A secret never comes in as an argument: those are visible to everyone. */
-function askSecret(question: string): Promise<string> {
-  process.stderr.write(question)
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const reader = createInterface({ input: process.stdin, output: silent, terminal: true })
-  return new Promise((resolve) =>
-    reader.question('', (answer) => {
-      reader.close()
-      process.stderr.write('\n')
-      resolve(answer.trim())
-    }),
-  )
 }

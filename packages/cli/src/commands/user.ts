@@ -2,6 +2,8 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { Role } from '@anchorhold/protocol/people'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
+import { text } from 'node:stream/consumers'
+import { askSecret } from '../ask-secret.ts'
 import { ago, table } from '../terminal.ts'
 
 const roles = Role.options.join(', ')
@@ -29,6 +31,16 @@ export function user(program: Command, context: Context): void {
       const { api } = await context.daemon()
       const { url } = await api.inviteUser({ params: { name } })
       context.terminal.line(url)
+    })
+  command
+    .command('password')
+    .summary('set the password that somebody logs in with; asks for it, or reads it from standard input')
+    .argument('<name>')
+    .action(async (name: string) => {
+      const { api } = await context.daemonOrStart()
+      const password = process.stdin.isTTY ? await typedTwice() : (await text(process.stdin)).replace(/\r?\n$/, '')
+      await api.setPassword({ params: { name }, body: { password } })
+      context.terminal.line(`${name} can log in with it from now on.`)
     })
   command
     .command('role')
@@ -83,6 +95,12 @@ export function user(program: Command, context: Context): void {
       const policy = me.user.policy === null ? '' : `, policy ${me.user.policy}`
       terminal.line(`${me.user.name} (${me.user.role}${policy}), by the token "${terminal.foreign(me.token ?? '')}"`)
     })
+}
+
+async function typedTwice(): Promise<string> {
+  const password = await askSecret('Password (not shown): ')
+  if ((await askSecret('Once more: ')) === password) return password
+  throw new Failure('bad_request', 'Cannot set the password: it was typed in two ways')
 }
 
 function roleOf(word: string): Role {

@@ -7,8 +7,8 @@ const wordsMax = 1500
 
 /** A rule in one line, as people read it. */
 export function ruleWords(rule: Rule): string {
-  const { effect, why } = rule
-  const words = `${effect} ${matchWords(rule)}`
+  const { effect, why, step_up } = rule
+  const words = `${effect} ${matchWords(rule)}${step_up === true ? ', with a fresh proof' : ''}`
   return printableLine(why === undefined ? words : `${words} (${why})`).slice(0, wordsMax)
 }
 

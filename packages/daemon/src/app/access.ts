@@ -1,4 +1,5 @@
 import { type Actor, may, type Permission } from '@anchorhold/core/actors'
+import { deviceName } from '@anchorhold/core/device-name'
 import type { Token, WhoAmI } from '@anchorhold/protocol/api/access'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorhold/protocol/ids'
@@ -6,12 +7,14 @@ import type { User } from '@anchorhold/protocol/people'
 import { createHash } from 'node:crypto'
 import type { TokenRow } from '../store/store.ts'
 import { by, note, type Parts, require } from './parts.ts'
+import { requireProof } from './step-up.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 const linkMs = 15 * 60 * 1000
 /** An invitation may lie in a mailbox over a weekend. */
 export const inviteMs = 3 * dayMs
 export const loginMs = 7 * dayMs
+const agentCharsMax = 300
 /** A use is written down at most this often. */
 const touchMs = 60_000
 
@@ -27,9 +30,13 @@ type NewToken = {
   readonly name: string
   readonly role: TokenRow['role']
   readonly lifeMs: number | null
+  /** Of a device that somebody has logged in. */
+  readonly login?: { readonly how: 'link' | 'password' | 'code' | 'passkey'; readonly caller: Caller }
 }
+/** Where a login comes from, as far as the door can tell. */
+export type Caller = { readonly address: string | null; readonly agent: string; readonly door: string }
 
-export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs }: NewToken): Made {
+export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs, login }: NewToken): Made {
   const secret = `anchor_${Buffer.from(parts.random(32)).toString('base64url')}`
   const now = parts.now()
   const row: TokenRow = {
@@ -42,15 +49,33 @@ export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs
     created_at: now,
     used_at: null,
     expires_at: lifeMs === null ? null : now + lifeMs,
+    address: login?.caller.address ?? null,
+    agent: login?.caller.agent.slice(0, agentCharsMax) ?? null,
+    // Whoever has just come in has just shown who they are.
+    proved_at: login === undefined ? null : now,
   }
   const { id: token, expires_at } = row
   parts.store.atomically(() => {
     parts.store.tokens.insert(row)
     const about = { user: user.name, token, name, ...by(actor) }
-    if (role === 'cookie') note(parts, { type: 'login', body: about })
+    if (login !== undefined) note(parts, { type: 'login', body: { ...about, ...traces(login.how, login.caller) } })
     else note(parts, { type: 'token.made', body: { ...about, kind: role === 'link' ? 'login link' : 'token', expires_at } })
   })
   return { token: view(row, user.name), secret }
+}
+
+/** What the log keeps of where somebody came from. */
+export const traces = (how: 'link' | 'password' | 'code' | 'passkey', { address, agent }: Caller) => ({
+  how,
+  address,
+  agent: agent.slice(0, agentCharsMax),
+})
+
+/** Logs a device in: the secret is its cookie's. */
+export function logDeviceIn(parts: Parts, user: User, how: 'link' | 'password' | 'code' | 'passkey', caller: Caller): Made {
+  const actor: Actor = { kind: user.role, user: user.id, name: user.name, door: caller.door }
+  const name = deviceName(caller.agent)
+  return makeToken(parts, actor, { user, name, role: 'cookie', lifeMs: loginMs, login: { how, caller } })
 }
 
 const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow, user: string): Token => ({
@@ -65,19 +90,26 @@ const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow, use
 
 /** Who a secret belongs to, or null. It must have been made for the way it came in: a cookie is no bearer token. What its user is
  *  in the house is looked up each time, so that a change holds from the next call on. */
-export function whoIs(parts: Parts, secret: string, role: 'bearer' | 'cookie', door: string): Known | null {
+export function whoIs(
+  parts: Parts,
+  secret: string,
+  role: 'bearer' | 'cookie',
+  { address, door }: Pick<Caller, 'address' | 'door'>,
+): Known | null {
   const row = parts.store.tokens.byHash(hashOf(secret))
   const now = parts.now()
   const actor = row === null || row.role !== role ? null : actorOf(parts, row, door, now)
   if (row === null || actor === null) return null
-  if (row.used_at === null || now - row.used_at > touchMs) parts.store.tokens.touch(row.id, now)
+  if (row.used_at === null || now - row.used_at > touchMs) parts.store.tokens.touch(row.id, now, address)
   return { actor, token: row.id }
 }
 
 function actorOf(parts: Parts, row: TokenRow, door: string, now: number): Actor | null {
   if (row.expires_at !== null && row.expires_at <= now) return null
   const user = parts.store.people.get(row.user)
-  return user === null ? null : { kind: user.role, user: user.id, name: user.name, door, token: row.name }
+  if (user === null) return null
+  const actor = { kind: user.role, user: user.id, name: user.name, door, token: row.name }
+  return row.role === 'cookie' ? { ...actor, provenAt: row.proved_at } : actor
 }
 
 /** Whether whoever opened a stream is still who they were then, and may still see what it shows. */
@@ -106,7 +138,9 @@ export const noUser = (name: string) =>
   new Failure('not_found', `There is no user "${name}"`, { hint: 'anchorhold user ls shows them' })
 
 export function createLoginLink(parts: Parts, actor: Actor, url: string): { readonly url: string; readonly expires_at: number } {
-  return loginLink(parts, actor, userFor(parts, actor, null, 'tokens.own'), url, linkMs)
+  const user = userFor(parts, actor, null, 'tokens.own')
+  requireProof(parts, actor, 'make a login link')
+  return loginLink(parts, actor, user, url, linkMs)
 }
 
 export function loginLink(
@@ -122,7 +156,7 @@ export function loginLink(
 }
 
 /** Takes a login link's secret, once, and gives a cookie's. */
-export function logIn(parts: Parts, secret: string, agent: string, door: string): Made {
+export function logIn(parts: Parts, secret: string, caller: Caller): Made {
   return parts.store.atomically(() => {
     parts.store.tokens.removeExpired(parts.now())
     const row = parts.store.tokens.byHash(hashOf(secret))
@@ -132,9 +166,7 @@ export function logIn(parts: Parts, secret: string, agent: string, door: string)
         hint: 'Make a new one: anchorhold login-link',
       })
     }
-    const name = agent.slice(0, 100) || 'browser'
-    const actor: Actor = { kind: user.role, user: user.id, name: user.name, door }
-    return makeToken(parts, actor, { user, name, role: 'cookie', lifeMs: loginMs })
+    return logDeviceIn(parts, user, 'link', caller)
   })
 }
 
@@ -142,6 +174,7 @@ export type TokenOptions = { readonly name: string; readonly days?: number | und
 
 export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
   const whose = userFor(parts, actor, user ?? null, 'tokens.own')
+  requireProof(parts, actor, 'make a token')
   return makeToken(parts, actor, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
 }
 
@@ -158,7 +191,8 @@ export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
 
 export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
   const row = parts.store.tokens.get(id)
-  require(parts, actor, row !== null && row.user === actor.user ? 'tokens.own' : 'people.write')
+  const own = row?.role === 'cookie' ? 'account.own' : 'tokens.own'
+  require(parts, actor, row !== null && row.user === actor.user ? own : 'people.write')
   if (row === null) throw new Failure('not_found', `There is no token "${id}"`)
   forget(parts, actor, row)
 }
@@ -168,6 +202,17 @@ export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
   require(parts, actor, 'house.read')
   const row = parts.store.tokens.get(token)
   if (row !== null) forget(parts, actor, row)
+}
+
+/** Logs out every device of one's own but the one that asks. */
+export function revokeOthers(parts: Parts, actor: Actor, own: TokenId | null): number {
+  require(parts, actor, 'account.own')
+  const others = parts.store.tokens.list().filter(({ role, user, id }) => role === 'cookie' && user === actor.user && id !== own)
+  parts.store.atomically(() => {
+    for (const row of others) forget(parts, actor, row)
+  })
+  parts.watches.recheck()
+  return others.length
 }
 
 function forget(parts: Parts, actor: Actor, { id: token, name, user }: TokenRow): void {

@@ -17,6 +17,7 @@ import { networkFor } from './network.ts'
 import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
+import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
@@ -42,6 +43,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   }
   const { held, rung, repoFilter, budgetNanos } = admit(parts, actor, wanted)
   refuseWider(parts.config, actor, options, rung)
+  if (rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   requireRoom(parts, actor, held)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)

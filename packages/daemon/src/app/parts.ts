@@ -9,6 +9,8 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
 import type { Hub } from '../hub.ts'
+import type { Attempts } from '../logins/attempts.ts'
+import type { Passwords } from '../logins/passwords.ts'
 import type { Policies } from '../policy/policies.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { GateProcess } from '../processes/gate-process.ts'
@@ -25,6 +27,8 @@ export type Parts = {
   readonly hub: Hub
   readonly watches: Watches
   readonly policies: Policies
+  readonly passwords: Passwords
+  readonly attempts: Attempts
   readonly sources: Sources
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses

@@ -127,17 +127,19 @@ test('a stream over everything shows a session from when it is shared, and no lo
   await all.ended
 })
 
+const caller = { address: '192.0.2.1', agent: 'browser', door: 'http' }
+
 test('removeUser() ends tokens, logins and links; the name is free again, and the sessions are not inherited', async () => {
   const { parts } = door
   const bob = somebody('bob', 'member')
   const id = await sessionOf(bob.actor)
   const link = inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!
-  const cookie = logIn(parts, inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!, 'browser', 'http').secret
-  expect(whoIs(parts, cookie, 'cookie', 'http')).toMatchObject({ actor: { name: 'bob', kind: 'member' } })
+  const cookie = logIn(parts, inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!, caller).secret
+  expect(whoIs(parts, cookie, 'cookie', caller)).toMatchObject({ actor: { name: 'bob', kind: 'member' } })
   removeUser(parts, owner, 'bob')
-  expect(whoIs(parts, cookie, 'cookie', 'http')).toBeNull()
-  expect(whoIs(parts, bob.token, 'bearer', 'http')).toBeNull()
-  expect(() => logIn(parts, link, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+  expect(whoIs(parts, cookie, 'cookie', caller)).toBeNull()
+  expect(whoIs(parts, bob.token, 'bearer', caller)).toBeNull()
+  expect(() => logIn(parts, link, caller)).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
   const again = somebody('bob', 'member')
   expect((await door.ask(`/sessions/${id}`, { token: again.token })).status).toBe(404)
   expect(parts.store.sessions.get(id)).toMatchObject({ owner: 'bob' })
@@ -148,10 +150,10 @@ test('an invitation is good once, and not for ever', () => {
   somebody('bob', 'member')
   const secretOf = () => inviteUser(parts, owner, 'bob', 'http://x').url.split('=')[1]!
   const [once, late] = [secretOf(), secretOf()]
-  logIn(parts, once, 'browser', 'http')
-  expect(() => logIn(parts, once, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+  logIn(parts, once, caller)
+  expect(() => logIn(parts, once, caller)).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
   parts.at += loginMs
-  expect(() => logIn(parts, late, 'browser', 'http')).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
+  expect(() => logIn(parts, late, caller)).toThrow(expect.objectContaining({ code: 'unauthenticated' }))
 })
 
 test('the last owner can be neither removed nor made anything else', () => {

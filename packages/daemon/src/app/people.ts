@@ -5,6 +5,7 @@ import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import { inviteMs, loginLink, noUser } from './access.ts'
 import { by, note, type Parts, record, require } from './parts.ts'
+import { requireProof } from './step-up.ts'
 
 export function listUsers(parts: Parts, actor: Actor): readonly User[] {
   require(parts, actor, 'people.read')
@@ -13,6 +14,7 @@ export function listUsers(parts: Parts, actor: Actor): readonly User[] {
 
 export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddUser): User {
   require(parts, actor, 'people.write')
+  requireProof(parts, actor, `add the user "${name}"`)
   refusePolicy(role, policy)
   const user: User = { id: newUserId(parts.random), name, role, policy: policy ?? null, created_at: parts.now() }
   return parts.store.atomically(() => {
@@ -33,6 +35,7 @@ export function inviteUser(
   url: string,
 ): { readonly url: string; readonly expires_at: number } {
   require(parts, actor, 'people.write')
+  requireProof(parts, actor, `invite "${name}"`)
   const user = userNamed(parts, name)
   if (user.role === 'agent')
     throw new Failure('bad_request', `Cannot invite "${name}": an agent is a program, and opens no links`, {
@@ -44,6 +47,7 @@ export function inviteUser(
 /** From their next call on, they are what they are now; streams that they opened before end. */
 export function changeUser(parts: Parts, actor: Actor, name: string, { role, policy }: ChangeUser): User {
   require(parts, actor, 'people.write')
+  requireProof(parts, actor, `change "${name}"`)
   const changed = parts.store.atomically(() => {
     const user = userNamed(parts, name)
     const next = role ?? user.role
@@ -65,6 +69,7 @@ export function removeUser(parts: Parts, actor: Actor, name: string): void {
     const user = userNamed(parts, name)
     refuseLastOwner(parts, user, 'remove')
     parts.store.tokens.removeOf(user.id)
+    parts.store.logins.removeOf(user.id)
     parts.store.people.remove(user.id, parts.now())
     note(parts, { type: 'user.removed', body: { user: name, ...by(actor) } })
   })

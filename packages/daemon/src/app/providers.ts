@@ -6,6 +6,7 @@ import type { Credential, Provider } from '@anchorhold/protocol/link'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
 import { by, note, type Parts, require } from './parts.ts'
+import { requireProof } from './step-up.ts'
 
 const rehearsal: ProviderRow = {
   name: 'rehearsal',
@@ -73,6 +74,7 @@ export async function putProvider(
   input: PutProvider,
 ): Promise<{ readonly provider: ProviderView; readonly verdict: ProviderVerdict | null }> {
   require(parts, actor, 'providers.write')
+  requireProof(parts, actor, `store the provider "${name}"`)
   if (name === 'rehearsal') throw new Failure('bad_request', 'The name "rehearsal" is taken')
   const preset = kinds[input.kind]
   const baseUrl = input.base_url ?? preset.baseUrl

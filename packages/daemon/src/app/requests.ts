@@ -8,6 +8,8 @@ import type { RequestRow, SessionRow } from '../store/store.ts'
 import { approved, raiseEvents, requireRaise } from './ledger.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
+import { dangerOf } from './danger.ts'
+import { requireProof } from './step-up.ts'
 import { park, tell } from './tell.ts'
 
 export function listRequests(
@@ -42,6 +44,8 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
     return getRequest(parts, actor, id)
   }
   const answer: RequestAnswer = input.decision === 'deny' ? input : allowance(parts, actor, request, input)
+  const danger = answer.decision === 'allow' ? dangerOf(parts, request, answer.scope) : null
+  if (danger !== null) requireProof(parts, actor, danger)
   const price = answer.decision === 'allow' ? await priceOf(parts, id) : null
   if (price !== null) requireRaise(parts, actor, request.session, price.raises)
   settleOnce(parts, id, (session) => {

@@ -12,6 +12,8 @@ import { hub } from '../hub.ts'
 import { type FakeGate, fakeGate, type FakeKeepers, fakeKeepers } from '../processes/fake-processes.ts'
 import { sources } from '../processes/sources.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
+import { attempts } from '../logins/attempts.ts'
+import { passwords } from '../logins/passwords.ts'
 import { policies } from '../policy/policies.ts'
 import { watches } from '../watches.ts'
 import type { Parts } from './parts.ts'
@@ -50,6 +52,8 @@ export function testParts(): TestParts {
     hub: events,
     watches: watches(),
     policies: policies({ folder: config.config, memory: folders.policies, log }),
+    passwords: passwords(),
+    attempts: attempts({ now: () => parts.now(), random: randomBytes }),
     sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),

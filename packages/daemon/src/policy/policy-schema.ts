@@ -89,7 +89,9 @@ export const PolicyFile = z.strictObject({
     .array(FileRule)
     .max(20_000)
     .optional()
-    .describe('`{ on: tool|net|host|spend, match, effect: allow|ask|deny, why }`: of those that match, the strictest counts'),
+    .describe(
+      '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`: of those that match, the strictest counts',
+    ),
   default_autonomy: Autonomy.optional().describe(
     'Of sessions that name none: full runs what no rule speaks of, supervised asks for it, restricted asks for every tool, read_only runs none',
   ),

@@ -27,6 +27,7 @@ export interface Store {
   readonly requests: RequestTable
   readonly tokens: TokenTable
   readonly people: PeopleTable
+  readonly logins: LoginTable
   readonly providers: ProviderTable
   readonly ledger: LedgerTable
   readonly search: (query: {
@@ -191,13 +192,18 @@ export type TokenRow = Omit<Token, 'user'> & {
   readonly user: UserId
   readonly hash: string
   readonly role: 'link' | 'bearer' | 'cookie'
+  /** Of a device: where it last called from, what its browser calls itself, and when it last showed who sits at it. */
+  readonly address: string | null
+  readonly agent: string | null
+  readonly proved_at: number | null
 }
 export interface TokenTable {
   insert(row: TokenRow): void
   byHash(hash: string): TokenRow | null
   get(id: TokenId): TokenRow | null
   list(): readonly TokenRow[]
-  touch(id: TokenId, at: number): void
+  touch(id: TokenId, at: number, address: string | null): void
+  prove(id: TokenId, at: number): void
   /** True when it was there. */
   remove(id: TokenId): boolean
   removeExpired(now: number): void
@@ -205,6 +211,40 @@ export interface TokenTable {
   /** Session-creating keys: the session made under this key by this actor, if any. */
   sessionByKey(actor: string, key: string): { readonly session: SessionId; readonly digest: string } | null
   keepSessionKey(actor: string, key: string, session: SessionId, digest: string): void
+}
+
+export type PasskeyRow = {
+  readonly id: string
+  readonly user: UserId
+  readonly name: string
+  /** The host name that it is good for. */
+  readonly site: string
+  readonly publicKey: Uint8Array
+  readonly counter: number
+  readonly created_at: number
+  readonly used_at: number | null
+}
+/** How people show who they are. Passwords and recovery codes are hashes; an authenticator's secret is what its codes are made of. */
+export interface LoginTable {
+  any(): { readonly password: boolean; readonly passkey: boolean }
+  password(user: UserId): string | null
+  setPassword(user: UserId, hash: string, at: number): void
+  removePassword(user: UserId): boolean
+  passkey(id: string): PasskeyRow | null
+  passkeys(user: UserId): readonly PasskeyRow[]
+  addPasskey(row: PasskeyRow): void
+  /** False when this count was seen before. */
+  usePasskey(id: string, counter: number, at: number): boolean
+  removePasskey(user: UserId, id: string): boolean
+  totp(user: UserId): { readonly secret: Uint8Array; readonly lastStep: number } | null
+  setTotp(user: UserId, secret: Uint8Array, lastStep: number, codes: readonly string[]): void
+  /** False when this step, or a later one, was used before. */
+  useStep(user: UserId, step: number): boolean
+  removeTotp(user: UserId): boolean
+  recoveryCodes(user: UserId): number
+  /** True once for each. */
+  useRecoveryCode(user: UserId, hash: string): boolean
+  removeOf(user: UserId): void
 }
 
 /** Those who are not removed, and what is shared with them. */

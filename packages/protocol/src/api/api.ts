@@ -1,5 +1,6 @@
 import { accessRoutes } from './access.ts'
 import { daemonRoutes } from './daemon.ts'
+import { loginRoutes } from './login.ts'
 import { moneyRoutes } from './money.ts'
 import { policyRoutes } from './policy.ts'
 import { providersRoutes } from './providers.ts'
@@ -15,6 +16,7 @@ export const api = {
   ...moneyRoutes,
   ...providersRoutes,
   ...accessRoutes,
+  ...loginRoutes,
   ...policyRoutes,
   ...daemonRoutes,
 } as const

@@ -3,9 +3,11 @@ import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
 import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
+import * as account from '../../app/account.ts'
 import * as audit from '../../app/audit.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
+import * as login from '../../app/login.ts'
 import * as ledger from '../../app/ledger.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
@@ -58,6 +60,16 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
   const watch = ({ actor, token, signal }: Watcher, permission: Permission, session?: SessionId) =>
     parts.watches.open(() => token !== null && access.stillMay(parts, { actor, token }, permission, session), signal)
   const secure = () => about.url().startsWith('https:')
+  const callerOf = ({ headers, address }: { readonly headers: IncomingHttpHeaders; readonly address: string | null }) => ({
+    address,
+    agent: headers['user-agent'] ?? '',
+    door: 'http',
+  })
+  const letIn = (secret: string) => {
+    const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })
+    return reply({ value: { ...done, second: null }, headers: { 'set-cookie': cookie } })
+  }
+  const entered = (step: login.Step) => (step.secret === null ? { ...done, second: step.ticket } : letIn(step.secret))
 
   return {
     createSession: ({ actor, body }) => createSession(parts, actor, body),
@@ -134,11 +146,45 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return done
     },
     createLoginLink: ({ actor }) => access.createLoginLink(parts, actor, about.url()),
-    login({ body, headers }) {
-      const { secret } = access.logIn(parts, body.secret, headers['user-agent'] ?? '', 'http')
-      const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })
-      return reply({ value: done, headers: { 'set-cookie': cookie } })
+    login({ body, ...asked }) {
+      const { secret } = access.logIn(parts, body.secret, callerOf(asked))
+      return letIn(secret)
     },
+    loginWays: () => login.ways(parts),
+    loginByPassword: async ({ body, ...asked }) => entered(await login.byPassword(parts, body, callerOf(asked))),
+    loginByCode: ({ body, ...asked }) => entered(login.byCode(parts, body, callerOf(asked))),
+    askPasskey: ({ headers }) => login.askPasskey(parts, headers.origin),
+    loginByPasskey: async ({ body, ...asked }) => entered(await login.byPasskey(parts, body, callerOf(asked))),
+    account: ({ actor, token }) => account.account(parts, actor, token),
+    async proveByPassword({ actor, token, body, ...asked }) {
+      await login.proveByPassword(parts, { actor, token }, body, callerOf(asked))
+      return done
+    },
+    async proveByPasskey({ actor, token, body, ...asked }) {
+      await login.proveByPasskey(parts, { actor, token }, body, callerOf(asked))
+      return done
+    },
+    async setPassword({ actor, params, body }) {
+      await account.setPassword(parts, actor, params.name, body.password)
+      return done
+    },
+    removePassword({ actor }) {
+      account.removePassword(parts, actor)
+      return done
+    },
+    offerPasskey: ({ actor, headers }) => account.offerPasskey(parts, actor, headers.origin),
+    addPasskey: ({ actor, body, headers }) => account.addPasskey(parts, actor, body, headers['user-agent'] ?? ''),
+    removePasskey({ actor, params }) {
+      account.removePasskey(parts, actor, params.id)
+      return done
+    },
+    offerTotp: ({ actor }) => account.offerTotp(parts, actor, new URL(about.url()).hostname),
+    confirmTotp: ({ actor, body }) => account.confirmTotp(parts, actor, body),
+    removeTotp({ actor }) {
+      account.removeTotp(parts, actor)
+      return done
+    },
+    revokeOthers: ({ actor, token }) => ({ revoked: access.revokeOthers(parts, actor, token) }),
     logout({ actor, token }) {
       if (token !== null) access.logOut(parts, actor, token)
       return reply({ value: done, headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })

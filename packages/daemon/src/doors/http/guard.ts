@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
 
 /** What the door knows of its own address. */
 export type Address = { readonly port: number; readonly publicUrl: string | null }
@@ -21,6 +22,18 @@ export function checkOrigin({ method, headers }: IncomingMessage, { port, public
   if (headers['sec-fetch-site'] === 'cross-site' && !(method === 'GET' && headers['sec-fetch-mode'] === 'navigate')) {
     throw new Failure('foreign_origin', 'This request comes from a page of another site')
   }
+}
+
+/** Who calls, by address. Behind proxies of the owner's each has written down whom it heard from: what stands farther to the front
+ *  came with the request, and may say anything. */
+export function addressOf({ headers, socket }: IncomingMessage, trustedProxies: number): string | null {
+  const seen = socket.remoteAddress?.replace(/^::ffff:/, '') ?? null
+  if (trustedProxies === 0) return seen
+  const said = String(headers['x-forwarded-for'] ?? '')
+    .split(',')
+    .at(-trustedProxies)
+    ?.trim()
+  return said !== undefined && isIP(said) > 0 ? said : seen
 }
 
 /** Under HTTPS the name itself keeps other hosts of the same site from setting it:

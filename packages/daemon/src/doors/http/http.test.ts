@@ -38,7 +38,8 @@ beforeEach(async () => {
   const door = httpDoor({
     address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
     version: '1.2.3',
-    whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
+    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+    trustedProxies: 0,
     calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'https://agents.example' }, shutdown }),
     web: readWeb(web),
     log: (message) => void logged.push(message),
@@ -134,7 +135,7 @@ test('httpDoor() asks who it is for everything but the page and the login', asyn
     const response = await call(path, { method: route.method, headers: { authorization: '' } })
     if (response.status !== 401) open.add(name)
   }
-  expect([...open]).toEqual(['login'])
+  expect([...open]).toEqual(['login', 'loginWays', 'loginByPassword', 'loginByCode', 'askPasskey', 'loginByPasskey'])
   expect(await codeOf(call('/openapi.json', { headers: { authorization: '' } }))).toBe('401 unauthenticated')
   expect((await ask('/', { headers: { authorization: '' } })).status).toBe(200)
 })
@@ -158,7 +159,7 @@ test('httpDoor() says that there is nothing under an unknown id or path', async 
 })
 
 test('httpDoor() reads no more of a body than its limit, and little of a stranger’s', async () => {
-  const raw = JSON.stringify({ secret: 'x'.repeat(5000) })
+  const raw = JSON.stringify({ secret: 'x'.repeat(20_000) })
   const headers = { authorization: '', 'content-type': 'application/json' }
   expect(await codeOf(call('/login', { method: 'POST', raw, headers }))).toBe('413 too_large')
   const claimed = { 'content-type': 'application/json', 'content-length': String(2 ** 40) }

@@ -8,7 +8,7 @@ import { TrieRouter } from 'hono/router/trie-router'
 import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import { checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
+import { addressOf, checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
 import { isReply, type Reply, reply } from './reply.ts'
 import { type Web, webAnswer } from './web.ts'
 
@@ -23,6 +23,8 @@ export type CallInput<R extends Route> = {
   readonly actor: Actor
   readonly token: TokenId | null
   readonly headers: IncomingHttpHeaders
+  /** Where the call comes from. */
+  readonly address: string | null
   /** Aborted when whoever asked is gone. */
   readonly signal: AbortSignal
 }
@@ -33,7 +35,13 @@ export type Calls = { readonly [N in ApiName]: (input: CallInput<Api[N]>) => Ans
 export type HttpDoorOptions = {
   readonly address: () => Address
   readonly version: string
-  readonly whoIs: (secret: string, role: 'bearer' | 'cookie') => { readonly actor: Actor; readonly token: TokenId } | null
+  readonly whoIs: (
+    secret: string,
+    role: 'bearer' | 'cookie',
+    address: string | null,
+  ) => { readonly actor: Actor; readonly token: TokenId } | null
+  /** How many proxies stand before this door and can be believed. */
+  readonly trustedProxies: number
   readonly calls: Calls
   /** The web app as it was built. */
   readonly web: Web
@@ -43,7 +51,7 @@ export type HttpDoorOptions = {
 /** Images in a prompt make large bodies: twenty of five megabytes, and their base64. */
 const bodyBytesMax = 140 * 1024 * 1024
 /** What someone who is not logged in may send. */
-const openBodyBytesMax = 4096
+const openBodyBytesMax = 16_384
 const nobody: Actor = { kind: 'nobody', user: null, name: 'nobody', door: 'http' }
 
 type Asked = {
@@ -56,12 +64,13 @@ type Asked = {
 type Params = Readonly<Record<string, string>>
 type Handler = { readonly status: number; readonly answer: (asked: Asked) => unknown }
 
-export function httpDoor({ address, version, whoIs, calls, web, log }: HttpDoorOptions): HttpDoor {
+export function httpDoor({ address, version, whoIs, trustedProxies, calls, web, log }: HttpDoorOptions): HttpDoor {
   const router = new TrieRouter<Handler>()
 
-  const identify = ({ headers }: IncomingMessage) => {
-    const credential = credentialOf(headers, address())
-    const found = credential === null ? null : whoIs(credential.secret, credential.role)
+  const identify = (request: IncomingMessage) => {
+    const credential = credentialOf(request.headers, address())
+    const from = addressOf(request, trustedProxies)
+    const found = credential === null ? null : whoIs(credential.secret, credential.role, from)
     if (found === null) {
       throw new Failure(
         'unauthenticated',
@@ -90,6 +99,7 @@ export function httpDoor({ address, version, whoIs, calls, web, log }: HttpDoorO
           actor,
           token,
           headers: request.headers,
+          address: addressOf(request, trustedProxies),
           signal,
         }
         return (calls[name as ApiName] as (input: unknown) => unknown)(input)
@@ -136,6 +146,8 @@ export function httpDoor({ address, version, whoIs, calls, web, log }: HttpDoorO
       // What is left of a body that is not read would be taken for the next request.
       if (!request.complete) response.setHeader('connection', 'close')
       const { status, body } = problem(error, log)
+      if (error instanceof Failure && error.retryMs !== undefined)
+        response.setHeader('retry-after', Math.ceil(error.retryMs / 1000))
       send(response, status, body)
     })
   }

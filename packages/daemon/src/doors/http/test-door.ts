@@ -36,7 +36,8 @@ export async function testDoor(): Promise<TestDoor> {
   const door = httpDoor({
     address: () => ({ port: 7777, publicUrl: null }),
     version: '1.2.3',
-    whoIs: (secret, role) => whoIs(parts, secret, role, 'http'),
+    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+    trustedProxies: 0,
     calls: calls({
       parts,
       about: { version: '1.2.3', startedAt: 0, url: () => 'http://localhost:7777' },

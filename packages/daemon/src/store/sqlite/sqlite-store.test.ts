@@ -384,12 +384,16 @@ test('tokens are found by hash, used, removed once, and forgotten when they expi
     created_at: 1,
     used_at: null,
     expires_at,
+    address: null,
+    agent: null,
+    proved_at: null,
   })
   const [one, two] = [row('one', null), row('two', 50)]
   store.tokens.insert(one)
   store.tokens.insert(two)
-  store.tokens.touch(one.id, 9)
-  expect(store.tokens.byHash('one')).toEqual({ ...one, used_at: 9 })
+  store.tokens.touch(one.id, 9, '192.0.2.1')
+  store.tokens.prove(one.id, 8)
+  expect(store.tokens.byHash('one')).toEqual({ ...one, used_at: 9, address: '192.0.2.1', proved_at: 8 })
   expect(store.tokens.byHash('three')).toBeNull()
   store.tokens.removeExpired(51)
   expect(store.tokens.list().map(({ name }) => name)).toEqual(['one'])

@@ -13,8 +13,10 @@ import { ledger } from './migrations/008-ledger.ts'
 import { people } from './migrations/009-people.ts'
 import { chain } from './migrations/010-chain.ts'
 import { policy } from './migrations/011-policy.ts'
+import { logins } from './migrations/012-logins.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteLedger } from './ledger.ts'
+import { sqliteLogins } from './logins.ts'
 import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
@@ -26,7 +28,20 @@ import { sqliteNet } from './net.ts'
 import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
-const migrations = [first, source, positions, unfinished, forks, withdrawn, requests, ledger, people, chain, policy] as const
+const migrations = [
+  first,
+  source,
+  positions,
+  unfinished,
+  forks,
+  withdrawn,
+  requests,
+  ledger,
+  people,
+  chain,
+  policy,
+  logins,
+] as const
 
 export function sqliteStore(path: string): Store {
   const db = new Database(path)
@@ -50,6 +65,7 @@ export function sqliteStore(path: string): Store {
     requests: sqliteRequests(db),
     tokens: sqliteTokens(db),
     people: sqlitePeople(db),
+    logins: sqliteLogins(db),
     providers: sqliteProviders(db),
     ledger: sqliteLedger(db),
     ...sqliteSearch(db),

@@ -11,16 +11,21 @@ type Row = {
   created_at: number
   used_at: number | null
   expires_at: number | null
+  address: string | null
+  agent: string | null
+  proved_at: number | null
 }
 
 export function sqliteTokens(db: Database): TokenTable {
   const insert = db.prepare(
-    `insert into token (id, name, role, user_id, hash, created_at, used_at, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into token (id, name, role, user_id, hash, created_at, used_at, expires_at, address, agent, proved_at)
+     values (@id, @name, @role, @user, @hash, @created_at, @used_at, @expires_at, @address, @agent, @proved_at)`,
   )
   const byHash = db.prepare<[string], Row>(`select * from token where hash = ?`)
   const get = db.prepare<[string], Row>(`select * from token where id = ?`)
   const list = db.prepare<[], Row>(`select * from token where role <> 'link' order by created_at`)
-  const touch = db.prepare(`update token set used_at = ? where id = ?`)
+  const touch = db.prepare(`update token set used_at = ?, address = coalesce(?, address) where id = ?`)
+  const prove = db.prepare(`update token set proved_at = ? where id = ?`)
   const remove = db.prepare(`delete from token where id = ?`)
   const removeOf = db.prepare(`delete from token where user_id = ?`)
   const removeExpired = db.prepare(`delete from token where expires_at < ?`)
@@ -29,7 +34,7 @@ export function sqliteTokens(db: Database): TokenTable {
   )
   const keepKey = db.prepare(`insert into session_key (actor, key, session_id, digest) values (?, ?, ?, ?)`)
   return {
-    insert: (row) => void insert.run(row.id, row.name, row.role, row.user, row.hash, row.created_at, row.used_at, row.expires_at),
+    insert: (row) => void insert.run(row),
     byHash(hash) {
       const row = byHash.get(hash)
       return row === undefined ? null : toToken(row)
@@ -39,7 +44,8 @@ export function sqliteTokens(db: Database): TokenTable {
       return row === undefined ? null : toToken(row)
     },
     list: () => list.all().map(toToken),
-    touch: (id, at) => void touch.run(at, id),
+    touch: (id, at, address) => void touch.run(at, address, id),
+    prove: (id, at) => void prove.run(at, id),
     remove: (id) => remove.run(id).changes > 0,
     removeOf: (user) => void removeOf.run(user),
     removeExpired: (now) => void removeExpired.run(now),

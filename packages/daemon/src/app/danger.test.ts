@@ -1,0 +1,93 @@
+import type { Actor } from '@anchorhold/core/actors'
+import type { RequestAction } from '@anchorhold/protocol/events'
+import { newRequestId } from '@anchorhold/protocol/ids'
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createSession } from './create-session.ts'
+import { record } from './parts.ts'
+import { putProvider } from './providers.ts'
+import { answerRequest } from './requests.ts'
+import { freshMs } from './step-up.ts'
+import { owner, type TestParts, testParts } from './test-parts.ts'
+
+const policy = `rules:
+  - { on: tool, match: { command: 'git push *' }, effect: ask, step_up: true }
+  - { on: net, match: { host: .bank.example }, effect: ask, step_up: true }
+`
+let parts: TestParts
+/** At a browser that was logged in a while ago, and at one that has just shown who sits there. */
+let stale: Actor
+let fresh: Actor
+beforeEach(() => {
+  parts = testParts()
+  const { doctor } = parts
+  // The machine has the rung that is no wall, too.
+  parts = Object.assign(parts, {
+    async doctor() {
+      const report = await doctor({ fresh: false, rung: 'bwrap' })
+      return { ...report, rungs: [...report.rungs, { ...report.rungs[0]!, rung: 'none' }] }
+    },
+  })
+  parts.at = 10 * freshMs
+  writeFileSync(join(parts.config.config, 'policy.yaml'), policy)
+  parts.policies.reload()
+  stale = { ...owner, provenAt: parts.at - freshMs - 1000 }
+  fresh = { ...owner, provenAt: parts.at }
+})
+afterEach(() => parts[Symbol.dispose]())
+
+const bash = (command: string): RequestAction => ({ kind: 'tool', tool: 'Bash', input: { command } })
+const net = (host: string): RequestAction => ({ kind: 'net', host, port: 443, method: null, path: null })
+const rule = { on: 'tool', match: { tool: 'Bash', command: 'make *' }, effect: 'allow' } as const
+async function asked(action: RequestAction, rung: 'none' | 'bwrap') {
+  const { id: session } = await createSession(parts, owner, { rung })
+  const id = newRequestId(randomBytes)
+  record(
+    parts,
+    session,
+    { type: 'keeper.started', body: { rung, agent: 'claude', agent_version: '1', limits: [], resumed: false } },
+    { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
+    { type: 'request.opened', body: { id, call: null, action, digest: 'a'.repeat(64), rule } },
+  )
+  return id
+}
+
+test.each([
+  ['a rule for all', bash('make'), 'rule', 'bwrap', 'make it a rule'],
+  ['a command of the host', { kind: 'host', program: 'deploy', params: {} }, 'once', 'bwrap', 'a command of the host'],
+  ['anything where there is no wall', bash('make'), 'once', 'none', 'no wall'],
+  ['a command that a rule marks', bash('make && git push origin main'), 'session', 'bwrap', 'marks as dangerous'],
+  ['a host that a rule marks', net('www.bank.example'), 'once', 'bwrap', 'marks as dangerous'],
+] as const)('answerRequest() asks for a fresh proof before it allows %s', async (_, action, scope, rung, words) => {
+  const id = await asked(action, rung)
+  const allow = (actor: Actor) => answerRequest(parts, actor, id, { decision: 'allow', scope })
+  await expect(allow(stale)).rejects.toMatchObject({ code: 'proof_needed', message: expect.stringContaining(words) })
+  await expect(allow({ ...stale, provenAt: null })).rejects.toMatchObject({ code: 'proof_needed' })
+  expect(parts.store.requests.get(id)!.answer).toBeNull()
+  expect((await allow(fresh)).answer).toMatchObject({ decision: 'allow' })
+})
+
+test.each([
+  ['what is allowed once in a cell', bash('make'), { decision: 'allow' }, 'bwrap'],
+  ['a host that no rule marks', net('example.org'), { decision: 'allow', scope: 'session' }, 'bwrap'],
+  ['what is denied', { kind: 'host', program: 'deploy', params: {} }, { decision: 'deny' }, 'none'],
+  ['a question', { kind: 'question', questions: [] }, { decision: 'allow' }, 'none'],
+] as const)('answerRequest() takes the word of who is logged in for %s', async (_, action, answer, rung) => {
+  const id = await asked(action as RequestAction, rung)
+  expect((await answerRequest(parts, stale, id, answer)).answer).toMatchObject({ decision: answer.decision })
+})
+
+test('the command line of the machine is asked for no proof', async () => {
+  const id = await asked({ kind: 'host', program: 'deploy', params: {} }, 'none')
+  expect((await answerRequest(parts, owner, id, { decision: 'allow' })).answer).toMatchObject({ decision: 'allow' })
+})
+
+test('a session without a wall and a credential ask for a fresh proof', async () => {
+  await expect(createSession(parts, stale, { rung: 'none' })).rejects.toMatchObject({ code: 'proof_needed' })
+  const provider = { kind: 'local', base_url: 'http://127.0.0.1:1', credential: { from: 'none' } } as const
+  await expect(putProvider(parts, stale, 'mine', provider)).rejects.toMatchObject({ code: 'proof_needed' })
+  await createSession(parts, stale, {})
+  await createSession(parts, fresh, { rung: 'none' })
+})

@@ -1,0 +1,30 @@
+import { meaningOf } from '@anchorhold/core/policy/action-text'
+import { matchesCommand, matchesWhole, partsOf } from '@anchorhold/core/policy/decide'
+import type { Action } from '@anchorhold/protocol/actions'
+import type { Request } from '@anchorhold/protocol/api/requests'
+import type { RequestAnswer } from '@anchorhold/protocol/events'
+import { type Parts, sessionFor } from './parts.ts'
+import { compiledFor } from './policy.ts'
+
+/** What allowing a request would do that asks for a fresh proof, in words, or null: what a rule marks so, a rule for all, a command
+ *  of the host, and anything where there is no wall. */
+export function dangerOf(parts: Parts, { session, action }: Request, scope: RequestAnswer['scope']): string | null {
+  if (action.kind === 'question' || action.kind === 'plan') return null
+  if (scope === 'rule') return 'make it a rule'
+  if (action.kind === 'host') return 'allow a command of the host'
+  if (sessionFor(parts, session, null).rung === 'none') return 'allow it where there is no wall'
+  return isMarked(parts, session, action) ? 'allow what a rule marks as dangerous' : null
+}
+
+function isMarked(parts: Parts, session: Request['session'], action: Action): boolean {
+  const compiled = compiledFor(parts, session)
+  const { rules } = compiled.policy
+  if (!rules.some(({ step_up }) => step_up === true)) return false
+  const { workspace } = sessionFor(parts, session, null)
+  const meaning = meaningOf(action, { workspace })
+  const matches = [
+    ...matchesWhole(compiled, meaning),
+    ...partsOf(meaning).flatMap((part) => (part === null ? [] : matchesCommand(compiled, meaning, part))),
+  ]
+  return matches.some(({ index }) => rules[index]!.step_up === true)
+}

@@ -1,0 +1,93 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import type { RandomBytes } from '@anchorhold/protocol/ids'
+
+/** So much is counted against one key (an account, an address, a device) before it has to wait for the rest of the window. */
+export type Charge = { readonly key: string; readonly max: number }
+
+const windowMs = 15 * 60_000
+const keysMax = 10_000
+const ticketsMax = 10_000
+const ticketMs = 5 * 60_000
+
+/** What is remembered of logins that are not finished, in memory: a daemon that starts anew has forgotten it, and asks again. */
+export interface Attempts {
+  /** Counts a try before it is looked at, so that many at once are not all the first. Throws `too_many` when one key has had its
+   *  share; then none is counted. */
+  charge(charges: readonly Charge[]): void
+  /** It was a right one, which does not count. */
+  forgive(keys: readonly string[]): void
+  /** Keeps something for whoever has the ticket, for a few minutes. */
+  keep(what: Kept): string
+  /** Looks without taking. */
+  see<K extends Kept['kind']>(kind: K, ticket: string): Extract<Kept, { kind: K }> | null
+  /** Takes it, once. */
+  take<K extends Kept['kind']>(kind: K, ticket: string): Extract<Kept, { kind: K }> | null
+}
+
+export type Kept =
+  /** A password was right; a code is missing. */
+  | { readonly kind: 'second'; readonly user: string }
+  /** A challenge that a passkey is to sign, or to be made with. */
+  | { readonly kind: 'passkey'; readonly challenge: string; readonly origin: string }
+  | { readonly kind: 'new passkey'; readonly challenge: string; readonly origin: string; readonly user: string }
+  /** A secret that an authenticator is to show that it has. */
+  | { readonly kind: 'totp'; readonly secret: Uint8Array; readonly user: string }
+
+export function attempts({ now, random }: { readonly now: () => number; readonly random: RandomBytes }): Attempts {
+  const counts = new Map<string, { count: number; readonly since: number }>()
+  const tickets = new Map<string, { readonly what: Kept; readonly until: number }>()
+  const standing = (key: string) => {
+    const found = counts.get(key)
+    if (found !== undefined && Math.abs(now() - found.since) < windowMs) return found
+    counts.delete(key)
+    return undefined
+  }
+  const see: Attempts['see'] = (kind, ticket) => {
+    const found = tickets.get(ticket)
+    if (found === undefined || found.until < now() || found.what.kind !== kind) return null
+    return found.what as Extract<Kept, { kind: typeof kind }>
+  }
+  return {
+    charge(charges) {
+      for (const { key, max } of charges) {
+        const found = standing(key)
+        if (found === undefined || found.count < max) continue
+        const retryMs = Math.max(1000, found.since + windowMs - now())
+        throw new Failure('too_many', `Cannot look at another try: there were too many; try again in ${waitWords(retryMs)}`, {
+          hint: 'A passkey or a login link works meanwhile: anchorhold login-link',
+          retryMs,
+        })
+      }
+      for (const { key } of charges) {
+        const found = standing(key)
+        if (found === undefined) makeRoom(counts, keysMax).set(key, { count: 1, since: now() })
+        else found.count++
+      }
+    },
+    forgive(keys) {
+      for (const key of keys) {
+        const found = standing(key)
+        if (found !== undefined) found.count--
+      }
+    },
+    keep(what) {
+      const ticket = Buffer.from(random(32)).toString('base64url')
+      makeRoom(tickets, ticketsMax).set(ticket, { what, until: now() + ticketMs })
+      return ticket
+    },
+    see,
+    take(kind, ticket) {
+      const what = see(kind, ticket)
+      if (what !== null) tickets.delete(ticket)
+      return what
+    },
+  }
+}
+
+/** The oldest goes. */
+function makeRoom<T>(map: Map<string, T>, max: number): Map<string, T> {
+  if (map.size >= max) for (const [oldest] of map) return (map.delete(oldest), map)
+  return map
+}
+
+const waitWords = (ms: number): string => (ms < 60_000 ? `${Math.ceil(ms / 1000)} s` : `${Math.ceil(ms / 60_000)} min`)
