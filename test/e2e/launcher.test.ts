@@ -116,6 +116,35 @@ describe('anchorhold sandbox', () => {
       expect(await ran('sandbox', '-w', workspace, '--bridge-url', wrong, '--', 'true')).toMatchObject({ code: 2 })
   })
 
+  test('with --net proxy it reaches what a rule opens, and who is at the terminal hears what is blocked', async () => {
+    await using server = createServer((_, answer) => answer.end('from the server'))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const config = folder('s/config', {})
+    writeFileSync(join(config, 'config.yaml'), `mirrors: { "opened.example:80": "127.0.0.1:${port}" }\n`)
+    const rules = (...lines: readonly string[]) => writeFileSync(join(config, 'policy.yaml'), lines.join('\n'))
+    const asked = () =>
+      ran(
+        ...['sandbox', '-w', workspace, '--net', 'proxy', '--', 'sh', '-c'],
+        'curl -s http://opened.example/; echo; curl -s -o /dev/null -w %{http_code} http://other.example/',
+      )
+    rules('rules:', '  - { on: net, match: { host: opened.example }, effect: allow }')
+    expect(await asked()).toEqual({
+      code: 0,
+      out: 'from the server\n403',
+      err: expect.stringContaining('{ on: net, match: { host: other.example, port: 80 }, effect: allow }') as string,
+    })
+    // What the owner wrote of cells holds here as well; what cannot be read opens nothing.
+    rules('network_mode: none')
+    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('network_mode') as string })
+    rules('isolation_mode: gvisor')
+    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('weaker') as string })
+    rules('no such key: 1')
+    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('line 1') as string })
+    rmSync(config, { recursive: true })
+  })
+
   test('it reads a sandbox.conf, and runs nothing of it', async () => {
     makeFolderWith(join(base, 'tools'), { greet: 'good day\n' })
     const conf = join(base, 'sandbox.conf')
@@ -134,7 +163,6 @@ describe('anchorhold sandbox', () => {
 
   test('what cannot be is said before anything runs', async () => {
     for (const [args, words] of [
-      [['--net', 'proxy'], 'net window'],
       [['--mount', '/etc/hostname:/etc/x:ro'], 'nothing may be mounted'],
       [['--mount', `${base}/tools:/opt/x:rw`], 'only the workspace'],
       [['--mount', '/nowhere:/opt/x:ro'], 'no such file'],

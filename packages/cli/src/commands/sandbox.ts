@@ -23,7 +23,7 @@ type Shared = {
   verbose?: true
 }
 type SandboxFlags = Shared & { workspace?: string; bridgeUrl?: string; config?: string; net?: 'deny' | 'proxy' | 'host' }
-type ClaudeFlags = Shared & { provider?: string; budget?: string }
+type ClaudeFlags = Shared & { provider?: string; budget?: string; net?: 'deny' | 'proxy' }
 
 export function sandbox(program: Command, context: Context): void {
   shared(
@@ -36,11 +36,10 @@ export function sandbox(program: Command, context: Context): void {
       .option('--bridge-url <url>', 'a bridge on this machine that it may reach, as http://localhost:3000')
       .option('--config <file>', 'a sandbox.conf; the one in the configuration folder otherwise')
       .addOption(
-        new Option('--net <what>', 'deny: no network; host: the network of this machine, unguarded').choices([
-          'deny',
-          'proxy',
-          'host',
-        ]),
+        new Option(
+          '--net <what>',
+          'deny: no network; proxy: what your rules open; host: the network of this machine, unguarded',
+        ).choices(['deny', 'proxy', 'host']),
       ),
   ).action(async (argv: [string, ...string[]], flags: SandboxFlags) => {
     const conf = readConf(context, flags.config)
@@ -65,7 +64,13 @@ export function sandbox(program: Command, context: Context): void {
       .argument('[dir]', 'the folder that it works in', '.')
       .argument('[args...]', "Claude Code's own arguments, after --")
       .option('-p, --provider <name>', 'where model calls go; the one in use, or a key in the environment otherwise')
-      .option('-b, --budget <usd>', 'what it may spend, as 0.50'),
+      .option('-b, --budget <usd>', 'what it may spend, as 0.50')
+      .addOption(
+        new Option('--net <what>', 'deny: nothing but its model, as otherwise; proxy: what your rules open').choices([
+          'deny',
+          'proxy',
+        ]),
+      ),
   ).action(async (dir: string, args: string[], flags: ClaudeFlags) => {
     const budget = flags.budget === undefined ? null : parseUsd(flags.budget)
     if (flags.budget !== undefined && budget === null)
@@ -75,7 +80,7 @@ export function sandbox(program: Command, context: Context): void {
     await launchWith(context, {
       ...common(context, flags, { mounts: [] }, flags.verbose ?? false),
       workspace,
-      network: 'none',
+      network: flags.net === 'proxy' ? 'proxy' : 'none',
       bridge: null,
       command: { agentArgs, provider: flags.provider ?? null, budgetNanos: budget },
     })
@@ -114,6 +119,7 @@ function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boo
     toolchains: flags.toolchain,
     say: (line: string) =>
       verbose ? context.terminal.error(context.terminal.style('dim', context.terminal.foreign(line))) : undefined,
+    warn: (line: string) => context.terminal.error(context.terminal.style('yellow', context.terminal.foreign(line))),
   }
 }
 
@@ -130,12 +136,8 @@ function mountOf(text: string): { readonly source: string; readonly target: stri
   return { source: path, target: target === source ? path : target }
 }
 
-function networkOf(flags: SandboxFlags, conf: SandboxConf): 'none' | 'host' {
-  if (flags.net === 'proxy')
-    throw new Failure('bad_request', 'There is no net window yet: a cell reaches a bridge, or nothing', {
-      hint: 'Leave --net out, or give --bridge-url',
-    })
-  if (flags.net !== undefined) return flags.net === 'host' ? 'host' : 'none'
+function networkOf({ net }: SandboxFlags, conf: SandboxConf): LaunchOptions['network'] {
+  if (net !== undefined) return net === 'deny' ? 'none' : net
   return conf.allowNetwork === true && conf.localhostOnly === false ? 'host' : 'none'
 }
 

@@ -8,6 +8,7 @@ import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
+import { netEnvironment, netPort } from '@anchorhold/keeper/agents/net-route'
 import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { cellLimits } from '@anchorhold/keeper/cell-spec'
@@ -26,8 +27,9 @@ import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
+import { blockedWords, housePolicy } from './house-policy.ts'
 import { privateGate } from './private-gate.ts'
-import { chooseProvider } from './provider.ts'
+import { chooseProvider, rehearsal } from './provider.ts'
 
 export type LaunchOptions = {
   readonly stateFlag: string | undefined
@@ -39,7 +41,7 @@ export type LaunchOptions = {
   /** Read-only, each as `source:target`. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
   readonly toolchains: readonly string[]
-  readonly network: 'none' | 'host'
+  readonly network: 'none' | 'proxy' | 'host'
   readonly bridge: (Bridge & { readonly url: string }) | null
   /** What to run: a command, or the agent with these arguments of its own. */
   readonly command:
@@ -47,11 +49,14 @@ export type LaunchOptions = {
     | { readonly agentArgs: readonly string[]; readonly provider: string | null; readonly budgetNanos: number | null }
   /** Tells what a person who asked for it wants to know. */
   readonly say: (line: string) => void
+  /** Tells what a person must know. */
+  readonly warn: (line: string) => void
 }
 
 const startTimeoutMs = 120_000
 /** The others have none to share. */
 const sharesNetwork: readonly Rung[] = ['none', 'bwrap']
+const withoutLoopback: readonly Rung[] = ['none', 'seatbelt']
 /** A cell's own user as root, for as long as this process lives: nobody else has a number of this range. */
 const launcherUid = (pid: number) => 1_890_000_000 + (pid % 8_000_000)
 
@@ -66,6 +71,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
     throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
       hint: 'Leave --net host out',
     })
+  if (options.network === 'proxy' && withoutLoopback.includes(rung))
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no net window`, { hint: 'Leave --net proxy out' })
+  const policy = housePolicy(config.config, rung, options.network)
 
   await using undone = new AsyncDisposableStack()
   await reapLaunched(folders, runtime)
@@ -111,8 +119,10 @@ export async function launch(options: LaunchOptions): Promise<number> {
     reader: runtime.reader,
     inside: runtime.inside,
   }
-  const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : null
-  if (chosen !== null) {
+  const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : rehearsal
+  const hasGate = isAgent || options.network === 'proxy'
+  const hasWindows = hasGate || options.bridge !== null
+  if (hasGate) {
     undone.use(
       await privateGate({
         folder: join(base, 'gate'),
@@ -121,11 +131,15 @@ export async function launch(options: LaunchOptions): Promise<number> {
         session: newSessionId(randomBytes),
         windows,
         key: join(folders.gate, 'key'),
-        budgetNanos: agentOf(options).budgetNanos,
+        budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
+        policy,
+        net: options.network === 'proxy' ? { mirrors: { ...config.mirrors } } : null,
+        onBlocked: (action) => options.warn(blockedWords(action, config.config)),
         ...chosen,
       }),
     )
-    if (chosen.provider.kind === 'rehearsal') options.say('No provider is set up: the rehearsal answers, and no model is asked.')
+    if (isAgent && chosen.provider.kind === 'rehearsal')
+      options.say('No provider is set up: the rehearsal answers, and no model is asked.')
   }
   if (options.bridge !== null) undone.use(await relayTo(options.bridge, join(windows, 'bridge.sock')))
   const cell = await drivers[rung]({ ...files, engine: config.containerEngine }).start(
@@ -133,13 +147,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
       name: 'launcher',
       workspace: prepared.path,
       home,
-      windows: isAgent || options.bridge !== null ? windows : null,
-      mounts: [
-        ...(isAgent || options.bridge !== null ? agentMounts(files) : []),
-        ...wanted.flatMap((one) => one.mounts),
-        ...options.mounts,
-      ],
-      network: options.network,
+      windows: hasWindows ? windows : null,
+      mounts: [...(hasWindows ? agentMounts(files) : []), ...wanted.flatMap((one) => one.mounts), ...options.mounts],
+      network: options.network === 'host' ? 'host' : 'none',
       covers,
       root: rootFor({ config, folders }, rung, options.image ?? undefined),
       scratch,
@@ -165,6 +175,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     env: {
       ...(Object.assign({}, ...wanted.map((one) => one.env)) as Record<string, string>),
       ...terminalEnv(process.env),
+      ...(options.network === 'proxy' ? netEnvironment : {}),
       ...(options.bridge === null ? {} : { CLAUDEY_BRIDGE_URL: options.bridge.url, ANCHORHOLD_BRIDGE_URL: options.bridge.url }),
     },
   }
@@ -172,15 +183,14 @@ export async function launch(options: LaunchOptions): Promise<number> {
     ? claudeEnvironment({ ...inside, model: { socket: `${cell.place(windows)}/model.sock` } })
     : cellEnvironment(inside)
   const argv: readonly [string, ...string[]] = isAgent
-    ? [cell.place(files.program), ...(chosen?.model == null ? [] : ['--model', chosen.model]), ...agentOf(options).agentArgs]
+    ? [cell.place(files.program), ...(chosen.model === null ? [] : ['--model', chosen.model]), ...agentOf(options).agentArgs]
     : options.command.argv
+  const carried = [
+    ...(options.bridge === null ? [] : [`${options.bridge.port}=${cell.place(windows)}/bridge.sock`]),
+    ...(options.network === 'proxy' ? [`${netPort}=${cell.place(windows)}/net.sock`] : []),
+  ]
   const through: readonly [string, ...string[]] =
-    options.bridge === null
-      ? argv
-      : [
-          ...([cell.place(files.node), cell.place(files.forwarder)] as const),
-          ...[`${options.bridge.port}=${cell.place(windows)}/bridge.sock`, '--', ...argv],
-        ]
+    carried.length === 0 ? argv : [cell.place(files.node), cell.place(files.forwarder), ...carried, '--', ...argv]
   // Awaited here: what was made is undone as soon as this returns.
   const where = { env, cwd: cell.place(prepared.path) }
   const isPerson = process.stdin.isTTY && process.stdout.isTTY

@@ -1,11 +1,12 @@
-import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { attachTo } from '@anchorhold/link/attach'
 import { gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { launch } from '@anchorhold/daemon/processes/launch'
 import type { Runtime } from '@anchorhold/daemon/processes/runtime'
+import { type EventBody, eventBodies, type RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Provider } from '@anchorhold/protocol/link'
+import type { NetTerms, Provider } from '@anchorhold/protocol/link'
+import type { Policy } from '@anchorhold/protocol/policy'
 import { copyFileSync, chownSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -21,7 +22,14 @@ export type PrivateGateOptions = {
   readonly budgetNanos: number | null
   /** What the provider's credential is looked up in. */
   readonly env: Readonly<Record<string, string>>
+  readonly policy: Policy
+  /** Null for no net window. */
+  readonly net: NetTerms | null
+  /** Hears what would have been asked of a person. */
+  readonly onBlocked: (action: RequestAction) => void
 }
+
+const nobody = 'No rule allows it, and without a daemon there is nobody to ask'
 
 /** A gate for one cell and for as long as that lives: its windows work without a daemon. */
 export async function privateGate(options: PrivateGateOptions): Promise<AsyncDisposable> {
@@ -50,7 +58,10 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     socketPath: join(folder, 'link.sock'),
     after: 0,
     // Nobody keeps a log of what is not a session.
-    onRecord: ({ n }) => gate.ack(n),
+    onRecord({ n, type, body }) {
+      if (type === 'request.opened') refuse(eventBodies['request.opened'].parse(body))
+      gate.ack(n)
+    },
     onLive: () => {},
     onClose: () => {},
   })
@@ -63,9 +74,15 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     spent_nanos: 0,
     spent_to: 0,
     rules: { allow: [] },
-    // Nobody is there to be asked.
-    authority: { policy: defaultPolicy, grants: [], asked: [] },
+    authority: { policy: options.policy, grants: [], asked: [] },
+    ...(options.net === null ? {} : { network: 'proxy_only', net: options.net }),
   })
+  /** Nobody is there to be asked: what is not allowed by a rule is refused at once. */
+  function refuse({ id, action }: EventBody<'request.opened'>): void {
+    options.onBlocked(action)
+    const answer = { decision: 'deny', reason: nobody } as const
+    void gate.do({ do: 'answer', session: options.session, request: id, answer, actor: 'launcher', grant: null }).catch(() => {})
+  }
   return {
     async [Symbol.asyncDispose]() {
       await gate.do({ do: 'leave' }).catch(() => {})

@@ -11,7 +11,8 @@ export type Chosen = {
   readonly env: Readonly<Record<string, string>>
 }
 
-const rehearsal: Chosen = {
+/** For cells that ask no model. */
+export const rehearsal: Chosen = {
   provider: { name: 'rehearsal', kind: 'rehearsal', base_url: null, auth: 'none', credential: { from: 'none' } },
   model: 'rehearsal-1',
   env: {},
