@@ -92,6 +92,10 @@ test('guessing is slowed down by account and by address, says until when, and to
   for (let tries = 0; tries < 30; tries++) await guess(`user${tries}`, '198.51.100.7')
   expect(await guess('another', '198.51.100.7')).toMatchObject({ code: 'too_many' })
   expect(await guess('another', '198.51.100.8')).toMatchObject({ code: 'unauthenticated' })
+  // One house has a whole network of IPv6.
+  for (let tries = 0; tries < 30; tries++) await guess(`guest${tries}`, `2001:db8:1:2::${tries}`)
+  expect(await guess('another', '2001:db8:1:2:ffff::1')).toMatchObject({ code: 'too_many' })
+  expect(await guess('another', '2001:db8:1:3::1')).toMatchObject({ code: 'unauthenticated' })
   parts.at += 15 * 60_000
   cookieOf(await byPassword(parts, { name: 'owner', password }, caller))
 })

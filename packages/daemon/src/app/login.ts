@@ -1,4 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
+import { formatAddress, parseAddress } from '@anchorhold/core/net/addresses'
 import type { ShownPasskey } from '@anchorhold/protocol/api/login'
 import { Failure } from '@anchorhold/protocol/failures'
 import { firstOwner, type TokenId, type UserId } from '@anchorhold/protocol/ids'
@@ -159,10 +160,16 @@ export const passwordOf = (parts: Parts, user: UserId): string | null =>
   parts.store.logins.password(user) ?? (user === firstOwner ? parts.config.passwordHash : null)
 
 function charge(parts: Parts, charges: readonly Charge[], caller: Caller | null): string[] {
-  const address = caller?.address ?? null
-  const all = [...charges, ...(address === null ? [] : [{ key: `address ${address}`, max: addressTriesMax }])]
+  const from = caller?.address == null ? null : neighbourhoodOf(caller.address)
+  const all = [...charges, ...(from === null ? [] : [{ key: `address ${from}`, max: addressTriesMax }])]
   parts.attempts.charge(all)
   return all.map(({ key }) => key)
+}
+
+/** Whoever has one IPv6 address has the 2^64 beside it as well. */
+function neighbourhoodOf(address: string): string {
+  const bytes = parseAddress(address)
+  return bytes === null || bytes.length === 4 ? address : formatAddress([...bytes.slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])
 }
 
 /** One answer for whatever was wrong, so that nobody learns which. */
