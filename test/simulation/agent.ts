@@ -162,6 +162,7 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
         if (chance(0.05)) await pause(clock, 8000)
       },
       setModel: () => process.sometime(),
+      commands: async () => [],
       async [Symbol.asyncDispose]() {
         over = true
         await process.sometime(20)

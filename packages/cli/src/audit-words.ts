@@ -41,6 +41,9 @@ const told: { readonly [T in EventType]?: (body: EventBody<T>) => string } = {
     `${access === null ? 'no longer shared' : `shared to ${access}`} with ${user}${by(who)}`,
   'prompt.queued': ({ id, ...who }) => `prompt ${id}${by(who)}`,
   'prompt.dropped': ({ id, ...who }) => `prompt dropped: ${id}${by(who)}`,
+  'terminal.opened': ({ shell, ...who }) => `terminal ${shell} opened${by(who)}`,
+  'terminal.closed': ({ shell, why }) => `terminal ${shell} closed: ${why}`,
+  'file.uploaded': ({ path, bytes, ...who }) => `file put into the workspace: "${path}", ${bytes} bytes${by(who)}`,
 }
 
 export function auditWords(event: Event): Audited {

@@ -41,6 +41,7 @@ const table: Record<Exclude<Role, 'owner'>, Partial<Record<Permission, readonly 
     'session.create_wider': all,
     'session.read': ['own', 'shared', 'shown'],
     'session.work': ['own', 'shared'],
+    'session.shell': ['own', 'shared'],
     'session.take_up': ['own', 'shared'],
     'session.answer': ['own', 'shared'],
     'session.widen': ['own', 'shared'],

@@ -54,6 +54,8 @@ const table = {
   'session.any_folder': only('all', 'none', 'none', 'none'),
   'session.read': only('all', 'shown', 'shown', 'own'),
   'session.work': only('all', 'shared', 'none', 'own'),
+  /** A shell of one's own in the cell: what is typed there is judged by nobody but the windows, so it is for people. */
+  'session.shell': only('all', 'shared', 'none', 'none'),
   /** Going on with what somebody else has stopped or paused. */
   'session.take_up': only('all', 'shared', 'none', 'none'),
   'session.answer': only('all', 'shared', 'none', 'none'),

@@ -6,6 +6,7 @@ import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
 export type Verb =
   | 'prompt'
   | 'warm'
+  | 'enter'
   | 'interrupt'
   | 'pause'
   | 'resume'
@@ -20,31 +21,31 @@ export type Verb =
 /** The one table of states: which verbs each allows, and each seed's word for it. */
 export const states = {
   creating: {
-    verbs: ['prompt', 'warm', 'stop', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'stop', 'archive', 'change', 'answer'],
     meaning: 'being set up',
     mount: 'creating',
     abode: 'creating',
   },
   ready: {
-    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'waits for a prompt',
     mount: 'idle',
     abode: 'running',
   },
   working: {
-    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a turn runs',
     mount: 'working',
     abode: 'running',
   },
   waiting: {
-    verbs: ['prompt', 'warm', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'interrupt', 'pause', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a request is open',
     mount: 'pending_approval',
     abode: 'running',
   },
   paused: {
-    verbs: ['prompt', 'warm', 'interrupt', 'resume', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'interrupt', 'resume', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'no new model call or tool starts',
     mount: 'working',
     abode: 'running',
@@ -56,13 +57,13 @@ export const states = {
     abode: 'stopped',
   },
   interrupted: {
-    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'a crash cut it short; the next prompt goes on',
     mount: 'failed',
     abode: 'stopped',
   },
   failed: {
-    verbs: ['prompt', 'warm', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
+    verbs: ['prompt', 'warm', 'enter', 'start', 'stop', 'fork', 'archive', 'change', 'answer'],
     meaning: 'it could not go on; the reason stands beside it',
     mount: 'failed',
     abode: 'error',

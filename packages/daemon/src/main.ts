@@ -25,7 +25,8 @@ import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
 import { calls } from './doors/http/calls.ts'
-import { httpDoor } from './doors/http/http.ts'
+import { httpDoor, type HttpDoorOptions } from './doors/http/http.ts'
+import { terminalDoor } from './doors/http/terminal.ts'
 import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
@@ -156,16 +157,21 @@ async function main(): Promise<void> {
   await reconcile.findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
-  const door = httpDoor({
-    address: () => ({ port, publicUrl: config.publicUrl }),
-    version,
-    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+  const address = () => ({ port, publicUrl: config.publicUrl })
+  const known: Pick<HttpDoorOptions, 'whoIs' | 'trustedProxies'> = {
+    whoIs: (secret, role, from) => whoIs(parts, secret, role, { address: from, door: 'http' }),
     trustedProxies: config.trustedProxies,
+  }
+  const door = httpDoor({
+    address,
+    version,
+    ...known,
     calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
     web: readWeb(join(dist, 'web')),
     log,
   })
   const server = createServer(door)
+  server.on('upgrade', terminalDoor({ address, ...known, parts }))
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(

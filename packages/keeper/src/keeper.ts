@@ -11,6 +11,8 @@ import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
 import { createHash } from 'node:crypto'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
+import { cellEnvironment } from './agents/claude/environment.ts'
+import { besideNet, netEnvironment } from './agents/net-route.ts'
 import type { Agent, AgentDriver, AgentListener, AgentPrompt, AgentResult } from './agents/agent.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
@@ -18,6 +20,8 @@ import { cellSpec } from './cell-spec.ts'
 import type { PinFiles } from './pins.ts'
 import { beginHistory } from './snapshot.ts'
 import type { Veil } from './repo-filter/veil.ts'
+import { shells as makeShells } from './shells/shells.ts'
+import { askWorkspace } from './workspace/ask-workspace.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
@@ -94,6 +98,9 @@ export function keeper(options: KeeperOptions): Keeper {
   const said = openBlocks()
   const left = Promise.withResolvers<void>()
   const starting = new AbortController()
+  /** Whoever wants to go into the cell waits until it stands. */
+  const stands = Promise.withResolvers<Cell>()
+  stands.promise.catch(() => {})
 
   /** A disk that cannot be written ends the keeper: what it does from here on could not be told. */
   const write = (event: NewEvent, after?: OutboxRecord['after']): void => {
@@ -142,9 +149,19 @@ export function keeper(options: KeeperOptions): Keeper {
     sha256: (text) => createHash('sha256').update(text).digest('hex'),
   })
 
+  const shells = makeShells({
+    clock,
+    random,
+    onClosed(shell, why) {
+      void journal({ type: 'terminal.closed', body: { shell, why: why.slice(0, 500) } })
+      restIfIdle()
+    },
+  })
+
   function restIfIdle(): void {
     stayUp()
     if (leaving || agent === null || turn !== null || queue.length > 0 || tasks > 0 || agentState === 'running') return
+    if (shells.count > 0) return
     stayUp = clock.after(turns === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
   }
 
@@ -311,6 +328,7 @@ export function keeper(options: KeeperOptions): Keeper {
     if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     starting.signal.throwIfAborted()
+    stands.resolve(cell)
     agent = await agents.start({
       cell,
       files: start.files,
@@ -330,7 +348,7 @@ export function keeper(options: KeeperOptions): Keeper {
       modelRoute: start.model_route,
       network: start.network,
       path,
-      env: Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>,
+      env: toolEnv(),
       heard,
     })
     await journal({
@@ -358,6 +376,8 @@ export function keeper(options: KeeperOptions): Keeper {
       }
   }
 
+  const refuse = () => new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
+
   async function leave(why: string, { crashed = false, failed = false, parked = false, code }: Leaving = {}): Promise<void> {
     if (leaving) return left.promise
     leaving = true
@@ -365,6 +385,8 @@ export function keeper(options: KeeperOptions): Keeper {
     check.leaveAll()
     stayUp()
     starting.abort()
+    stands.reject(refuse())
+    shells.closeAll('The cell was ended')
     paused?.resolve('cut')
     if (turn !== null && !crashed) {
       turn.cut ??= why
@@ -407,9 +429,34 @@ export function keeper(options: KeeperOptions): Keeper {
     }
   })
 
+  const toolEnv = () => Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>
+  /** A shell finds what the agent's programs find, but no way of its own to the model. */
+  async function openShell({ cols, rows, actor, door }: Extract<KeeperCommand, { do: 'shell.open' }>): Promise<string> {
+    const there = await stands.promise
+    const env = {
+      ...cellEnvironment({
+        home: there.place(`${start.folder}/home`),
+        path,
+        env: { ...(start.network === 'proxy_only' ? netEnvironment : {}), ...toolEnv() },
+      }),
+      ...{ TERM: 'xterm-256color', COLORTERM: 'truecolor' },
+    }
+    const node = there.place(start.files.node)
+    const shell = shells.open({ cols, rows }, (args) => {
+      const command = [node, ...args] as const
+      const routed =
+        start.network === 'proxy_only'
+          ? besideNet([node, there.place(start.files.forwarder)], there.place(start.windows), command)
+          : command
+      return there.spawn(routed, { env, cwd: there.place(start.workspace) })
+    })
+    await journal({ type: 'terminal.opened', body: { shell, actor, door } })
+    stayUp()
+    return shell
+  }
+
   async function handle(raw: unknown): Promise<unknown> {
     const command = KeeperCommand.parse(raw)
-    const refuse = () => new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
     if (leaving && command.do !== 'ping' && command.do !== 'leave') throw refuse()
     switch (command.do) {
       case 'ping':
@@ -457,16 +504,37 @@ export function keeper(options: KeeperOptions): Keeper {
         // In order: an agent that is still being started was told of the old one.
         await inOrder(async () => agent !== null && atMost(interruptGraceMs, agent.setModel(command.model)))
         return null
+      case 'workspace':
+        try {
+          return await askWorkspace(await stands.promise, start, command.asked)
+        } finally {
+          restIfIdle()
+        }
+      case 'commands':
+        await stands.promise
+        // In order: until then there is no agent to ask.
+        await inOrder(async () => {})
+        return agent === null ? [] : atMost(interruptGraceMs, agent.commands())
+      case 'shell.open':
+        return { shell: await openShell(command) }
+      case 'shell.write':
+        return shells.write(command.shell, Buffer.from(command.base64, 'base64'))
+      case 'shell.size':
+        return shells.resize(command.shell, command)
+      case 'shell.read':
+        return shells.read(command.shell, command.after)
+      case 'shell.close':
+        return shells.close(command.shell, command.why)
       case 'leave':
         await leave(command.why)
         return null
     }
   }
   /** An agent need not answer at all: it is not waited for longer than this. */
-  async function atMost(ms: number, answer: Promise<void>): Promise<void> {
+  async function atMost<T>(ms: number, answer: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     const inTime = clock.after(ms, () => late.reject(new Failure('keeper_unavailable', 'The agent does not answer')))
-    await Promise.race([answer, late.promise]).finally(inTime)
+    return Promise.race([answer, late.promise]).finally(inTime)
   }
 
   return { handle, saying: said.frames, left: left.promise, leave: (why) => leave(why) }

@@ -10,6 +10,7 @@ export const auditKinds = {
   money: ['session.changed'],
   secret: ['usage'],
   session: ['session.created', 'session.state', 'session.shared', 'prompt.queued', 'prompt.dropped'],
+  workspace: ['terminal.opened', 'terminal.closed', 'file.uploaded'],
 } as const satisfies Record<string, readonly EventType[]>
 
 export const AuditKind = z.enum(Object.keys(auditKinds) as [keyof typeof auditKinds])

@@ -191,6 +191,11 @@ export const eventBodies = {
     parent,
     message,
   }),
+  /** Somebody has a shell of their own in the cell: what is typed there is theirs, and is not judged as the agent's doing is. */
+  'terminal.opened': z.object({ shell: z.string().max(60), actor: z.string(), door: z.string() }),
+  'terminal.closed': z.object({ shell: z.string().max(60), why: z.string().max(500) }),
+  /** Somebody has put a file into the workspace. */
+  'file.uploaded': z.object({ path: z.string().max(5000), bytes: z.int().min(0), actor: z.string(), door: z.string() }),
   /** Stored before anybody is asked. */
   'request.opened': z.object({
     id: RequestId,

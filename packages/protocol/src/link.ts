@@ -6,6 +6,8 @@ import { PromptId, RequestId, SessionId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { Policy, Rule } from './policy.ts'
 import { ContainerEngine, LimitInForce, LimitName, Rung } from './rungs.ts'
+import { ShellId, TerminalSize } from './terminal.ts'
+import { WorkspaceAsk } from './workspace.ts'
 import { Extras, Image, Network, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
@@ -250,6 +252,17 @@ export const KeeperCommand = z.discriminatedUnion('do', [
   /** Nobody answers for now: end the turn as `waiting`, and leave. What was asked stays open. */
   z.object({ do: z.literal('park'), why: z.string() }),
   z.object({ do: z.literal('model'), model: z.string() }),
+  /** Looks at the workspace from inside the cell. */
+  z.object({ do: z.literal('workspace'), asked: WorkspaceAsk }),
+  /** Which commands the agent knows. */
+  z.object({ do: z.literal('commands') }),
+  /** A shell of a person's in the cell, on a terminal of its own. What it shows is read after a number of bytes, for as long as
+   *  there is none: nothing is pushed, so whoever is slow is waited for. */
+  z.object({ do: z.literal('shell.open'), ...TerminalSize.shape, actor: z.string(), door: z.string() }),
+  z.object({ do: z.literal('shell.write'), shell: ShellId, base64: z.string() }),
+  z.object({ do: z.literal('shell.size'), shell: ShellId, ...TerminalSize.shape }),
+  z.object({ do: z.literal('shell.read'), shell: ShellId, after: z.int().min(0) }),
+  z.object({ do: z.literal('shell.close'), shell: ShellId, why: z.string() }),
   /** End the turn, the agent and the cell, journal why, and leave. */
   z.object({ do: z.literal('leave'), why: z.string() }),
 ])

@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { GateCommand, KeeperCommand } from '@anchorhold/protocol/link'
+import type { WorkspaceAnswer, WorkspaceAsk } from '@anchorhold/protocol/workspace'
 import type { GateProcess } from './gate-process.ts'
 import type { KeeperProcesses } from './keeper-processes.ts'
 
@@ -33,7 +34,7 @@ export function fakeKeepers(): FakeKeepers {
     get starts() {
       return starts
     },
-    handle: async (_, { do: what }) => (what === 'answer' ? { told: false } : null),
+    handle: async (_, command) => answerTo(command),
     standing: async () => {},
     vanish,
     get count() {
@@ -82,6 +83,22 @@ export function fakeKeepers(): FakeKeepers {
   }
   return fake
 }
+
+function answerTo(command: KeeperCommand): unknown {
+  if (command.do === 'answer') return { told: false }
+  if (command.do === 'workspace') return looked[command.asked.ask]
+  return command.do === 'commands' ? [] : null
+}
+
+/** What an empty workspace looks like. */
+const looked = {
+  list: { entries: [], more: false },
+  read: { size: 0, text: '', truncated: false },
+  bytes: { base64: '' },
+  put: { path: 'uploads/a' },
+  names: { names: [], more: false },
+  changes: { git: false, why: 'no_repository', message: '' },
+} as const satisfies { [A in WorkspaceAsk['ask']]: WorkspaceAnswer<A> }
 
 export interface FakeGate extends GateProcess {
   readonly commands: GateCommand[]

@@ -1,6 +1,7 @@
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
 import type { Image, Network } from '@anchorhold/protocol/sessions'
+import type { SlashCommand } from '@anchorhold/protocol/workspace'
 import type { Cell } from '../cells/cell.ts'
 
 /** One kind of coding agent: how it is started in a cell and spoken to over its standard streams. */
@@ -25,6 +26,8 @@ export interface Agent extends AsyncDisposable {
   /** Ends the running turn; the agent stays usable. */
   interrupt(): Promise<void>
   setModel(model: string): Promise<void>
+  /** What it knows by name, for whoever writes a prompt. */
+  commands(): Promise<readonly SlashCommand[]>
 }
 
 export type AgentPrompt = { readonly id: PromptId; readonly text: string; readonly images: readonly Image[] }

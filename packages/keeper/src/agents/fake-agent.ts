@@ -63,6 +63,7 @@ export function fakeAgents({
         async setModel(model: string) {
           models.push(model)
         },
+        commands: async () => [],
         async [Symbol.asyncDispose]() {
           living.delete(agent)
         },

@@ -23,6 +23,17 @@ function both(name: string, value: string): Record<string, string> {
   return { [name]: value, [name.toLowerCase()]: value }
 }
 
+/** A command with what carries the net window's port to it. It is not waited for: what is started takes longer to want to go out. Where
+ *  another one stands on the port already, this one ends by itself. */
+export const besideNet = (
+  forwarder: readonly [node: string, script: string],
+  windows: string,
+  command: readonly [string, ...string[]],
+): readonly [string, ...string[]] => {
+  const beside = '"$1" "$2" "$3" </dev/null >/dev/null 2>&1 & shift 3; exec "$@"'
+  return ['/bin/sh', '-c', beside, 'beside', ...forwarder, `${netPort}=${windows}/net.sock`, ...command]
+}
+
 /** What looks at no variable: each a folder of the home, and a file in it. */
 export const netFiles: readonly { readonly folder: string; readonly name: string; readonly text: string }[] = [
   {

@@ -7,11 +7,13 @@ import { providersRoutes } from './providers.ts'
 import { recordsRoutes } from './records.ts'
 import { requestsRoutes } from './requests.ts'
 import { sessionsRoutes } from './sessions.ts'
+import { workspaceRoutes } from './workspace.ts'
 
 /** Every call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
 export const api = {
   ...sessionsRoutes,
   ...recordsRoutes,
+  ...workspaceRoutes,
   ...requestsRoutes,
   ...moneyRoutes,
   ...providersRoutes,

@@ -20,11 +20,12 @@ import * as providers from '../../app/providers.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, mayShutDown, status } from '../../app/status.ts'
+import * as workspace from '../../app/workspace.ts'
 import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
 import { lineStream } from './lines.ts'
-import { reply } from './reply.ts'
+import { attachment, reply } from './reply.ts'
 import { eventStream } from './sse.ts'
 
 const done = { ok: true } as const
@@ -118,6 +119,14 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     requestRule: ({ actor, params }) => requestRule(parts, actor, params.id),
     answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
     sessionNet: ({ actor, params }) => read.sessionNet(parts, actor, params.id),
+    changes: ({ actor, params }) => workspace.changes(parts, actor, params.id),
+    listFiles: ({ actor, params, query }) => workspace.listFiles(parts, actor, params.id, query.path),
+    readFile: ({ actor, params, query }) => workspace.readFile(parts, actor, params.id, query.path),
+    async downloadFile({ actor, params, query }) {
+      return attachment(query.path, await workspace.downloadFile(parts, actor, params.id, query.path))
+    },
+    uploadFile: ({ actor, params, body }) => workspace.uploadFile(parts, actor, params.id, body),
+    completions: ({ actor, params }) => workspace.completions(parts, actor, params.id),
     search: ({ actor, query }) => ({
       hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
     }),

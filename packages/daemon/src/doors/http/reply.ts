@@ -1,3 +1,4 @@
+import { uploadName } from '@anchorhold/core/upload-name'
 import type { ServerResponse } from 'node:http'
 
 /** An answer that is more than the value of its contract. */
@@ -13,3 +14,15 @@ const marked = Symbol('reply')
 
 export const reply = (options: ReplyOptions): Reply => ({ ...options, [marked]: true })
 export const isReply = (answer: unknown): answer is Reply => typeof answer === 'object' && answer !== null && marked in answer
+
+/** Bytes that a browser saves and never shows, whatever they are. */
+export const attachment = (path: string, content: Buffer): Reply =>
+  reply({
+    text: content,
+    headers: {
+      'content-type': 'application/octet-stream',
+      // https://www.rfc-editor.org/rfc/rfc8187
+      'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(uploadName(path))}`,
+      'cache-control': 'no-store',
+    },
+  })

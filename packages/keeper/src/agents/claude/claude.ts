@@ -1,13 +1,15 @@
 import { uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { netToolServer } from '@anchorhold/protocol/net-calls'
+import { type SlashCommand, slashCommandsMax } from '@anchorhold/protocol/workspace'
 import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
+import { z } from 'zod'
 import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { netCalls } from '../net-calls.ts'
-import { netEnvironment, netPort } from '../net-route.ts'
+import { besideNet, netEnvironment } from '../net-route.ts'
 import { readPage } from '../read-page.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
@@ -107,6 +109,7 @@ async function start(options: AgentStart): Promise<Agent> {
     async setModel(model) {
       await session.setModel(model)
     },
+    commands: async () => commandsIn(await session.supportedCommands()),
     async [Symbol.asyncDispose]() {
       if (closing) return reading
       closing = true
@@ -120,6 +123,23 @@ async function start(options: AgentStart): Promise<Agent> {
     },
   }
 }
+
+/** They come out of the cell, where a workspace may have added its own. */
+const commandsIn = (found: readonly unknown[]): SlashCommand[] =>
+  found.slice(0, slashCommandsMax).flatMap((one) => {
+    const { data } = FoundCommand.safeParse(one)
+    return data === undefined ? [] : [{ name: data.name, description: data.description, hint: data.argumentHint }]
+  })
+const words = (max: number) =>
+  z
+    .string()
+    .catch('')
+    .transform((text) => text.slice(0, max))
+const FoundCommand = z.object({
+  name: z.string().regex(/^[\w:.-]{1,200}$/),
+  description: words(1000),
+  argumentHint: words(200),
+})
 
 /** The SDK's messages can be megabytes of minified source: the first line is what a person can use. */
 function tellError(error: unknown, stderr: string): string {
@@ -157,8 +177,7 @@ function routed(options: AgentStart, command: readonly [string, ...string[]]): r
   const withModel: readonly [string, ...string[]] =
     options.modelRoute === 'forwarder' ? [...forwarder, `${forwarderPort}=${modelSocket(options)}`, '--', ...command] : command
   if (options.network !== 'proxy_only') return withModel
-  const beside = '"$1" "$2" "$3" </dev/null >/dev/null 2>&1 & shift 3; exec "$@"'
-  return ['/bin/sh', '-c', beside, 'agent', ...forwarder, `${netPort}=${cell.place(options.windows)}/net.sock`, ...withModel]
+  return besideNet(forwarder, cell.place(options.windows), withModel)
 }
 
 const environmentOf = (options: AgentStart) =>

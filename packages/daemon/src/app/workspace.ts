@@ -1,0 +1,93 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { uploadName } from '@anchorhold/core/upload-name'
+import type { Upload } from '@anchorhold/protocol/api/workspace'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { KeeperCommand } from '@anchorhold/protocol/link'
+import {
+  type Changes,
+  type FileList,
+  type FileText,
+  SlashCommand,
+  slashCommandsMax,
+  type Uploaded,
+  type WorkspaceAnswer,
+  workspaceAnswers,
+  type WorkspaceAsk,
+  workspaceBounds,
+} from '@anchorhold/protocol/workspace'
+import { z } from 'zod'
+import { by, type Parts, record, require, sessionFor } from './parts.ts'
+
+/** How often a keeper may leave just when it is asked. */
+const triesMax = 3
+
+/** Has the session's keeper do something in its cell, and starts one where there is none: a workspace is looked at from inside, by
+ *  nothing of the host's. */
+export async function inCell(parts: Parts, id: SessionId, command: KeeperCommand): Promise<unknown> {
+  for (let tries = 1; ; tries++) {
+    sessionFor(parts, id, 'enter')
+    await parts.keepers.ensure(id)
+    try {
+      return await parts.keepers.do(id, command)
+    } catch (error) {
+      const gone = error instanceof Failure && (error.code === 'wrong_state' || error.code === 'keeper_unavailable')
+      if (!gone || parts.keepers.has(id) || tries === triesMax) throw error
+      await parts.keepers.gone(id)
+      // It could not start its cell: it would not the next time either.
+      const { state, why } = sessionFor(parts, id, null)
+      if (state === 'failed')
+        throw new Failure('cell_unavailable', `Cannot enter the cell of session "${id}": ${why ?? 'it failed'}`)
+    }
+  }
+}
+
+async function ask<A extends WorkspaceAsk['ask']>(
+  parts: Parts,
+  id: SessionId,
+  asked: Extract<WorkspaceAsk, { ask: A }>,
+): Promise<WorkspaceAnswer<A>> {
+  const found = await inCell(parts, id, { do: 'workspace', asked })
+  return workspaceAnswers[asked.ask].parse(found) as WorkspaceAnswer<A>
+}
+
+/** Who may only look at a session sees what was said and done; its files are for those who work on it. */
+export function changes(parts: Parts, actor: Actor, id: SessionId): Promise<Changes> {
+  require(parts, actor, 'session.work', id)
+  return ask(parts, id, { ask: 'changes' })
+}
+
+export function listFiles(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<FileList> {
+  require(parts, actor, 'session.work', id)
+  return ask(parts, id, { ask: 'list', path })
+}
+
+export function readFile(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<FileText> {
+  require(parts, actor, 'session.work', id)
+  return ask(parts, id, { ask: 'read', path })
+}
+
+export async function downloadFile(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<Buffer> {
+  require(parts, actor, 'session.work', id)
+  return Buffer.from((await ask(parts, id, { ask: 'bytes', path })).base64, 'base64')
+}
+
+export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { name, data }: Upload): Promise<Uploaded> {
+  require(parts, actor, 'session.work', id)
+  const bytes = Buffer.byteLength(data, 'base64')
+  if (bytes > workspaceBounds.uploadBytes)
+    throw new Failure('too_large', `The file is larger than ${workspaceBounds.uploadBytes} bytes`)
+  const put = await ask(parts, id, { ask: 'put', name: uploadName(name), base64: data })
+  record(parts, id, { type: 'file.uploaded', body: { path: put.path, bytes, ...by(actor) } })
+  return put
+}
+
+export async function completions(
+  parts: Parts,
+  actor: Actor,
+  id: SessionId,
+): Promise<{ readonly commands: SlashCommand[]; readonly files: WorkspaceAnswer<'names'> }> {
+  require(parts, actor, 'session.work', id)
+  const [commands, files] = await Promise.all([inCell(parts, id, { do: 'commands' }), ask(parts, id, { ask: 'names' })])
+  return { commands: z.array(SlashCommand).max(slashCommandsMax).parse(commands), files }
+}

@@ -1,0 +1,129 @@
+import { apiRoot } from '@anchorhold/protocol/api/route'
+import { Failure, failureCodes } from '@anchorhold/protocol/failures'
+import { SessionId } from '@anchorhold/protocol/ids'
+import { type FromTerminal, terminalBytesMax, TerminalQuery, ToTerminal } from '@anchorhold/protocol/terminal'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { stillMay } from '../../app/access.ts'
+import type { Parts } from '../../app/parts.ts'
+import { openTerminal, type Terminal } from '../../app/terminal.ts'
+import { addressOf, checkOrigin, credentialOf } from './guard.ts'
+import type { HttpDoorOptions } from './http.ts'
+
+export type TerminalDoorOptions = Pick<HttpDoorOptions, 'address' | 'whoIs' | 'trustedProxies'> & { readonly parts: Parts }
+
+/** A listener for `upgrade` of a server of `node:http`. */
+export type TerminalDoor = (request: IncomingMessage, socket: Duplex, head: Buffer) => void
+
+const pingMs = 30_000
+/** What may be typed or shown and not be taken yet. */
+const pendingBytesMax = 1024 * 1024
+const openMs = 60_000
+
+const place = new RegExp(`^${apiRoot}/sessions/([^/]+)/terminal$`)
+
+/** Terminals over WebSockets. Who asks is found out as everywhere else before anything is opened; a browser must say which page it is
+ *  that asks, since cookies go along with what any page opens. */
+export function terminalDoor({ address, whoIs, trustedProxies, parts }: TerminalDoorOptions): TerminalDoor {
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: terminalBytesMax, perMessageDeflate: false })
+
+  async function open(request: IncomingMessage, signal: AbortSignal) {
+    checkOrigin(request, address())
+    const credential = credentialOf(request.headers, address())
+    const known = credential === null ? null : whoIs(credential.secret, credential.role, addressOf(request, trustedProxies))
+    if (credential === null || known === null)
+      throw new Failure('unauthenticated', 'No valid token or cookie came with the request')
+    if (credential.role === 'cookie' && request.headers.origin === undefined)
+      throw new Failure('foreign_origin', 'A browser must say which page opens a terminal')
+    const url = new URL(request.url ?? '/', 'http://door')
+    const session = SessionId.safeParse(place.exec(url.pathname)?.[1])
+    const query = TerminalQuery.safeParse(Object.fromEntries(url.searchParams))
+    if (!session.success) throw new Failure('not_found', 'There is nothing under this path')
+    if (!query.success) throw new Failure('bad_request', 'A terminal has cols and rows')
+    const { shell = null, ...size } = query.data
+    const terminal = await openTerminal(parts, known.actor, session.data, { size, shell })
+    const end = parts.watches.open(() => stillMay(parts, known, 'session.shell', session.data), signal)
+    return { terminal, end, again: terminal.shell === shell }
+  }
+
+  return (request, socket, head) => {
+    const client = new AbortController()
+    const gone = () => client.abort()
+    socket.on('error', gone).once('close', gone)
+    // Who has not got a terminal by then gets none.
+    const late = setTimeout(() => socket.destroy(), openMs)
+    open(request, client.signal)
+      .then(({ terminal, end, again }) =>
+        sockets.handleUpgrade(request, socket, head, (ws) => void serve(ws, terminal, end, again)),
+      )
+      .catch((error: unknown) => refuse(socket, error, parts.log))
+      .finally(() => clearTimeout(late))
+  }
+}
+
+async function serve(ws: WebSocket, terminal: Terminal, end: AbortController, again: boolean): Promise<void> {
+  const say = (what: FromTerminal) => ws.send(JSON.stringify(what))
+  const cutOff = () => ws.terminate()
+  end.signal.addEventListener('abort', cutOff, { once: true })
+  let heard = true
+  const heartbeat = setInterval(() => {
+    if (!heard) return ws.terminate()
+    heard = false
+    ws.ping()
+  }, pingMs)
+  ws.on('pong', () => (heard = true))
+  ws.once('close', () => end.abort())
+  ws.on('error', () => ws.terminate())
+  let pending = 0
+  ws.on('message', (data: Buffer, isBinary: boolean) => {
+    if (isBinary) pending += data.length
+    if (pending > pendingBytesMax) ws.pause()
+    hear(terminal, data, isBinary)
+      // A shell that has ended says so by its output.
+      .catch((error: unknown) => !(error instanceof Failure) && ws.close(1008))
+      .finally(() => {
+        if (isBinary) pending -= data.length
+        if (pending <= pendingBytesMax && ws.isPaused) ws.resume()
+      })
+  })
+  say({ t: 'shell', shell: terminal.shell, again })
+  try {
+    const output = terminal.output(end.signal)
+    for (let next = await output.next(); ; next = await output.next()) {
+      if (next.done) {
+        say({ t: 'ended', why: next.value })
+        break
+      }
+      // More is asked for when this has been taken: a slow reader holds little here, and its shell waits.
+      await new Promise<void>((resolve) => ws.send(next.value, { binary: true }, () => resolve()))
+    }
+  } catch {
+    if (ws.readyState === ws.OPEN) say({ t: 'ended', why: 'The cell was ended' })
+  } finally {
+    clearInterval(heartbeat)
+    end.signal.removeEventListener('abort', cutOff)
+    ws.close(1000)
+  }
+}
+
+async function hear(terminal: Terminal, data: Buffer, isBinary: boolean): Promise<void> {
+  if (isBinary) return terminal.write(data)
+  const said = ToTerminal.parse(JSON.parse(data.toString('utf8')))
+  return said.t === 'close' ? terminal.close() : terminal.resize({ cols: said.cols, rows: said.rows })
+}
+
+function refuse(socket: Duplex, error: unknown, log: (message: string) => void): void {
+  if (!(error instanceof Failure)) log(`bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  const { code, message } = error instanceof Failure ? error : { code: 'internal' as const, message: 'Something went wrong' }
+  const { status } = failureCodes[code]
+  const body = JSON.stringify({ error: { code, message } })
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    'content-type: application/json',
+    'x-content-type-options: nosniff',
+    'connection: close',
+    `content-length: ${Buffer.byteLength(body)}`,
+  ]
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+}

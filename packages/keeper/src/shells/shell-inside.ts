@@ -1,0 +1,36 @@
+/** Runs inside the cell, by our own Node: a shell on a terminal of its own, made by script(1), whose other end is this program's standard
+ *  output. Its standard input is lines of JSON: what is typed, or a new size. It stands beside the shell in the same namespaces, since a
+ *  terminal can be resized from nowhere else. Its source is what is run there, so it uses nothing from around it. */
+export function shellInside(): void {
+  const { spawn } = process.getBuiltinModule('node:child_process')
+  const { createInterface } = process.getBuiltinModule('node:readline')
+  const [, cols = '80', rows = '24'] = process.argv
+  const begin = [
+    `stty sane rows ${Number(rows)} cols ${Number(cols)}`,
+    'tty >&3',
+    'exec 3>&-',
+    'if [ -x /bin/bash ]; then SHELL=/bin/bash exec /bin/bash -i; else exec /bin/sh -i; fi',
+  ].join('; ')
+  const child = spawn('script', ['--quiet', '--return', '--command', begin, '/dev/null'], {
+    stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
+    env: { ...process.env, SHELL: '/bin/sh' },
+  })
+  let terminal = ''
+  child.stdio[3]?.on('data', (said: Buffer) => (terminal += said.toString()))
+  child.stdin!.on('error', () => {})
+  child.once('error', () => {
+    process.stdout.write('There is no script(1) in this cell, which makes terminals\r\n', () => process.exit(127))
+  })
+  child.once('exit', (code) => process.exit(code ?? 129))
+  const lines = createInterface({ input: process.stdin })
+  lines.on('line', (line) => {
+    const said = JSON.parse(line) as { readonly typed: string } | { readonly cols: number; readonly rows: number }
+    if ('typed' in said) return void child.stdin!.write(Buffer.from(said.typed, 'base64'))
+    const size = ['rows', String(said.rows), 'cols', String(said.cols)]
+    // It may not have said yet which terminal it is.
+    const resize = () => void spawn('stty', ['-F', terminal.trim(), ...size], { stdio: 'ignore' }).on('error', () => {})
+    if (terminal.includes('\n')) resize()
+    else child.stdio[3]?.once('end', resize)
+  })
+  lines.once('close', () => child.kill('SIGHUP'))
+}

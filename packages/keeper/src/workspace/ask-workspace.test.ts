@@ -1,0 +1,199 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type WorkspaceAnswer, type WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
+import { describe, expect, test } from 'vitest'
+import type { CellDriver, CellSpec } from '../cells/cell.ts'
+import { bwrapDriver } from '../cells/bwrap/bwrap.ts'
+import { noneDriver } from '../cells/none/none.ts'
+import { trialFiles } from '../cells/trial-files.ts'
+import { trialSpecs } from '../cells/trial.ts'
+import { askWorkspace } from './ask-workspace.ts'
+
+const files = trialFiles('')
+const node = { source: files.node, target: '/opt/anchorhold/node' }
+
+type Ask = <A extends WorkspaceAsk['ask']>(asked: Extract<WorkspaceAsk, { ask: A }>) => Promise<WorkspaceAnswer<A>>
+/** A cell over a folder that a test fills, and what is asked of it. */
+async function inCell(
+  driver: CellDriver,
+  fill: (folder: string, git: (...args: string[]) => void) => void,
+  look: (ask: Ask, folder: string) => Promise<void>,
+  covers: (folder: string) => CellSpec['covers'] = () => [],
+): Promise<void> {
+  await using specs = trialSpecs()
+  const spec = await specs.make()
+  const as = spec.runAs ?? {}
+  const git = (...args: string[]) =>
+    void execFileSync('git', ['-c', 'user.name=x', '-c', 'user.email=x@x', ...args], {
+      cwd: spec.workspace,
+      ...as,
+      env: { PATH: process.env['PATH'], HOME: '/nonexistent' },
+    })
+  fill(spec.workspace, git)
+  if (process.getuid?.() === 0) execFileSync('chown', ['-hR', `${spec.runAs?.uid ?? 0}:${spec.runAs?.gid ?? 0}`, spec.workspace])
+  await using cell = await driver.start({ ...spec, mounts: [node], covers: covers(spec.workspace) }, AbortSignal.timeout(10_000))
+  const place = { workspace: spec.workspace, folder: spec.home.replace(/\/home$/, ''), files }
+  await look(async (asked) => (await askWorkspace(cell, place, asked)) as never, spec.workspace)
+}
+
+describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $rung', (driver) => {
+  test('lists and reads files, and tells text from what is none', async () => {
+    await inCell(
+      driver,
+      (folder) => {
+        mkdirSync(join(folder, 'src'))
+        writeFileSync(join(folder, 'src/a.ts'), 'export {}\n')
+        writeFileSync(join(folder, 'b.bin'), Buffer.from([1, 0, 2]))
+        writeFileSync(join(folder, 'long.txt'), 'x'.repeat(workspaceBounds.textBytes + 1))
+      },
+      async (ask) => {
+        const { entries, more } = await ask({ ask: 'list', path: '' })
+        expect([entries.map(({ name, kind }) => `${kind} ${name}`), more]).toEqual([
+          ['folder src', 'file b.bin', 'file long.txt'],
+          false,
+        ])
+        expect(await ask({ ask: 'read', path: 'src/a.ts' })).toEqual({ size: 10, text: 'export {}\n', truncated: false })
+        expect(await ask({ ask: 'read', path: 'b.bin' })).toMatchObject({ size: 3, text: null })
+        const long = await ask({ ask: 'read', path: 'long.txt' })
+        expect([long.text?.length, long.truncated]).toEqual([workspaceBounds.textBytes, true])
+        expect((await ask({ ask: 'bytes', path: 'b.bin' })).base64).toBe('AQAC')
+        expect((await ask({ ask: 'names' })).names).toEqual(['b.bin', 'long.txt', 'src/a.ts'])
+        await expect(ask({ ask: 'read', path: 'none' })).rejects.toMatchObject({ code: 'not_found' })
+        await expect(ask({ ask: 'list', path: 'b.bin' })).rejects.toMatchObject({ code: 'not_found' })
+        await expect(ask({ ask: 'read', path: 'src' })).rejects.toMatchObject({ code: 'bad_request' })
+      },
+    )
+  })
+
+  test('follows no link out of the workspace, and waits for no pipe', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'anchorhold-outside-'))
+    chmodSync(outside, 0o777)
+    writeFileSync(join(outside, 'secret'), 'secret')
+    try {
+      await inCell(
+        driver,
+        (folder) => {
+          writeFileSync(join(folder, 'own'), 'own')
+          symlinkSync('/etc/passwd', join(folder, 'passwd'))
+          symlinkSync('/etc', join(folder, 'etc'))
+          symlinkSync(join(outside, 'secret'), join(folder, 'secret'))
+          symlinkSync(outside, join(folder, 'uploads'))
+          symlinkSync('own', join(folder, 'fine'))
+          execFileSync('mkfifo', [join(folder, 'pipe')])
+        },
+        async (ask) => {
+          for (const path of ['passwd', 'etc/passwd'])
+            for (const how of ['read', 'bytes'] as const)
+              await expect(ask({ ask: how, path })).rejects.toMatchObject({ message: `"${path}" leads out of the workspace` })
+          await expect(ask({ ask: 'read', path: 'secret' })).rejects.toThrow(/leads out|There is no file/)
+          await expect(ask({ ask: 'list', path: 'etc' })).rejects.toThrow('leads out of the workspace')
+          await expect(ask({ ask: 'read', path: 'pipe' })).rejects.toThrow('is no file')
+          await expect(ask({ ask: 'put', name: 'x', base64: 'eA==' })).rejects.toThrow(/leads out|Cannot write/)
+          expect((await ask({ ask: 'read', path: 'fine' })).text).toBe('own')
+          expect((await ask({ ask: 'list', path: '' })).entries).toContainEqual(
+            expect.objectContaining({ name: 'etc', kind: 'link' }),
+          )
+        },
+      )
+      expect(() => readFileSync(join(outside, 'x'))).toThrow()
+    } finally {
+      rmSync(outside, { recursive: true })
+    }
+  })
+
+  test('puts a file where there is none, and replaces nothing', async () => {
+    await inCell(
+      driver,
+      () => {},
+      async (ask, folder) => {
+        const put = async (text: string) =>
+          (await ask({ ask: 'put', name: 'a.txt', base64: Buffer.from(text).toString('base64') })).path
+        expect([await put('one'), await put('two')]).toEqual(['uploads/a.txt', 'uploads/a-2.txt'])
+        expect(readFileSync(join(folder, 'uploads/a.txt'), 'utf8')).toBe('one')
+      },
+    )
+  })
+
+  test('tells what differs from the last commit: changed, removed, renamed, new and binary files', async () => {
+    await inCell(
+      driver,
+      (folder, git) => {
+        writeFileSync(join(folder, 'kept.txt'), 'one\ntwo\nthree\n')
+        writeFileSync(join(folder, 'gone.txt'), 'gone\n')
+        writeFileSync(join(folder, 'old name.txt'), 'a\nb\nc\nd\ne\n')
+        writeFileSync(join(folder, 'picture'), Buffer.from([0, 1]))
+        if (process.getuid?.() === 0) execFileSync('chmod', ['-R', 'a+rwX', folder])
+        git('init', '-q', '-b', 'main', '.')
+        git('add', '-A')
+        git('commit', '-q', '-m', 'First')
+        git('mv', 'old name.txt', 'new name.txt')
+        git('rm', '-q', 'gone.txt')
+        writeFileSync(join(folder, 'kept.txt'), 'one\ndiff --git a b\nthree\n')
+        writeFileSync(join(folder, 'picture'), Buffer.from([0, 2]))
+        writeFileSync(join(folder, 'fresh.txt'), 'fresh\nand more\n')
+        writeFileSync(join(folder, 'huge.txt'), 'long line\n'.repeat(20_000))
+        // What a repository says is to be run for a diff is not.
+        writeFileSync(join(folder, '.gitattributes'), '* diff=evil\n')
+        git('config', 'diff.evil.textconv', 'touch owned; cat')
+        git('config', 'diff.external', 'touch owned')
+      },
+      async (ask, folder) => {
+        const found = await ask({ ask: 'changes' })
+        if (!found.git) throw new Error(found.message)
+        expect([found.branch, found.head?.subject, found.more]).toEqual(['main', 'First', false])
+        const told = found.files.map(({ path, status, added, removed, binary }) => [path, status, added, removed, binary])
+        expect(told).toEqual([
+          ['gone.txt', 'deleted', 0, 1, false],
+          ['kept.txt', 'modified', 1, 1, false],
+          ['new name.txt', 'renamed', 0, 0, false],
+          ['picture', 'modified', null, null, true],
+          ['.gitattributes', 'untracked', 1, 0, false],
+          ['fresh.txt', 'untracked', 2, 0, false],
+          ['huge.txt', 'untracked', null, 0, false],
+        ])
+        const patchOf = (name: string) => found.files.find(({ path }) => path === name)
+        expect(patchOf('kept.txt')?.patch).toBe('@@ -1,3 +1,3 @@\n one\n-two\n+diff --git a b\n three\n')
+        expect(patchOf('fresh.txt')?.patch).toBe('@@ -0,0 +1,2 @@\n+fresh\n+and more\n')
+        expect(patchOf('new name.txt')?.from).toBe('old name.txt')
+        expect(patchOf('huge.txt')).toMatchObject({ truncated: true })
+        expect(() => readFileSync(join(folder, 'owned'))).toThrow()
+      },
+    )
+  })
+
+  test('says so where there is no repository, and holds one without a commit against nothing', async () => {
+    await inCell(
+      driver,
+      () => {},
+      async (ask) => expect(await ask({ ask: 'changes' })).toMatchObject({ git: false, why: 'no_repository' }),
+    )
+    await inCell(
+      driver,
+      (folder, git) => {
+        git('init', '-q', '-b', 'main', '.')
+        writeFileSync(join(folder, 'a'), 'a\n')
+      },
+      async (ask) =>
+        expect(await ask({ ask: 'changes' })).toMatchObject({
+          git: true,
+          head: null,
+          files: [{ path: 'a', status: 'untracked' }],
+        }),
+    )
+  })
+})
+
+test('askWorkspace() sees of a hidden file what covers it', async () => {
+  await inCell(
+    bwrapDriver(),
+    (folder) => writeFileSync(join(folder, '.env'), 'KEY=1'),
+    async (ask) => expect(await ask({ ask: 'read', path: '.env' })).toMatchObject({ text: '' }),
+    (folder) => {
+      const by = join(folder, '../empty')
+      writeFileSync(by, '', { mode: 0o644 })
+      return [{ path: join(folder, '.env'), by }]
+    },
+  )
+})

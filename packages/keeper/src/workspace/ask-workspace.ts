@@ -1,0 +1,56 @@
+import { printableLine } from '@anchorhold/core/printable'
+import { Failure } from '@anchorhold/protocol/failures'
+import { type WorkspaceAsk, workspaceAnswers, workspaceBounds } from '@anchorhold/protocol/workspace'
+import type { Readable } from 'node:stream'
+import { z } from 'zod'
+import { cellEnvironment } from '../agents/claude/environment.ts'
+import type { Cell } from '../cells/cell.ts'
+import { lookInside } from './look-inside.ts'
+
+export type WorkspacePlace = { readonly workspace: string; readonly folder: string; readonly files: { readonly node: string } }
+
+const askMsMax = 30_000
+/** The largest file that can be asked for, as JSON. */
+const answerBytesMax = 32 * 1024 * 1024
+
+const Looked = z.union([
+  z.object({ answer: z.unknown() }),
+  z.object({ refused: z.enum(['not_found', 'bad_request', 'too_large']), message: z.string().max(10_000) }),
+])
+
+/** Looks at a workspace from inside its cell: with the cell's user, behind its covers, and with the cell's git. Nothing of the host's
+ *  reads what the folder holds. */
+export async function askWorkspace(
+  cell: Cell,
+  { workspace, folder, files }: WorkspacePlace,
+  asked: WorkspaceAsk,
+): Promise<unknown> {
+  const env = cellEnvironment({ home: cell.place(`${folder}/home`), path: [], env: {} })
+  const process = cell.spawn([cell.place(files.node), '-e', `(${lookInside.toString()})()`], { env, cwd: cell.place(workspace) })
+  process.stderr.resume()
+  process.stdin.on('error', () => {})
+  process.stdin.end(JSON.stringify({ asked, bounds: workspaceBounds }))
+  const late = setTimeout(() => process.kill('SIGKILL'), askMsMax)
+  try {
+    const looked = Looked.parse(JSON.parse(await boundedText(process.stdout)))
+    if (!('refused' in looked)) return workspaceAnswers[asked.ask].parse(looked.answer)
+    throw new Failure(looked.refused, printableLine(looked.message))
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause
+    throw new Failure('wrong_state', 'Cannot look at the workspace: its cell gave no answer', { cause })
+  } finally {
+    clearTimeout(late)
+    process.kill('SIGKILL')
+  }
+}
+
+async function boundedText(stream: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > answerBytesMax) throw new Failure('too_large', 'Cannot look at the workspace: the answer is too long')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
