@@ -123,6 +123,11 @@ export const ConfigFile = z.strictObject({
     })
     .prefault({})
     .describe('What one cell may use'),
+  disk_low_gib: z
+    .number()
+    .min(0)
+    .default(2)
+    .describe('With less room than this where the state folder lies, status and web app say so'),
   require_limits: z
     .array(LimitName)
     .default([])
@@ -163,6 +168,7 @@ export type Config = {
     readonly open_files: number
     readonly tmp_bytes: number
   }
+  readonly diskLowBytes: number
   readonly requireLimits: readonly LimitName[]
   /** Only what providers name of it is ever handed on, and only to the gate. */
   readonly env: Readonly<Record<string, string | undefined>>
@@ -231,6 +237,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       open_files: file.limits.open_files,
       tmp_bytes: bytes(file.limits.tmp_gib),
     },
+    diskLowBytes: bytes(file.disk_low_gib),
     requireLimits: file.require_limits,
     env,
   })

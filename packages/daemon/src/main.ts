@@ -149,9 +149,9 @@ async function main(): Promise<void> {
     log,
   }
 
-  parts.policies.onChange((changed) => {
+  parts.policies.onChange((changed, author) => {
     for (const { file, sha256 } of changed)
-      note(parts, { type: 'policy.changed', body: { policy: file, sha256, actor: 'daemon', door: 'files' } })
+      note(parts, { type: 'policy.changed', body: { policy: file, sha256, ...(author ?? { actor: 'daemon', door: 'files' }) } })
     reconcile.policyChanged()
   })
   await reconcile.findKeepers()

@@ -32,6 +32,11 @@ const usage = createRoute({
   path: '/usage',
   component: lazyRouteComponent(() => import('./usage/UsagePage.tsx'), 'UsagePage'),
 })
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  component: lazyRouteComponent(() => import('./audit/AuditPage.tsx'), 'AuditPage'),
+})
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -41,6 +46,11 @@ const providers = createRoute({
   getParentRoute: () => root,
   path: '/settings/providers',
   component: lazyRouteComponent(() => import('./settings/ProvidersPage.tsx'), 'ProvidersPage'),
+})
+const policy = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/policy',
+  component: lazyRouteComponent(() => import('./settings/PolicyPage.tsx'), 'PolicyPage'),
 })
 const rungs = createRoute({
   getParentRoute: () => root,
@@ -69,7 +79,7 @@ const session = createRoute({
 
 export function makeRouter(house: House) {
   return createRouter({
-    routeTree: root.addChildren([home, fresh, inbox, usage, settings, providers, rungs, people, budgets, session]),
+    routeTree: root.addChildren([home, fresh, inbox, usage, audit, settings, providers, policy, rungs, people, budgets, session]),
     context: house,
     defaultPreload: 'intent',
     defaultPreloadStaleTime: 0,

@@ -1,8 +1,8 @@
+import { type Audited, auditWords, houseWords } from '@anchorhold/core/audit-words'
 import { AuditKind } from '@anchorhold/protocol/audit'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Command } from 'commander'
-import { type Audited, auditWords, houseWords } from '../audit-words.ts'
 import type { Context } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
 

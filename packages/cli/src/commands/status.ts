@@ -25,6 +25,12 @@ export function status(program: Command, context: Context): void {
         `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is asked)' : ''} · gate ${now.gate}`,
       )
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
+      if (now.provider_refused)
+        terminal.line(terminal.style('red', `  ${now.provider} refuses its credential; store another: anchorhold provider add`))
+      if (now.disk?.low === true)
+        terminal.line(
+          terminal.style('red', `  The disk is nearly full: ${(now.disk.free_bytes / 1024 ** 3).toFixed(1)} GiB are left`),
+        )
       for (const { file, line, message } of now.policy_trouble)
         terminal.line(
           terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; what it said before stays in force`),

@@ -71,7 +71,10 @@ export function checkPolicy(
 /** How an action would be decided, and why. */
 export function explainAction(parts: Parts, actor: Actor, input: ExplainAction): Explained {
   require(parts, actor, 'policy.read')
-  const { policy, origins } = heldTo(parts, actor, input)
+  const { policy, origins } =
+    input.text === undefined
+      ? heldTo(parts, actor, input)
+      : effective([usable(input.text)], { autonomy: input.autonomy ?? null, observe: false, mayWiden: true })
   const session = input.session === undefined ? null : sessionFor(parts, input.session, null)
   const meaning = meaningOf(actionOf(input.action), folderOf(session))
   const { decision, parts: judged, change, rule } = explain(compilePolicy(policy), meaning)

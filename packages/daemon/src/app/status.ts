@@ -3,7 +3,9 @@ import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'
+import { statfs } from 'node:fs/promises'
 import { by, note, type Parts, require } from './parts.ts'
+import { wasRefused } from './provider-refused.ts'
 import { providerFor, troubleWith } from './providers.ts'
 
 export async function status(
@@ -23,25 +25,43 @@ export async function status(
     state_folder: parts.config.state,
     rung: parts.config.rung,
     rung_available: rung?.available ?? false,
+    limits_missing: (rung?.limits ?? [])
+      .filter(({ enforcement }) => enforcement === 'not enforced')
+      .map(({ name, how }) => ({ name, how })),
     rung_missing: rung?.missing ?? [],
     provider: provider.name,
     provider_trouble: await troubleWith(parts, provider),
+    provider_refused: wasRefused(parts, provider),
     simulated: provider.kind === 'rehearsal',
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
     keepers: parts.keepers.count,
+    disk: await diskOf(parts),
     policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
   }
 }
 
+/** How much room is left for logs and workspaces. */
+async function diskOf({ config }: Parts): Promise<Status['disk']> {
+  try {
+    const { bavail, bsize } = await statfs(config.state)
+    const free = bavail * bsize
+    return { free_bytes: free, low: free < config.diskLowBytes }
+  } catch {
+    return null
+  }
+}
+
 /** A status is wanted most when something is wrong: it is given also when the machine could not be looked at. */
-async function rungInForce(parts: Parts): Promise<Pick<DoctorReport['rungs'][number], 'available' | 'missing'> | undefined> {
+async function rungInForce(
+  parts: Parts,
+): Promise<Pick<DoctorReport['rungs'][number], 'available' | 'missing' | 'limits'> | undefined> {
   try {
     const { rungs } = await parts.doctor({ fresh: false, rung: parts.config.rung })
     return rungs.find((one) => one.rung === parts.config.rung)
   } catch (error) {
     if (!(error instanceof Failure)) throw error
-    return { available: false, missing: [{ what: error.message, remedy: error.hint ?? '' }] }
+    return { available: false, limits: [], missing: [{ what: error.message, remedy: error.hint ?? '' }] }
   }
 }
 

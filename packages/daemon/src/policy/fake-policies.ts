@@ -30,8 +30,9 @@ export function fakePolicies(
     addRule(rule) {
       rules = [...rules, { rule, line: 1 }]
       version++
-      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }])
+      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }], null)
     },
+    write() {},
     onChange(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -1,7 +1,8 @@
 import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effective'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import { createHash } from 'node:crypto'
-import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, statSync, watch } from 'node:fs'
+import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { appendRule, replaceFile } from './append-rule.ts'
 import { policyBytesMax, readPolicy } from './read-policy.ts'
@@ -25,6 +26,9 @@ export type PolicyState = {
   readonly text: string
 }
 
+/** Who has changed a file through a door of ours; nobody is known where the file was changed by itself. */
+export type PolicyAuthor = { readonly actor: string; readonly door: string }
+
 /** What is in force under a name from now on, by its digest; null when it was taken away. */
 export type PolicyChange = { readonly file: string; readonly sha256: string | null }
 
@@ -40,10 +44,14 @@ export interface Policies {
   reload(): void
   /** Adds a rule to the policy of the house; it is in force when this returns. */
   addRule(rule: Rule): void
+  /** Replaces the file of the house, or a named one, by a text that can be used; it is in force when this returns. */
+  write(name: string | null, text: string, author: PolicyAuthor): void
   /** Called after each change of what is in force, with what changed. Returns how to end that. */
-  onChange(listener: (changed: readonly PolicyChange[]) => void): () => void
+  onChange(listener: PolicyListener): () => void
   close(): void
 }
+
+type PolicyListener = (changed: readonly PolicyChange[], author: PolicyAuthor | null) => void
 
 export type PoliciesOptions = {
   /** Where `policy.yaml` and `policies/` are. */
@@ -56,7 +64,7 @@ export type PoliciesOptions = {
 /** The policy files of the house, watched. Invariant: a file that cannot be used changes nothing of what is in force. */
 export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   mkdirSync(memory, { recursive: true, mode: 0o700 })
-  const listeners = new Set<(changed: readonly PolicyChange[]) => void>()
+  const listeners = new Set<PolicyListener>()
   let house = load(houseFile, null)
   let named = loadNamed()
   let version = 1
@@ -141,7 +149,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     }, settleMs).unref()
   }
 
-  function reload(): void {
+  function reload(author: PolicyAuthor | null = null): void {
     const before = fingerprints()
     house = load(houseFile, null)
     named = loadNamed()
@@ -149,7 +157,8 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     const changed = fingerprints().filter(({ file, all }) => before.find((one) => one.file === file)?.all !== all)
     if (changed.length === 0) return
     version++
-    for (const listener of listeners) listener(changed.map(({ file, sha256 }) => ({ file, sha256 })))
+    const told = changed.map(({ file, sha256 }) => ({ file, sha256 }))
+    for (const listener of listeners) listener(told, author)
   }
 
   const fingerprints = () =>
@@ -166,10 +175,18 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     get version() {
       return version
     },
-    reload,
+    reload: () => reload(),
     addRule(rule) {
       appendRule(join(folder, houseFile), rule)
       reload()
+    },
+    write(name, text, author) {
+      const file = name === null ? houseFile : `${folderName}/${name}.yaml`
+      refuseUnusable(file, text)
+      if (name !== null) mkdirSync(join(folder, folderName), { recursive: true, mode: 0o700 })
+      const path = join(folder, file)
+      replaceFile(existsSync(path) ? realpathSync(path) : path, text)
+      reload(author)
     },
     onChange(listener) {
       listeners.add(listener)
@@ -182,6 +199,20 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
       listeners.clear()
     },
   }
+}
+
+/** What would only leave the last good one in force is not written at all. */
+function refuseUnusable(file: string, text: string): void {
+  const tooLarge = Buffer.byteLength(text) > policyBytesMax
+  const { settings, problems } = tooLarge ? { settings: null, problems: [] } : readPolicy(file, text)
+  if (settings !== null) return
+  const first = problems.find(({ level }) => level === 'error')
+  const why = tooLarge
+    ? `it is larger than ${policyBytesMax / 1024 / 1024} MiB`
+    : `line ${first?.line ?? 1}: ${first?.message ?? 'it cannot be used'}`
+  throw new Failure('bad_request', `Cannot write "${file}": ${why}`, {
+    hint: 'Nothing was changed; the check shows all that is wrong with it',
+  })
 }
 
 const lastGood = (file: string, kept: string): PolicySettings | null =>

@@ -65,6 +65,8 @@ export interface EventLog {
   beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   /** What agents have done and what was decided upon, back to a time, the newest first. */
   acts(before: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]
+  /** The newest model calls of all sessions, the newest first. */
+  lastCalls(limit: number): readonly Extract<Event, { type: 'usage' }>[]
   /** Takes note of a record that is no event of a log. */
   pass(source: string, n: number): void
   /** The last record of a source that was taken in. */

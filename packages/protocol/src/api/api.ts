@@ -3,6 +3,7 @@ import { daemonRoutes } from './daemon.ts'
 import { loginRoutes } from './login.ts'
 import { moneyRoutes } from './money.ts'
 import { policyRoutes } from './policy.ts'
+import { policyFilesRoutes } from './policy-files.ts'
 import { providersRoutes } from './providers.ts'
 import { recordsRoutes } from './records.ts'
 import { requestsRoutes } from './requests.ts'
@@ -20,6 +21,7 @@ export const api = {
   ...accessRoutes,
   ...loginRoutes,
   ...policyRoutes,
+  ...policyFilesRoutes,
   ...daemonRoutes,
 } as const
 

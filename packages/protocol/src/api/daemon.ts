@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { DoctorReport } from '../doctor.ts'
 import { PolicyProblem } from '../policy.ts'
-import { Rung } from '../rungs.ts'
+import { LimitName, Rung } from '../rungs.ts'
 import { SessionState } from '../sessions.ts'
 import { type Route } from './route.ts'
 
@@ -13,13 +13,21 @@ export const Status = z.object({
   state_folder: z.string(),
   rung: Rung,
   rung_available: z.boolean(),
+  limits_missing: z
+    .array(z.object({ name: LimitName, how: z.string() }))
+    .describe('Limits of a cell that this machine cannot enforce, and why'),
   rung_missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
   provider: z.string(),
   provider_trouble: z.string().nullable().describe('Why its credential cannot be used, if it cannot'),
+  provider_refused: z.boolean().describe('Whether the provider turned its last call away because of the credential'),
   simulated: z.boolean(),
   gate: z.enum(['up', 'down']),
   sessions: z.record(SessionState, z.int()),
   keepers: z.int(),
+  disk: z
+    .object({ free_bytes: z.int(), low: z.boolean() })
+    .nullable()
+    .describe('Where the state folder lies; null where that cannot be told'),
   policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; what it said before stays in force'),
 })
 export type Status = z.infer<typeof Status>

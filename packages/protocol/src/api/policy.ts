@@ -65,7 +65,11 @@ export const CheckPolicy = z.strictObject({
 })
 export const PolicyCheck = z.object({ ok: z.boolean(), rules: z.int(), problems: z.array(PolicyProblem) })
 
-export const ExplainAction = z.strictObject({ action: ActionText, ...held })
+export const ExplainAction = z.strictObject({
+  action: ActionText,
+  ...held,
+  text: z.string().max(textCharsMax).optional().describe('A policy that is not in force, instead of those that are'),
+})
 export type ExplainAction = z.infer<typeof ExplainAction>
 
 export const Explained = z.object({

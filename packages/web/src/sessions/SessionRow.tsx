@@ -41,9 +41,13 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
           <span aria-hidden className="text-faint">
             ·
           </span>
-          <span className="truncate" title={session.workspace}>
-            {printableLine(folderName(session.workspace, session.id))}
-          </span>
+          {(session.state === 'interrupted' || session.state === 'failed') && session.why !== null ? (
+            <span className="truncate text-danger">{printableLine(session.why)}</span>
+          ) : (
+            <span className="truncate" title={session.workspace}>
+              {printableLine(folderName(session.workspace, session.id))}
+            </span>
+          )}
           <span aria-hidden className="text-faint">
             ·
           </span>

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router'
-import { ChevronRight } from 'lucide-react'
+import { ChevronRight, FileClock } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { PageHeader } from '../shell/PageHeader.tsx'
 import { settingsPages } from './pages.tsx'
@@ -20,6 +20,9 @@ export function SettingsPage() {
               </li>
             ))}
           </ul>
+          <Link to="/audit" className={`card ${entry}`}>
+            <Entry label="Audit" about="What left, what was asked, what it cost" icon={<FileClock size={20} />} />
+          </Link>
         </nav>
       </div>
     </>

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useMatchRoute } from '@tanstack/react-router'
-import { ChartNoAxesColumn, Inbox, MessagesSquare, Plus, Settings } from 'lucide-react'
+import { ChartNoAxesColumn, FileClock, Inbox, MessagesSquare, Plus, Settings } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { requestsQuery } from '../live/queries.ts'
 import { SessionList } from '../sessions/SessionList.tsx'
@@ -53,6 +53,7 @@ function Sidebar() {
         <SideLink to="/new" icon={<Plus size={18} />} label="New session" hint="N" />
         <SideLink to="/inbox" icon={<Inbox size={18} />} label="Inbox" badge={<InboxCount />} />
         <SideLink to="/usage" icon={<ChartNoAxesColumn size={18} />} label="Usage" />
+        <SideLink to="/audit" icon={<FileClock size={18} />} label="Audit" />
         <SideLink to="/settings" icon={<Settings size={18} />} label="Settings" />
       </nav>
       <div className="min-h-0 flex-1 border-t border-line">
@@ -66,7 +67,7 @@ function Sidebar() {
 }
 
 function SideLink(props: {
-  readonly to: '/new' | '/inbox' | '/usage' | '/settings'
+  readonly to: '/new' | '/inbox' | '/usage' | '/audit' | '/settings'
   readonly icon: ReactNode
   readonly label: string
   readonly hint?: string

@@ -13,6 +13,7 @@ import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
 import * as people from '../../app/people.ts'
+import * as policyFiles from '../../app/policy-files.ts'
 import { backtestPolicy, proposePolicy, requestRule } from '../../app/policy-history.ts'
 import * as policy from '../../app/policy-verbs.ts'
 import { prompt } from '../../app/prompt.ts'
@@ -246,6 +247,8 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     showPolicy: ({ actor, query }) => policy.showPolicy(parts, actor, query.session ?? null),
     reloadPolicy: ({ actor }) => policy.reloadPolicy(parts, actor),
     checkPolicy: ({ actor, body }) => policy.checkPolicy(parts, actor, body),
+    readPolicyFile: ({ actor, query }) => policyFiles.readPolicyFile(parts, actor, query.name ?? null),
+    writePolicyFile: ({ actor, body }) => policyFiles.writePolicyFile(parts, actor, body),
     explainAction: ({ actor, body }) => policy.explainAction(parts, actor, body),
     testPolicy: ({ actor, body }) => policy.testPolicy(parts, actor, body),
     proposePolicy: ({ actor, body }) => proposePolicy(parts, actor, body.sessions),

@@ -68,6 +68,9 @@ export function sqliteEventLog(db: Database): EventLog {
       and (@seenBy is null or session_id in ${seenIds}) order by pos desc limit @limit`,
   )
 
+  // The type is written out for the sake of its index.
+  const lastCalls = db.prepare<[number], EventRow>(`select ${columns} from event where type = 'usage' order by pos desc limit ?`)
+
   /** The session's row is read once and brought up to date once, however many events come together. */
   const appendAll = (session: SessionId, source: string, entries: readonly Entry[]): Event[] => {
     const row = rowOf.get(session)
@@ -147,6 +150,7 @@ export function sqliteEventLog(db: Database): EventLog {
     beforePos: (pos, limit, seenBy) =>
       (seenBy === null ? beforePos.all(pos, limit) : seenBefore.all({ pos, limit, seenBy })).map(toEvent).reverse(),
     acts: (before, since, limit, seenBy) => acts.all({ before, since, limit, seenBy }).map(toEvent),
+    lastCalls: (limit) => lastCalls.all(limit).map((row) => toEvent(row) as Extract<Event, { type: 'usage' }>),
     pass: (source, n) => void took.run(source, n),
     lastOf,
   }

@@ -14,6 +14,7 @@ import { people } from './migrations/009-people.ts'
 import { chain } from './migrations/010-chain.ts'
 import { policy } from './migrations/011-policy.ts'
 import { logins } from './migrations/012-logins.ts'
+import { calls } from './migrations/013-calls.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteLedger } from './ledger.ts'
 import { sqliteLogins } from './logins.ts'
@@ -41,6 +42,7 @@ const migrations = [
   chain,
   policy,
   logins,
+  calls,
 ] as const
 
 export function sqliteStore(path: string): Store {
