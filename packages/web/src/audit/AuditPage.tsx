@@ -23,6 +23,7 @@ const kindFaces = {
   money: 'Money and settings',
   secret: 'Credentials used, and what it cost',
   session: 'Sessions and prompts',
+  workspace: 'Terminals, files and uploads',
 } as const satisfies Record<AuditKind, string>
 
 const times = { '1': 'The last day', '7': 'The last 7 days', '30': 'The last 30 days', '': 'Everything' } as const
