@@ -76,6 +76,11 @@ export const ConfigFile = z.strictObject({
     .describe(
       'Places of yours to which calls of cells for these hosts go, as `registry.npmjs.org: 10.0.0.5:4873`; the certificate there must be for the host',
     ),
+  net_ca: z
+    .string()
+    .startsWith('/')
+    .optional()
+    .describe('A file with certificates of authorities (PEM) that gate and cells trust beside those that the machine does'),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -151,6 +156,8 @@ export type Config = {
   readonly spend: Spend
   readonly network: Network
   readonly mirrors: Readonly<Record<string, string>>
+  /** Certificates, as PEM. */
+  readonly netCa: string | null
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -215,6 +222,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     spend: file.spend,
     network: file.network,
     mirrors: file.mirrors,
+    netCa: file.net_ca === undefined ? null : readCertificates(file.net_ca),
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,
@@ -257,6 +265,17 @@ function publicUrlOf(text: string): string {
       hint: 'For example https://agents.example',
     })
   return url.origin
+}
+
+function readCertificates(path: string): string {
+  let text = ''
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new Failure('bad_request', `Cannot read net_ca "${path}": ${error instanceof Error ? error.message : String(error)}`)
+  }
+  if (text.includes('-----BEGIN CERTIFICATE-----') && !text.includes('PRIVATE KEY-----')) return text
+  throw new Failure('bad_request', `Cannot use net_ca "${path}": it is no file of PEM certificates alone`)
 }
 
 function readFile(path: string): z.output<typeof ConfigFile> {

@@ -7,19 +7,21 @@ import { systemClock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand, GateHealth, Provider, Told } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, OpenWindows, Provider, Told } from '@anchorhold/protocol/link'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
 import { type SessionAuthority, sessionAuthority } from './authority.ts'
 import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { rateLimits } from './rates.ts'
-import { fileSecrets } from './secrets.ts'
+import { fileSecrets, readOrMakeKey } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { routesBy } from '@anchorhold/core/net/routes'
 import { type DialParts, dialler } from './windows/net/dial.ts'
 import { mirrored } from './windows/net/mirrors.ts'
+import { type SessionCa, sessionCa } from './windows/net/session-ca.ts'
+import { trusts } from './windows/net/trust.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type Edge, edgeWindow } from './windows/edge/edge.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -57,7 +59,7 @@ type Served = {
   readonly account: Account
   readonly authority: SessionAuthority
   readonly edge: Edge | null
-  net: NetWindow | null
+  net: { readonly window: NetWindow; readonly authority: SessionCa } | null
   terms: ServedOn
 }
 
@@ -73,6 +75,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
   const secrets = await fileSecrets(join(parts.folder, 'key'))
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
+  const authoritySeed = await readOrMakeKey(join(parts.folder, 'net-key'))
+  const trust = trusts()
   const books = await openBooks({
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
@@ -107,7 +111,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
-    const settling = () => one.net?.flush()
+    const settling = () => one.net?.window.flush()
     let saving = false
     const authority = sessionAuthority({
       terms: terms.authority,
@@ -162,17 +166,21 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function fitNet(session: SessionId, one: Served): Promise<void> {
     const { folder, network } = one.terms
     if (network !== 'proxy_only' || one.net !== null) return
-    one.net = await netWindow({
+    const authority = await sessionCa(authoritySeed, session, now)
+    const window = await netWindow({
       session,
       folder,
       judge: one.authority.judge,
       askAhead: one.authority.askAhead,
       routeOf: routesBy(() => one.authority.terms.policy.rules),
       dialler: mirrored(dialling, () => one.terms.net.mirrors),
+      authority,
+      trust: () => trust(one.terms.net.ca),
       note: one.account.note,
       log,
       now,
     })
+    one.net = { window, authority }
   }
 
   /** Changes what a session is served on, and keeps it that way. */
@@ -184,7 +192,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     await one.account.save(one.terms)
   }
 
-  async function open(command: Extract<GateCommand, { do: 'open' }>) {
+  async function open(command: Extract<GateCommand, { do: 'open' }>): Promise<OpenWindows> {
     const { session, folder, provider, rules, paused, spend, network, net, budget_nanos, spent_nanos, spent_to, ledger } = command
     const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
@@ -202,13 +210,15 @@ export async function gate(parts: GateParts): Promise<Gate> {
       one.authority.update(command.authority, spent_to)
       await change(one, terms)
       await fitNet(session, one)
-      return one.window.retry()
+      one.window.retry()
+      return { authority: one.net?.authority.certificate ?? null }
     }
     const opening = serve(session, terms, money)
     served.set(session, opening)
     try {
       const one = await opening
       await one.account.save(one.terms)
+      return { authority: one.net?.authority.certificate ?? null }
     } catch (cause) {
       await close(session)
       if (cause instanceof Failure) throw cause
@@ -248,7 +258,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const window = one?.then(
       (opened) => {
         windows.delete(opened.window)
-        return Promise.all([opened.window.close(), opened.net?.close(), opened.edge?.close()])
+        return Promise.all([opened.window.close(), opened.net?.window.close(), opened.edge?.close()])
       },
       () => {},
     )

@@ -1,5 +1,6 @@
 import type { KeeperPlace } from '@anchorhold/protocol/link'
 import type { CellLimits, CellSpec } from './cells/cell.ts'
+import { trustFolder, trustInside } from './trust.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
 export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<CellSpec, 'mounts' | 'covers'>): CellSpec {
@@ -8,7 +9,7 @@ export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<C
     workspace: place.workspace,
     home: `${place.folder}/home`,
     windows: place.windows,
-    mounts,
+    mounts: [...mounts, { source: trustFolder(place.folder), target: trustInside }],
     network: 'none',
     covers,
     root: place.root,

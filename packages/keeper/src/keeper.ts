@@ -22,6 +22,7 @@ import { beginHistory } from './snapshot.ts'
 import type { Veil } from './repo-filter/veil.ts'
 import { shells as makeShells } from './shells/shells.ts'
 import { askWorkspace } from './workspace/ask-workspace.ts'
+import { trustFolder } from './trust.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
@@ -347,6 +348,7 @@ export function keeper(options: KeeperOptions): Keeper {
       workspaceSettings: start.workspace_settings,
       modelRoute: start.model_route,
       network: start.network,
+      trust: start.network === 'proxy_only' ? trustFolder(start.folder) : null,
       path,
       env: toolEnv(),
       heard,

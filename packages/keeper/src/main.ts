@@ -20,6 +20,7 @@ import { watchGate } from './gate-watch.ts'
 import { pinFiles } from './pins.ts'
 import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
+import { trustFolder, writeTrust } from './trust.ts'
 import { warmCell } from './warm-cell.ts'
 
 const settleMs = 5000
@@ -33,7 +34,7 @@ const heard = async (): Promise<unknown> => {
 }
 const first = await heard()
 const place = KeeperPlace.safeParse(first).data?.place ?? null
-if (place !== null) await mkdir(`${place.folder}/cell`, { recursive: true, mode: 0o700 })
+if (place !== null) await makeFolders(place)
 const warm =
   place === null
     ? null
@@ -51,7 +52,8 @@ if (lock === null) process.exit(75)
 if (process.ppid !== start.started_by) process.exit(75)
 
 await prepareHome(start)
-await mkdir(`${start.folder}/cell`, { recursive: true, mode: 0o700 })
+await makeFolders(start)
+if (start.network === 'proxy_only') await writeTrust(start)
 // Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
@@ -83,6 +85,12 @@ await one.over
 watching.abort()
 lock.release()
 process.exit(0)
+
+/** What a cell is made of, and what it sees of the keeper's. */
+async function makeFolders({ folder }: Pick<KeeperStart, 'folder'>): Promise<void> {
+  await mkdir(`${folder}/cell`, { recursive: true, mode: 0o700 })
+  await mkdir(trustFolder(folder), { recursive: true, mode: 0o755 })
+}
 
 /** The agent's home belongs to the agent: a file is only ever made where there is none, and no link is followed. */
 async function prepareHome({ folder, git_identity, network }: KeeperStart): Promise<void> {

@@ -188,6 +188,8 @@ export const KeeperStart = z.strictObject({
   git_identity: z.object({ name: z.string(), email: z.string() }).nullable(),
   /** What the cell reaches beside its model. With `proxy_only` its programs find the net window on the cell's loopback. */
   network: Network,
+  /** Certificates that programs in the cell trust beside the usual ones: the session's own authority, and those of the owner's. */
+  net_ca: z.string().nullable(),
   /** How the agent reaches its model window: by socket, or through a forwarder on the cell's own loopback. */
   model_route: z.enum(['socket', 'forwarder']),
   limits: z.object({
@@ -308,6 +310,8 @@ export const ModelRules = z.object({
 
 /** What the net window of a session goes by, beside its rules. */
 export const NetTerms = z.object({
+  /** Certificates of authorities that the owner trusts beside those that the machine does, as PEM. */
+  ca: z.string().nullable().default(null),
   /** Where connections go that are for these hosts and ports, each an address and a port. */
   mirrors: z.record(z.string(), z.string()).default({}),
 })
@@ -371,6 +375,10 @@ export const GateCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('leave') }),
 ])
 export type GateCommand = z.infer<typeof GateCommand>
+
+/** The result of opening: the certificate of whom the cell must trust where its TLS is opened, if it has a net window. */
+export const OpenWindows = z.object({ authority: z.string().nullable() })
+export type OpenWindows = z.infer<typeof OpenWindows>
 
 /** The result of the gate's price: the session's own budget (null where it has none), and what the nodes above lack. */
 export const Price = z.object({ budget_nanos: Nanos.nullable(), raises: z.array(Raise).default([]) })

@@ -8,6 +8,7 @@ import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
+import { trustEnvironment, trustFolder, trustInside, writeTrust } from '@anchorhold/keeper/trust'
 import { netEnvironment, netPort } from '@anchorhold/keeper/agents/net-route'
 import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
@@ -120,10 +121,11 @@ export async function launch(options: LaunchOptions): Promise<number> {
     inside: runtime.inside,
   }
   const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : rehearsal
+  const root = rootFor({ config, folders }, rung, options.image ?? undefined)
   const hasGate = isAgent || options.network === 'proxy'
   const hasWindows = hasGate || options.bridge !== null
   if (hasGate) {
-    undone.use(
+    const { authority } = undone.use(
       await privateGate({
         folder: join(base, 'gate'),
         runtime,
@@ -133,11 +135,13 @@ export async function launch(options: LaunchOptions): Promise<number> {
         key: join(folders.gate, 'key'),
         budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
         policy,
-        net: options.network === 'proxy' ? { mirrors: { ...config.mirrors } } : null,
+        net: options.network === 'proxy' ? { ca: config.netCa, mirrors: { ...config.mirrors } } : null,
         onBlocked: (action) => options.warn(blockedWords(action, config.config)),
         ...chosen,
       }),
     )
+    makeFolder(trustFolder(base), 0o755)
+    await writeTrust({ folder: base, root, net_ca: `${config.netCa ?? ''}\n${authority ?? ''}` })
     if (isAgent && chosen.provider.kind === 'rehearsal')
       options.say('No provider is set up: the rehearsal answers, and no model is asked.')
   }
@@ -148,10 +152,15 @@ export async function launch(options: LaunchOptions): Promise<number> {
       workspace: prepared.path,
       home,
       windows: hasWindows ? windows : null,
-      mounts: [...(hasWindows ? agentMounts(files) : []), ...wanted.flatMap((one) => one.mounts), ...options.mounts],
+      mounts: [
+        ...(hasWindows ? agentMounts(files) : []),
+        ...(hasGate ? [{ source: trustFolder(base), target: trustInside }] : []),
+        ...wanted.flatMap((one) => one.mounts),
+        ...options.mounts,
+      ],
       network: options.network === 'host' ? 'host' : 'none',
       covers,
-      root: rootFor({ config, folders }, rung, options.image ?? undefined),
+      root,
       scratch,
       limits: cellLimits(config.limits),
       extras: noExtras,
@@ -175,7 +184,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     env: {
       ...(Object.assign({}, ...wanted.map((one) => one.env)) as Record<string, string>),
       ...terminalEnv(process.env),
-      ...(options.network === 'proxy' ? netEnvironment : {}),
+      ...(options.network === 'proxy' ? { ...netEnvironment, ...trustEnvironment(cell.place(trustFolder(base))) } : {}),
       ...(options.bridge === null ? {} : { CLAUDEY_BRIDGE_URL: options.bridge.url, ANCHORHOLD_BRIDGE_URL: options.bridge.url }),
     },
   }

@@ -5,7 +5,7 @@ import type { Runtime } from '@anchorhold/daemon/processes/runtime'
 import { type EventBody, eventBodies, type RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { NetTerms, Provider } from '@anchorhold/protocol/link'
+import { type NetTerms, OpenWindows, type Provider } from '@anchorhold/protocol/link'
 import type { Policy } from '@anchorhold/protocol/policy'
 import { copyFileSync, chownSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ export type PrivateGateOptions = {
 const nobody = 'No rule allows it, and without a daemon there is nobody to ask'
 
 /** A gate for one cell and for as long as that lives: its windows work without a daemon. */
-export async function privateGate(options: PrivateGateOptions): Promise<AsyncDisposable> {
+export async function privateGate(options: PrivateGateOptions): Promise<AsyncDisposable & OpenWindows> {
   const { folder, runtime, root } = options
   const owner = root ? gateUser : null
   makeFolder(folder, 0o700, owner)
@@ -65,7 +65,7 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     onLive: () => {},
     onClose: () => {},
   })
-  await gate.do({
+  const opened = await gate.do({
     do: 'open',
     session: options.session,
     folder: options.windows,
@@ -84,6 +84,7 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     void gate.do({ do: 'answer', session: options.session, request: id, answer, actor: 'launcher', grant: null }).catch(() => {})
   }
   return {
+    authority: OpenWindows.parse(opened).authority,
     async [Symbol.asyncDispose]() {
       await gate.do({ do: 'leave' }).catch(() => {})
       gate.close()

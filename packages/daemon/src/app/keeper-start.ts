@@ -1,6 +1,6 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart, Rates } from '@anchorhold/protocol/link'
+import { type KeeperStart, OpenWindows, type Rates } from '@anchorhold/protocol/link'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
@@ -26,7 +26,7 @@ export async function keeperStart(
   const session = sessionFor(parts, id, null)
   const { folders, config } = parts
   const windows = makeWindows(folders, id, session.runAs)
-  await openWindows(parts, id)
+  const { authority: sessionCa } = await openWindows(parts, id)
   const { options } = session
   return {
     runAs: session.runAs,
@@ -66,6 +66,7 @@ export async function keeperStart(
       owner_home: config.home,
       git_identity: gitIdentity,
       network: session.network,
+      net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       model_route: config.modelRoute,
       limits: config.limits,
       require_limits: [...config.requireLimits],
@@ -85,13 +86,13 @@ function ratesFor(parts: Parts, session: SessionRow): { readonly rates?: Rates }
 }
 
 /** Tells the gate what the session's windows may do. */
-export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
+export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWindows> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
   const { state, provider, spend, network, budgetNanos, costNanos, options } = session
   const authority = authorityFor(parts, id, 'gate')
-  await parts.gate.do({
+  const opened = await parts.gate.do({
     do: 'open',
     session: id,
     folder: parts.folders.windows(id),
@@ -103,11 +104,13 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<void> {
     spend,
     rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },
     network,
-    net: { mirrors: { ...parts.config.mirrors } },
+    net: { ca: parts.config.netCa, mirrors: { ...parts.config.mirrors } },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
     authority,
   })
   // What was answered in between went to a gate that may not have served the session yet.
-  if (!isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) await openWindows(parts, id)
+  if (!isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) return openWindows(parts, id)
+  // A gate of the release before this one says nothing.
+  return OpenWindows.safeParse(opened).data ?? { authority: null }
 }

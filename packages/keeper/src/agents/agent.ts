@@ -55,6 +55,8 @@ export type AgentStart = {
   readonly modelRoute: 'socket' | 'forwarder'
   /** With `proxy_only` a net window stands beside the model's. */
   readonly network: Network
+  /** Whom programs in the cell are told to trust; null where they trust whom they would anyway. */
+  readonly trust: string | null
   /** Toolchain folders for PATH and further variables. */
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string>>

@@ -1,6 +1,7 @@
 import { type ClientRequest, type IncomingMessage, request as send, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { type Duplex, PassThrough } from 'node:stream'
+import { TLSSocket } from 'node:tls'
 import {
   authorityOf,
   hostTarget,
@@ -11,6 +12,7 @@ import {
   type Target,
 } from '@anchorhold/core/net/target'
 import { join } from './join.ts'
+import { type LineFailure, type Lines, noAnswer, type Place } from './lines.ts'
 
 /** Where a request goes: read once, and judged and sent as it was read. */
 export type Asked = { readonly target: Target; readonly path: string }
@@ -51,12 +53,61 @@ export function exchange(
   failed: (why: string) => void,
 ): void {
   const outgoing = begin(request, target, path, socket, framing(request))
-  const fail = () => failed(`"${target.host}" gave no answer that can be passed on`)
+  const fail = () => failed(noAnswer(target))
   outgoing.once('error', fail)
   outgoing.once('response', (incoming) => answer(incoming, response, fail))
   response.once('close', () => outgoing.destroy())
   request.once('error', () => outgoing.destroy())
   request.pipe(outgoing)
+}
+
+/** The same over TLS, on a connection that is kept for others afterwards. */
+export function exchangeOver(
+  lines: Lines,
+  place: Place,
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  failed: (why: LineFailure) => void,
+): void {
+  const { method = 'GET', headers, rawHeaders } = request
+  const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+  // Between the two, so that ending what is sent does not end the connection that the answer goes back on.
+  const body = hasBody ? request.pipe(new PassThrough()) : null
+  body
+    ?.on('error', () => {})
+    .once('close', () => {
+      request.unpipe(body)
+      request.resume()
+    })
+  const length = headers['transfer-encoding'] === undefined ? headers['content-length'] : undefined
+  const message = {
+    method,
+    path,
+    headers: [...headersFor(rawHeaders, place.target, 443), ...(length === undefined ? [] : ['content-length', length])],
+    body,
+  }
+  const fail = (why: LineFailure) => {
+    body?.destroy()
+    failed(why)
+  }
+  const sent = lines.send(place, message, {
+    answered(status, raw) {
+      if (writeHead(response, status, raw)) return
+      sent.cut()
+      fail({ failed: noAnswer(place.target) })
+    },
+    data(chunk) {
+      if (!response.write(chunk)) sent.pause()
+    },
+    ended: () => void response.end(),
+    failed: fail,
+  })
+  response.on('drain', () => sent.resume())
+  response.once('close', () => {
+    sent.cut()
+    body?.destroy()
+  })
 }
 
 /** The same for a WebSocket: when the other side agrees, both are joined. */
@@ -70,7 +121,7 @@ export function upgrade(
   failed: (why: string) => void,
 ): void {
   const outgoing = begin(request, target, path, socket, ['connection', 'Upgrade', 'upgrade', 'websocket'])
-  const fail = () => failed(`"${target.host}" gave no answer that can be passed on`)
+  const fail = () => failed(noAnswer(target))
   const gone = () => outgoing.destroy()
   client.once('close', gone)
   outgoing.once('error', fail)
@@ -97,11 +148,16 @@ function begin(
   socket: Socket,
   more: string[],
 ): ClientRequest {
-  // Said anew from what was judged.
-  const host = target.port === 80 ? authorityOf(target).slice(0, -':80'.length) : authorityOf(target)
-  const headers = ['host', host, ...endToEnd(rawHeaders), 'via', '1.1 anchorhold', ...more]
+  const headers = [...headersFor(rawHeaders, target, socket instanceof TLSSocket ? 443 : 80), ...more]
   // Without an agent of any kind: with one, even with `false`, Node dials by itself and leaves this connection aside.
   return send({ method: method ?? 'GET', path, headers, createConnection: () => socket, setHost: false })
+}
+
+/** Said anew from what was judged; the port that goes without saying is left out. */
+function headersFor(rawHeaders: readonly string[], target: Target, portUnsaid: number): string[] {
+  const authority = authorityOf(target)
+  const host = target.port === portUnsaid ? authority.slice(0, -`:${portUnsaid}`.length) : authority
+  return ['host', host, ...endToEnd(rawHeaders), 'via', '1.1 anchorhold']
 }
 
 /** How long the body is, said in one way whatever the client said. */
@@ -112,18 +168,23 @@ function framing({ headers, method }: IncomingMessage): string[] {
 }
 
 function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void): void {
-  const status = incoming.statusCode ?? 0
-  // Only a proxy asks for a password in this way, and this one never does.
-  if (status < 200 || status === 407 || response.headersSent) return fail()
-  const length = incoming.headers['content-length']
-  const headers = [...endToEnd(incoming.rawHeaders), ...(length === undefined ? [] : ['content-length', length])]
-  try {
-    response.writeHead(status, headers)
-  } catch {
-    return fail()
-  }
+  if (!writeHead(response, incoming.statusCode ?? 0, incoming.rawHeaders)) return fail()
   incoming.once('error', () => response.destroy())
   incoming.pipe(response)
+}
+
+/** Whether an answer could be begun as another server began it. */
+function writeHead(response: ServerResponse, status: number, rawHeaders: readonly string[]): boolean {
+  // Only a proxy asks for a password in this way, and this one never does.
+  if (status < 200 || status === 407 || response.headersSent) return false
+  const lengths = new Set(headersNamed(rawHeaders, 'content-length'))
+  if (lengths.size > 1) return false
+  try {
+    response.writeHead(status, [...endToEnd(rawHeaders), ...[...lengths].flatMap((length) => ['content-length', length])])
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** What concerns one connection only (RFC 9110, 7.6.1), and what is written anew. */

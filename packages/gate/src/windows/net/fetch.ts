@@ -1,6 +1,6 @@
 import { type IncomingMessage, request as send } from 'node:http'
 import type { Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTls, type SecureContext } from 'node:tls'
 import { authorityOf, type Misnamed, type Target, urlTarget } from '@anchorhold/core/net/target'
 import { printable } from '@anchorhold/core/printable'
 import type { FetchAnswer } from '@anchorhold/protocol/net-calls'
@@ -14,8 +14,8 @@ export type FetchParts = {
     signal: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
   ) => Promise<Socket | null>
-  /** Certificates of authorities that are trusted, where not those that Node brings. */
-  readonly trusted?: readonly string[]
+  /** Whom to believe that it is who it says. */
+  readonly trust: () => SecureContext
   readonly bytesMax?: number
   /** How long each place may take, from when it was reached to the last byte. */
   readonly timeMs?: number
@@ -80,14 +80,14 @@ async function get(
   { target, path }: { readonly target: Target; readonly path: string },
   socket: Socket,
   isSecure: boolean,
-  { trusted, bytesMax = bytesMaxUsual }: FetchParts,
+  { trust, bytesMax = bytesMaxUsual }: FetchParts,
   signal: AbortSignal,
 ): Promise<Got | { readonly to: string }> {
   const abort = () => socket.destroy(new Error('nobody waits for it any more'))
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
   try {
-    const line = isSecure ? await secured(socket, target, trusted) : socket
+    const line = isSecure ? await secured(socket, target, trust()) : socket
     const answer = await answerOf(line, target, path, isSecure)
     const { statusCode: status = 0, headers } = answer
     if (redirects.includes(status) && headers.location !== undefined)
@@ -102,7 +102,7 @@ async function get(
 }
 
 /** TLS to the very host that was judged, whose certificate must be for it. */
-function secured(socket: Socket, { host, isAddress }: Target, trusted: readonly string[] | undefined): Promise<Socket> {
+function secured(socket: Socket, { host, isAddress }: Target, secureContext: SecureContext): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const line = connectTls({
     socket,
@@ -110,7 +110,7 @@ function secured(socket: Socket, { host, isAddress }: Target, trusted: readonly 
     host,
     ...(isAddress ? {} : { servername: host }),
     ALPNProtocols: ['http/1.1'],
-    ...(trusted === undefined ? {} : { ca: [...trusted] }),
+    secureContext,
   })
   line.once('secureConnect', () => resolve(line))
   line.once('error', reject)

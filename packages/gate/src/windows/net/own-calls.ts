@@ -6,7 +6,7 @@ import { type AccessAnswer, AccessAsk, accessPath, type FetchAnswer, FetchAsk, f
 import type { Dialler } from './dial.ts'
 import { fetchPage, type FetchParts } from './fetch.ts'
 
-export type OwnCallsParts = Pick<FetchParts, 'lead' | 'trusted'> & {
+export type OwnCallsParts = Pick<FetchParts, 'lead' | 'trust'> & {
   /** Asks for a call before it is made, with what the agent says of it; as long as the signal lets it. */
   readonly askAhead: (
     action: NetAction,

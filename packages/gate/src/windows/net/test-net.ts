@@ -12,8 +12,10 @@ import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { routesOf } from '@anchorhold/core/net/routes'
 import type { Rule } from '@anchorhold/protocol/policy'
+import { createSecureContext } from 'node:tls'
 import type { CallLine } from '../model/window.ts'
 import { type DialParts, dialler } from './dial.ts'
+import { sessionCa } from './session-ca.ts'
 import { type Judged, netWindow } from './window.ts'
 
 /** An address of everybody's, behind which tests put a server of their own. */
@@ -28,6 +30,7 @@ export type NetSetup = {
   /** The port of this machine that public addresses lead to. */
   readonly upstream?: number
   readonly askMs?: number
+  /** Whom the window trusts at the other end. */
   readonly trusted?: readonly string[]
 }
 
@@ -42,8 +45,12 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
   const resolved: string[] = []
   /** What was dialled, by address and port. */
   const dialled: string[] = []
+  const session = 'ses_0000000000000001' as SessionId
+  const authority = await sessionCa(Buffer.alloc(32, 7), session, Date.now)
   const window = await netWindow({
-    session: 'ses_0000000000000001' as SessionId,
+    session,
+    authority,
+    trust: () => createSecureContext(trusted === undefined ? {} : { ca: [...trusted] }),
     folder,
     judge: async (action, signal) => {
       judged.push(action)
@@ -55,7 +62,6 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }
     },
     routeOf: routesOf(rules),
-    ...(trusted === undefined ? {} : { trusted }),
     dialler: dialler({
       machineAddresses: () => [],
       ...dial,
@@ -104,6 +110,7 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
   return {
     folder,
     socketPath,
+    authority,
     window,
     events,
     lines,

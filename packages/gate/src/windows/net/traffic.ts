@@ -4,7 +4,9 @@ import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 
 /** What went through a window, by host. */
 export type Traffic = {
-  /** Counts a connection, and its bytes as long as it is open. */
+  /** Counts a call: a connection that is passed on, or a request where it is looked into. */
+  called(target: Target): void
+  /** Counts the bytes of a connection as long as it is open. */
   follow(target: Target, socket: Socket): void
   blocked(target: Target | null, why: string): void
   /** Writes down all that was not yet, of open connections too. */
@@ -81,9 +83,13 @@ export function traffic(note: (event: NewEvent) => void): Traffic {
   }
 
   return {
-    follow(target, socket) {
+    called(target) {
       const row = rowOf(target)
       row.connections++
+      if (row.open.size === 0) writeSoon()
+    },
+    follow(target, socket) {
+      const row = rowOf(target)
       row.open.set(socket, { read: 0, written: 0 })
       socket.once('close', () => {
         take(row, socket)

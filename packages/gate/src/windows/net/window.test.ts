@@ -347,12 +347,6 @@ test('a rule opens one host and port of the own network by name, and nothing bes
   expect(net.dialled).toEqual([`127.0.0.1 ${server.port}`])
 })
 
-test('a host that is to be looked into is not tunnelled', async () => {
-  await using net = await testNet({ rules: [{ on: 'net', match: { host: '.test' }, effect: 'allow', how: 'open' }] })
-  expect((await net.refused('allowed.test:443')).status).toBe(403)
-  expect(net.dialled).toEqual([])
-})
-
 test('a call that waits for a person goes on in the same connection, or is told what became of it', async () => {
   await using server = await tlsEcho()
   const asked = Promise.withResolvers<void>()

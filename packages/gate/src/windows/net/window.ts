@@ -3,17 +3,21 @@ import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { join as joinPath } from 'node:path'
 import type { Duplex } from 'node:stream'
+import type { SecureContext } from 'node:tls'
 import type { Route } from '@anchorhold/core/net/routes'
 import { authorityOf, connectTarget, hostTarget, isSameTarget, type Target } from '@anchorhold/core/net/target'
 import type { NetAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { CallLine } from '../model/window.ts'
-import type { Dialler } from './dial.ts'
-import { type Asked, askedOf, exchange, isWebSocket, upgrade } from './exchange.ts'
+import type { Dialled, Dialler } from './dial.ts'
+import { type Asked, askedOf, exchange, exchangeOver, isWebSocket, upgrade } from './exchange.ts'
 import { carry, join, sayLast } from './join.ts'
 import { ownCalls, type OwnCallsParts } from './own-calls.ts'
+import { type LineFailure, lines, type Place } from './lines.ts'
+import { openTls } from './open-tls.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
+import type { SessionCa } from './session-ca.ts'
 import { traffic } from './traffic.ts'
 import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
 import { listenAt } from '../listen.ts'
@@ -43,8 +47,10 @@ export type NetWindowParts = {
   readonly askAhead: OwnCallsParts['askAhead']
   /** How long whoever asks ahead waits for a person. */
   readonly aheadMs?: number
-  /** Certificates of authorities that are trusted when a page is read, where not those that Node brings. */
-  readonly trusted?: readonly string[]
+  /** Whom the cell trusts, where TLS is opened. */
+  readonly authority: SessionCa
+  /** Whom the gate trusts at the other end. */
+  readonly trust: () => SecureContext
   readonly note: (event: NewEvent) => void
   readonly log: (line: CallLine) => void
   readonly now: () => number
@@ -68,8 +74,9 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const closing = new AbortController()
   const clients = new Set<Socket>()
   const upstreams = new Set<Socket>()
-  /** Connections that were opened to one place and speak plain HTTP to it. */
-  const within = new WeakMap<object, Target>()
+  /** Connections that were opened to one place, and what is spoken to it: plain HTTP, or HTTP over TLS that ends here. */
+  const within = new WeakMap<object, { readonly target: Target; readonly secure: boolean }>()
+  const kept = lines({ dial: (place, signal) => reach(place, signal), trust: parts.trust, signal: closing.signal })
 
   const server = createServer({
     maxHeaderSize: headerBytesMax,
@@ -91,11 +98,21 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     response.once('close', () => tell(response.statusCode))
     if (!within.has(request.socket) && own.isOne(request))
       return void own.answer(request, response, goneSignal(response)).catch(() => response.destroy())
+    const gone = goneSignal(response)
     void answerOn(
       request,
-      goneSignal(response),
+      gone,
       (refusal) => refuse(response, refusal),
-      (asked, socket, fail) => exchange(asked, socket, request, response, fail),
+      async (asked, place, secure, fail) => {
+        if (secure) {
+          passed.called(place.target)
+          return exchangeOver(kept, place, asked.path, request, response, fail)
+        }
+        const reached = await reach(place, gone)
+        if (!('socket' in reached)) return fail(reached)
+        passed.called(place.target)
+        exchange(asked, reached.socket, request, response, (failed) => fail({ failed }))
+      },
     )
   })
   server.on('upgrade', (request, client, head) => {
@@ -107,9 +124,13 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       return response
     }
     const refuseWith = refusing(request, client, 101)
-    void answerOn(request, goneSignal(client), refuseWith, (asked, socket, fail) =>
-      upgrade(asked, socket, request, client, head, answerOf, fail),
-    )
+    const gone = goneSignal(client)
+    void answerOn(request, gone, refuseWith, async (asked, place, secure, fail) => {
+      const reached = await (secure ? kept.dial(place, gone) : reach(place, gone))
+      if (!('socket' in reached)) return fail(reached)
+      passed.called(place.target)
+      upgrade(asked, reached.socket, request, client, head, answerOf, (failed) => fail({ failed }))
+    })
   })
   server.on('connect', (request, client, head) => {
     void answerConnect(request, client, head).catch(() => client.destroy())
@@ -120,15 +141,19 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     refuseRaw(client, { status: 400, wanted: nothing, why })
   })
 
-  /** Judges what is wanted and dials it; null when that was refused, and said so. */
-  async function lead(wanted: Wanted & { readonly target: Target }, gone: AbortSignal, refuseWith: (refusal: Refusal) => void) {
+  /** Judges what is wanted; null when that was refused, and said so. */
+  async function allow(
+    wanted: Wanted & { readonly target: Target },
+    gone: AbortSignal,
+    refuseWith: (refusal: Refusal) => void,
+  ): Promise<Place | null> {
     const { target, method, path } = wanted
     const block = (why: string) => {
-      passed.blocked(target, why)
+      passed.blocked(target, inWords(wanted, why))
       refuseWith({ status: 403, wanted, why })
       return null
     }
-    const { how, ownNetwork } = routeOf(target)
+    const { ownNetwork } = routeOf(target)
     // Nobody is asked for what would not happen anyway.
     const never = dialler.refuses(target, { ownNetwork })
     if (never !== null) return block(never)
@@ -136,46 +161,70 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const action = { kind: 'net', host: target.host, port: target.port, method, path } as const
     const verdict = await judge(action, AbortSignal.any([gone, late]))
     if (gone.aborted) return null
-    if (!verdict.allow)
-      return block(
-        late.aborted
-          ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have`
-          : verdict.why,
-      )
-    if (method === null && how === 'open')
-      return block(`What is sent to "${target.host}" is to be looked at, and this window cannot open its TLS`)
+    if (verdict.allow) return { target, ownNetwork }
+    return block(
+      late.aborted ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have` : verdict.why,
+    )
+  }
+
+  /** Dials a place that may be reached. */
+  async function reach({ target, ownNetwork }: Place, gone: AbortSignal): Promise<Dialled> {
     const dialled = await dialler.dial(target, { ownNetwork }, gone)
-    if ('blocked' in dialled) return block(dialled.blocked)
-    if ('failed' in dialled) {
-      refuseWith({ status: 502, wanted, why: dialled.failed })
-      return null
-    }
+    if (!('socket' in dialled)) return dialled
     const { socket } = dialled
     socket.on('error', () => {})
     if (gone.aborted) {
       socket.destroy()
-      return null
+      return { failed: 'Nobody waits for it any more' }
     }
     socket.setTimeout(idleMs, () => socket.destroy())
     upstreams.add(socket)
     socket.once('close', () => upstreams.delete(socket))
     passed.follow(target, socket)
-    return socket
+    return dialled
+  }
+
+  /** The words for a place that could not be reached. */
+  function failing(
+    wanted: Wanted & { readonly target: Target },
+    gone: AbortSignal,
+    refuseWith: (refusal: Refusal) => void,
+  ): (why: LineFailure) => void {
+    return (why) => {
+      if (gone.aborted) return
+      if ('failed' in why) return refuseWith({ status: 502, wanted, why: why.failed })
+      passed.blocked(wanted.target, inWords(wanted, why.blocked))
+      refuseWith({ status: 403, wanted, why: why.blocked })
+    }
+  }
+
+  /** Judges what is wanted and dials it; null when that was refused, and said so. */
+  async function lead(wanted: Wanted & { readonly target: Target }, gone: AbortSignal, refuseWith: (refusal: Refusal) => void) {
+    const place = await allow(wanted, gone, refuseWith)
+    if (place === null) return null
+    const reached = await reach(place, gone)
+    if ('socket' in reached) {
+      passed.called(place.target)
+      return reached.socket
+    }
+    failing(wanted, gone, refuseWith)(reached)
+    return null
   }
 
   async function answerOn(
     request: IncomingMessage,
     gone: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
-    goOn: (asked: Asked, socket: Socket, fail: (why: string) => void) => void,
+    goOn: (asked: Asked, place: Place, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
   ): Promise<void> {
     const method = request.method ?? ''
-    const asked = askedOf(request, within.get(request.socket) ?? null)
+    const { target: only = null, secure = false } = within.get(request.socket) ?? {}
+    const asked = askedOf(request, only)
     if ('misnamed' in asked) return misnamed(asked.misnamed, { ...nothing, method }, refuseWith)
     const wanted = { target: asked.target, method, path: asked.path }
     try {
-      const socket = await lead(wanted, gone, refuseWith)
-      if (socket !== null) goOn(asked, socket, (why) => refuseWith({ status: 502, wanted, why }))
+      const place = await allow(wanted, gone, refuseWith)
+      if (place !== null) await goOn(asked, place, secure, failing(wanted, gone, refuseWith))
     } catch {
       // A bug. Its words stay here.
       refuseWith({ status: 503, wanted, why: 'The window failed' })
@@ -194,9 +243,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       return misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)
     const first = nextBytes(client, head)
     const gone = goneSignal(client)
-    // Where plain HTTP is spoken, each request is judged by itself.
-    const upstream = target.port === 80 ? null : await lead(wanted, gone, refuseWith)
-    if (upstream === null && target.port !== 80) return
+    const isOpened = routeOf(target).how === 'open'
+    // Where plain HTTP is spoken, or TLS is opened, each request is judged by itself.
+    const isJudgedInside = target.port === 80 || isOpened
+    const upstream = isJudgedInside ? null : await lead(wanted, gone, refuseWith)
+    if (upstream === null && !isJudgedInside) return
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
     const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
     const begun = await beginning(first, slow)
@@ -206,7 +257,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
     if (begun === 'other') {
       upstream?.destroy()
-      within.set(client, target)
+      within.set(client, { target, secure: false })
       first.release()
       server.emit('connection', client)
       return void client.resume()
@@ -216,6 +267,14 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       passed.blocked(target, why)
       upstream?.destroy()
       return sayLast(client, accessDenied)
+    }
+    if (isOpened) {
+      const context = await parts.authority.contextFor(target)
+      first.release()
+      const secure = await openTls(client as Socket, context, slow)
+      if (secure === null) return
+      within.set(secure, { target, secure: true })
+      return void server.emit('connection', secure)
     }
     const socket = upstream ?? (await lead(wanted, gone, () => sayLast(client, accessDenied)))
     if (socket === null) return
@@ -269,7 +328,8 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const { socket } = request
     const before = socket.bytesWritten
     return (status) => {
-      const asked = request.method === 'CONNECT' ? connectTarget(request.url ?? '') : askedOf(request, within.get(socket) ?? null)
+      const asked =
+        request.method === 'CONNECT' ? connectTarget(request.url ?? '') : askedOf(request, within.get(socket)?.target ?? null)
       const target = 'misnamed' in asked ? null : 'target' in asked ? asked.target : asked
       const where = target !== null ? authorityOf(target) : own.isOne(request) ? request.url! : '?'
       const bytes = socket.bytesWritten - before
@@ -283,6 +343,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     flush: passed.flush,
     async close() {
       closing.abort()
+      kept.close()
       const closed = new Promise<void>((done) => server.close(() => done()))
       for (const socket of [...clients, ...upstreams]) socket.destroy()
       await closed
@@ -291,6 +352,10 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     },
   }
 }
+
+/** Of what was blocked, its method and path; never a query, which may hold what is nobody's business. */
+const inWords = ({ method, path }: Wanted, why: string): string =>
+  method === null || path === null ? why : `${method} ${path.replace(/\?.*/s, '')}: ${why}`
 
 const nothing: Wanted = { target: null, method: null, path: null }
 /** What a TLS client understands (RFC 8446, 6.2). */

@@ -10,6 +10,7 @@ import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { netCalls } from '../net-calls.ts'
 import { besideNet, netEnvironment } from '../net-route.ts'
+import { trustEnvironment } from '../../trust.ts'
 import { readPage } from '../read-page.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
 import { inbox } from './inbox.ts'
@@ -185,7 +186,11 @@ const environmentOf = (options: AgentStart) =>
     home: options.cell.place(options.home),
     model: options.modelRoute === 'socket' ? { socket: modelSocket(options) } : { port: forwarderPort },
     path: options.path,
-    env: { ...(options.network === 'proxy_only' ? netEnvironment : {}), ...options.env },
+    env: {
+      ...(options.network === 'proxy_only' ? netEnvironment : {}),
+      ...(options.trust === null ? {} : trustEnvironment(options.cell.place(options.trust))),
+      ...options.env,
+    },
   })
 const modelSocket = ({ cell, windows }: AgentStart) => `${cell.place(windows)}/model.sock`
 

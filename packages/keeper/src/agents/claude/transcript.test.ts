@@ -32,6 +32,7 @@ beforeEach(async () => {
         windows: null,
         mounts: [],
         network: 'none',
+        trust: null,
         covers: [],
         root: null,
         scratch: home,

@@ -1,0 +1,121 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { IncomingHttpHeaders } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, normalize } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Installation, installation, outputsOf } from './installation.ts'
+
+const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-open-'))
+const files = join(scratch, 'files')
+
+/** A name of this machine's that programs in a cell do not take for their own. */
+function ownName(): string {
+  const names = readFileSync('/etc/hosts', 'utf8')
+    .split('\n')
+    .flatMap((line) => (/^127\.0\.0\.1\s/.test(line) ? line.trim().split(/\s+/).slice(1) : []))
+  return names.find((name) => /^[a-z][a-z0-9-]*$/.test(name) && name !== 'localhost') ?? '127.0.0.2'
+}
+const host = ownName()
+
+function certificate(): { key: string; cert: string } {
+  const [key, cert] = [join(scratch, 'key.pem'), join(scratch, 'ca.pem')]
+  const san = /^\d/.test(host) ? `IP:${host}` : `DNS:${host}`
+  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+  execFileSync('openssl', [...made, '-subj', '/CN=test', '-addext', `subjectAltName=${san}`, '-keyout', key, '-out', cert], {
+    stdio: 'ignore',
+  })
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
+}
+
+/** A repository and a package, as a plain server of files gives them out. */
+function fillFiles(): void {
+  const work = join(scratch, 'work')
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
+  mkdirSync(work)
+  git('init', '-q', '-b', 'main')
+  writeFileSync(join(work, 'README'), 'cloned through the window\n')
+  git('add', '.')
+  git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
+  git('clone', '-q', '--bare', work, join(files, 'repo.git'))
+  execFileSync('git', ['update-server-info'], { cwd: join(files, 'repo.git') })
+  const version = { name: 'left', version: '1.2.3', dist: { tarball: 'https://example.org/left.tgz', shasum: 'a' } }
+  writeFileSync(
+    join(files, 'left'),
+    JSON.stringify({ name: 'left', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }),
+  )
+  writeFileSync(join(files, 'hello'), 'hello from outside\n')
+  writeFileSync(join(files, 'private'), 'nobody may read this\n')
+}
+
+const tls = certificate()
+fillFiles()
+type Seen = { readonly method: string; readonly path: string; readonly headers: IncomingHttpHeaders }
+const seen: Seen[] = []
+const server = createServer(tls, (request, response) => {
+  const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))
+  seen.push({ method: request.method ?? '', path, headers: request.headers })
+  try {
+    const body = readFileSync(join(files, path))
+    response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
+  } catch {
+    response.writeHead(404).end()
+  }
+})
+const place = () => `${host}:${(server.address() as AddressInfo).port}`
+
+let it: Installation
+beforeAll(async () => {
+  server.listen(0, /^\d/.test(host) ? host : '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const match = `host: ${JSON.stringify(host)}, port: ${port}`
+  const rules = [
+    `  - { on: net, match: { ${match}, method: [GET, HEAD] }, effect: allow, own_network: true }`,
+    `  - { on: net, match: { ${match}, path: "/private*" }, effect: deny, why: it is private }`,
+  ]
+  it = await installation({ policy: `rules:\n${rules.join('\n')}\n`, config: `net_ca: ${join(scratch, 'ca.pem')}\n` })
+})
+afterAll(async () => {
+  await it[Symbol.asyncDispose]()
+  server.closeAllConnections()
+  server.close()
+  rmSync(scratch, { recursive: true })
+})
+
+test('curl, git, npm and Node go through TLS that is opened without being told whom to trust, and rules see method and path', async () => {
+  const commands = [
+    `curl -sS https://${place()}/hello`,
+    `git clone -q https://${place()}/repo.git && cat repo/README`,
+    `npm view --fetch-retries 0 --registry https://${place()}/ left version`,
+    `/opt/anchorhold/forwarder/node -e 'fetch("https://${place()}/hello").then(r=>r.text()).then(t=>console.log("node",t))'`,
+    `python3 -c 'import urllib.request as u; print("python", u.urlopen("https://${place()}/hello").read())' || true`,
+    `curl -s "https://${place()}/private?token=1"`,
+    `curl -s -d x https://${place()}/hello -o /dev/null -w 'post %{http_code} ' -m 1`,
+    `curl -sv https://${place()}/hello 2>&1 | grep -i issuer`,
+    'touch /opt/anchorhold/trust/x || echo the trust is not the cell’s',
+  ]
+  const { session, events } = await it.run(`run \`${commands.join('; ')}\``)
+  const said = outputsOf(events)
+  expect(said).toContain('hello from outside')
+  expect(said).toContain('cloned through the window')
+  expect(said).toContain('1.2.3')
+  expect(said).toContain('node hello from outside')
+  expect(said).toMatch(/python b'hello|python3: (command )?not found/)
+  expect(said).toContain(`issuer: CN=Anchorhold ${session.id}`)
+  expect(said).toContain(`"method":"GET","path":"/private?token=1"`)
+  expect(said).toContain('it is private')
+  expect(said).toContain('the trust is not the cell’s')
+  expect(seen.every(({ method, headers }) => method === 'GET' && headers.via === '1.1 anchorhold')).toBe(true)
+  expect(seen.map(({ path }) => path)).toEqual(expect.arrayContaining(['/hello', '/repo.git/info/refs', '/left']))
+  expect(seen.map(({ path }) => path)).not.toContain('/private')
+  const { out } = await it.cli(['net', session.id, '--json'])
+  const { hosts } = JSON.parse(out) as { hosts: { host: string; bytes_in: number; blocked: number }[] }
+  expect(hosts).toMatchObject([{ host }])
+  expect(hosts[0]!.blocked).toBeGreaterThan(0)
+  expect(hosts[0]!.bytes_in).toBeGreaterThan(1000)
+  expect((await it.cli(['net', session.id])).out).not.toContain('token')
+})
