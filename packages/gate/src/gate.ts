@@ -60,6 +60,8 @@ type Served = {
   readonly authority: SessionAuthority
   readonly edge: Edge | null
   net: { readonly window: NetWindow; readonly authority: SessionCa } | null
+  /** What is being done to the net window. */
+  fitting: Promise<void>
   terms: ServedOn
 }
 
@@ -146,7 +148,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     windows.add(window)
     if (terms.paused) window.pause()
     const edge = parts.env.ANCHORHOLD_TEST_EDGE === '1' ? await edgeWindow(folder, authority) : null
-    const one: Served = { window, account, authority, edge, net: null, terms }
+    const one: Served = { window, account, authority, edge, net: null, fitting: Promise.resolve(), terms }
     one.terms = kept(one, terms)
     await fitNet(session, one)
     return one
@@ -162,10 +164,20 @@ export async function gate(parts: GateParts): Promise<Gate> {
     }
   }
 
-  /** A session has a net window when its terms say so. */
-  async function fitNet(session: SessionId, one: Served): Promise<void> {
+  /** A session has a net window while its terms say so. One after the other: what is told twice at once opens one window. */
+  function fitNet(session: SessionId, one: Served): Promise<void> {
+    const fitted = one.fitting.then(() => fit(session, one))
+    one.fitting = fitted.catch(() => {})
+    return fitted
+  }
+  async function fit(session: SessionId, one: Served): Promise<void> {
     const { folder, network } = one.terms
-    if (network !== 'proxy_only' || one.net !== null) return
+    if ((network === 'proxy_only') === (one.net !== null)) return
+    if (one.net !== null) {
+      const { net } = one
+      one.net = null
+      return net.window.close()
+    }
     const authority = await sessionCa(authoritySeed, session, now)
     const window = await netWindow({
       session,

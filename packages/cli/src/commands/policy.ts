@@ -7,7 +7,7 @@ import { text as readAll } from 'node:stream/consumers'
 import type { Context } from '../context.ts'
 import { ago, table } from '../terminal.ts'
 
-const fileBytesMax = 1024 * 1024
+const fileBytesMax = 256 * 1024
 
 type ExplainFlags = {
   tool?: string
@@ -189,7 +189,7 @@ async function read(file: string): Promise<string> {
   try {
     const found = statSync(file)
     if (!found.isFile()) throw new Failure('bad_request', `Cannot read "${file}": it is no file`)
-    if (found.size > fileBytesMax) throw new Failure('bad_request', `Cannot read "${file}": it is larger than 1 MiB`)
+    if (found.size > fileBytesMax) throw new Failure('bad_request', `Cannot read "${file}": it is larger than 256 KiB`)
     return readFileSync(file, 'utf8')
   } catch (error) {
     if (error instanceof Failure) throw error

@@ -1,4 +1,5 @@
 import { takesUp } from '@anchorhold/core/session-states'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type KeeperStart, OpenWindows, type Rates } from '@anchorhold/protocol/link'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
@@ -9,9 +10,10 @@ import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
 import { filterFor } from './create-session.ts'
-import { noExtras } from '@anchorhold/protocol/sessions'
+import { type Network, noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
 import { ledgerOf } from './ledger.ts'
+import { networkNow } from './network.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { effectiveFor } from './policy.ts'
 import { forGate, providerFor } from './providers.ts'
@@ -65,7 +67,7 @@ export async function keeperStart(
       toolchains: options.toolchains ?? [],
       owner_home: config.home,
       git_identity: gitIdentity,
-      network: session.network,
+      network: requireNetwork(parts, session),
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       model_route: config.modelRoute,
       limits: config.limits,
@@ -85,12 +87,27 @@ function ratesFor(parts: Parts, session: SessionRow): { readonly rates?: Rates }
   return { rates: { actor, requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute } }
 }
 
+/** A session that was made when the policy let it have more of the network than it can be kept from now does not go on. */
+function requireNetwork(parts: Parts, session: SessionRow): Network {
+  const { id, network } = session
+  const held = effectiveFor(parts, session)
+  const now = networkNow(session, held)
+  if (now !== null) return now
+  throw new Failure(
+    'forbidden',
+    `Session "${id}" cannot go on: it has the network of the ${network}, and the policy says "${held.network}"`,
+    {
+      hint: 'Fork it into a cell, or let the owner change policy.yaml: network_mode',
+    },
+  )
+}
+
 /** Tells the gate what the session's windows may do. */
 export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWindows> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
-  const { state, provider, spend, network, budgetNanos, costNanos, options } = session
+  const { state, provider, spend, budgetNanos, costNanos, options } = session
   const authority = authorityFor(parts, id, 'gate')
   const opened = await parts.gate.do({
     do: 'open',
@@ -103,7 +120,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
     paused: state === 'paused',
     spend,
     rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },
-    network,
+    network: requireNetwork(parts, session),
     net: { ca: parts.config.netCa, mirrors: { ...parts.config.mirrors } },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),

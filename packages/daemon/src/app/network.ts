@@ -4,6 +4,16 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Network } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 
+/** What a session has of the network now: what it was made with, or what policies have left of it since. Null where it could be
+ *  kept to that by nobody. */
+export function networkNow(
+  { network }: { readonly network: Network },
+  { network: most }: Pick<EffectivePolicy, 'network'>,
+): Network | null {
+  if (network === 'host') return most === null ? network : null
+  return most === 'none' ? most : network
+}
+
 /** A cell has no network of its own; what is no cell has the host's, and nothing could keep it from that. */
 export function networkFor(
   { network: usual }: Pick<Config, 'network'>,

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
 import { reconciler } from './reconcile.ts'
@@ -37,4 +39,44 @@ test('policyChanged() tells the gate anew what live sessions may spend', async (
   parts.gate.commands.length = 0
   reconciler(() => parts, { look() {} }).policyChanged()
   await vi.waitFor(() => expect(parts.gate.commands).toContainEqual(expect.objectContaining({ do: 'open', session: id })))
+})
+
+test('policyChanged() takes the net window from sessions that were made with one, and lets none go on with what cannot be taken', async () => {
+  using parts = testParts()
+  const { doctor } = parts
+  Object.assign(parts, {
+    async doctor() {
+      const report = await doctor({ fresh: false, rung: 'bwrap' })
+      return { ...report, rungs: [...report.rungs, { ...report.rungs[0]!, rung: 'none' }] }
+    },
+  })
+  const write = (text: string) => {
+    mkdirSync(parts.config.config, { recursive: true })
+    writeFileSync(join(parts.config.config, 'policy.yaml'), text)
+    parts.policies.reload()
+  }
+  const { id } = await createSession(parts, owner, {})
+  const { id: bare } = await createSession(parts, owner, { rung: 'none' })
+  for (const one of [id, bare]) await parts.keepers.ensure(one)
+  const reconcile = reconciler(() => parts, { look() {} })
+  const told = (network: string) =>
+    vi.waitFor(() => expect(parts.gate.commands).toContainEqual(expect.objectContaining({ do: 'open', session: id, network })))
+  reconcile.policyChanged()
+  await told('proxy_only')
+  write('network_mode: none\n')
+  reconcile.policyChanged()
+  await told('none')
+  await vi.waitFor(() =>
+    expect(parts.keepers.commands).toContainEqual({
+      session: bare,
+      command: {
+        do: 'leave',
+        why: expect.stringContaining('it has the network of the host, and the policy says "none"') as string,
+      },
+    }),
+  )
+  parts.gate.commands.length = 0
+  write('')
+  reconcile.policyChanged()
+  await told('proxy_only')
 })

@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { deliverRest } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
@@ -60,7 +61,12 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>): Reco
     },
     policyChanged() {
       for (const id of parts().keepers.sessions) {
-        void openWindows(parts(), id).catch(tell)
+        // One that may not have what it has is not let go on with it.
+        void openWindows(parts(), id).catch((error: unknown) => {
+          tell(error)
+          if (error instanceof Failure && error.code === 'forbidden')
+            void parts().keepers.do(id, { do: 'leave', why: error.message }).catch(tell)
+        })
         void enforcePolicy(parts(), id).catch(tell)
       }
     },

@@ -86,7 +86,7 @@ test('policies() allow nothing where a file can not be used and never could', ()
 
 test.each([
   ['a folder', (path: string) => mkdirSync(path), 'It is no file'],
-  ['a file that is too large', (path: string) => writeFileSync(path, 'x'.repeat(1024 * 1024 + 1)), 'larger than 1 MiB'],
+  ['a file that is too large', (path: string) => writeFileSync(path, 'x'.repeat(256 * 1024 + 1)), 'larger than 256 KiB'],
   ['a link into nothing', (path: string) => symlinkSync('/dev/zero', path), 'It is no file'],
 ])('policies() are not held up by %s', (_, make, message) => {
   make(join(root, 'config/policy.yaml'))

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { appendRule, replaceFile } from './append-rule.ts'
-import { policyBytesMax, readPolicy } from './read-policy.ts'
+import { policyBytesMax, readPolicy, tooLarge } from './read-policy.ts'
 
 /** Editors write a file in several steps; what comes within this is one change. */
 const settleMs = 200
@@ -72,9 +72,11 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   const watchers = new Map<string, FSWatcher>()
   watchFolders()
 
-  function load(file: string, name: string | null): PolicyState {
+  function load(file: string, name: string | null, before: PolicyState | null = null): PolicyState {
     const path = join(folder, file)
     const text = readText(path, file)
+    // What has not changed is not read again: that would take as long as all files together.
+    if (before?.inForce === 'current' && text === before.text) return before
     const kept = join(memory, file.replaceAll('/', '-'))
     if (typeof text === 'string') {
       const { settings, problems } = readPolicy(file, text)
@@ -104,20 +106,20 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     return { file, name, inForce: last === null ? 'locked' : 'last good', settings: last ?? locked(file), problems, text }
   }
 
-  function loadNamed(): ReadonlyMap<string, PolicyState> {
+  function loadNamed(before: ReadonlyMap<string, PolicyState> = new Map()): ReadonlyMap<string, PolicyState> {
     const at = join(folder, folderName)
     const there = existsSync(at) && statSync(at).isDirectory() ? readdirSync(at).filter((name) => name.endsWith('.yaml')) : []
     // One that was taken away holds for those who were given it.
-    const before = readdirSync(memory).flatMap((name) =>
+    const kept = readdirSync(memory).flatMap((name) =>
       name.startsWith(`${folderName}-`) ? [name.slice(folderName.length + 1)] : [],
     )
-    const names = [...new Set([...there, ...before])]
+    const names = [...new Set([...there, ...kept])]
       .map((name) => name.slice(0, -'.yaml'.length))
       .filter((name) => policyName.test(name))
     for (const name of there)
       if (!policyName.test(name.slice(0, -'.yaml'.length)))
         log(`${folderName}/${name}: not taken: a policy's name has small letters, digits and dashes`)
-    return new Map(names.slice(0, namedMax).map((name) => [name, load(`${folderName}/${name}.yaml`, name)]))
+    return new Map(names.slice(0, namedMax).map((name) => [name, load(`${folderName}/${name}.yaml`, name, before.get(name))]))
   }
 
   /** What is watched may appear later, so the folder above is watched too. */
@@ -151,8 +153,8 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
 
   function reload(author: PolicyAuthor | null = null): void {
     const before = fingerprints()
-    house = load(houseFile, null)
-    named = loadNamed()
+    house = load(houseFile, null, house)
+    named = loadNamed(named)
     watchFolders()
     const changed = fingerprints().filter(({ file, all }) => before.find((one) => one.file === file)?.all !== all)
     if (changed.length === 0) return
@@ -226,7 +228,7 @@ function readText(path: string, file: string): string | PolicyProblem | null {
     if (found === undefined) return file === houseFile ? '' : null
     // A pipe would hold up the house.
     if (!found.isFile()) return problem('It is no file')
-    if (found.size > policyBytesMax) return problem(`The file is larger than ${policyBytesMax / 1024 / 1024} MiB`)
+    if (found.size > policyBytesMax) return problem(tooLarge)
     return readFileSync(path, 'utf8')
   } catch (error) {
     return problem(`It cannot be read: ${error instanceof Error ? error.message : String(error)}`)

@@ -18,7 +18,9 @@ import type { z } from 'zod'
 import { PolicyFile, SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
 
-export const policyBytesMax = 1024 * 1024
+/** Reading takes about two seconds for a megabyte, in which the daemon does nothing else; this is some 4,000 rules. */
+export const policyBytesMax = 256 * 1024
+export const tooLarge = `The file is larger than ${policyBytesMax / 1024} KiB, and is not read: others would have to wait for it`
 /** A file that is wrong in many places is told about the first of them. */
 const problemsMax = 50
 const depthMax = 100
@@ -42,7 +44,7 @@ export function readPolicy(file: string, text: string): PolicyReading {
   }
   const failed = (): PolicyReading => ({ settings: null, problems })
   if (Buffer.byteLength(text) > policyBytesMax) {
-    tell('error', { line: 1, column: 1 }, `The file is larger than ${policyBytesMax / 1024 / 1024} MiB`)
+    tell('error', { line: 1, column: 1 }, tooLarge)
     return failed()
   }
   const deep = tooDeep(text)

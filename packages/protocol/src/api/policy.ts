@@ -5,7 +5,7 @@ import { PolicyName } from '../people.ts'
 import { Autonomy, Effect, Policy, PolicyProblem, Rule } from '../policy.ts'
 import { type Route } from './route.ts'
 
-const textCharsMax = 1024 * 1024
+const textCharsMax = 256 * 1024
 const daysMax = 365
 const sessionsMax = 200
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { createConnection, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -187,3 +187,15 @@ test.each(['x-anchorhold-grant', 'x-anchorhold-request', 'authorization', 'proxy
     expect([it.seen, it.used()]).toEqual([[], []])
   },
 )
+
+test('a session whose policy no longer lets it have a net window loses it at once, and has it back when it may', async () => {
+  await using it = await withGrant(granted(call, { scope: 'session' }))
+  expect(await it.make('http://granted.test/a')).toBe('reached')
+  await it.gate.handle({ ...it.opened, network: 'none' })
+  expect(existsSync(join(it.folder, 'net.sock'))).toBe(false)
+  // Told twice at once, one window is opened, which one close ends.
+  await Promise.all([it.gate.handle(it.opened), it.gate.handle(it.opened)])
+  expect(await it.make('http://granted.test/a')).toBe('reached')
+  await it.gate.handle({ ...it.opened, network: 'none' })
+  expect(existsSync(join(it.folder, 'net.sock'))).toBe(false)
+})
