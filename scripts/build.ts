@@ -17,7 +17,7 @@ const programs = {
   reap: 'packages/keeper/src/reap-main.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',
   prove: 'test/attacks/prove-main.ts',
-  forwarder: 'packages/keeper/src/forwarder.ts',
+  forwarder: 'packages/keeper/src/forwarder/forwarder.ts',
   reader: 'packages/keeper/src/reader/reader.ts',
   inside: 'packages/keeper/src/cells/inside/inside.ts',
   cli: 'packages/cli/src/main.ts',

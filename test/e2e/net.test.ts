@@ -73,6 +73,7 @@ test('curl, git clone and npm reach what a rule opens, and nothing else is neede
   const commands = [
     `curl -sS --cacert authority.txt https://${place()}/hello`,
     `GIT_SSL_CAINFO=$PWD/authority.txt git clone -q https://${place()}/repo.git && cat repo/README`,
+    `echo socks; curl -sS --noproxy x --socks5-hostname 127.0.0.1:8379 --cacert authority.txt https://${place()}/hello`,
     `npm view --fetch-retries 0 --cafile authority.txt --registry https://${place()}/ left version`,
     `/opt/anchorhold/forwarder/node -e 'fetch("https://${place()}/hello").then(r=>r.text()).then(t=>console.log("node",t))'`,
   ]
@@ -82,6 +83,7 @@ test('curl, git clone and npm reach what a rule opens, and nothing else is neede
   const said = outputsOf(events)
   expect(said).toContain('hello from outside')
   expect(said).toContain('cloned through the window')
+  expect(said).toContain('socks\nhello from outside')
   expect(said).toContain('1.2.3')
   expect(said).toContain('node hello from outside')
   expect(seen).toEqual(expect.arrayContaining(['/hello', '/repo.git/info/refs', '/left']))
@@ -96,7 +98,7 @@ test('curl, git clone and npm reach what a rule opens, and nothing else is neede
 
 test('what is denied is answered in words that a program can read, and the agent’s own calls never come here', async () => {
   const { session, events } = await it.run(
-    'run `curl -s http://denied.example/x; curl -sv https://denied.example/ 2>&1 | grep "^< HTTP"; curl -s http://127.0.0.1.:1/; curl -s --noproxy x http://localhost:1/; curl -s --noproxy "*" -m 2 http://192.0.2.1/ || echo no way around`',
+    'run `curl -s http://denied.example/x; curl -sv https://denied.example/ 2>&1 | grep "^< HTTP"; curl -s http://127.0.0.1.:1/; curl -s --noproxy x http://localhost:1/; curl -s --noproxy "*" -m 2 http://192.0.2.1/ || echo no way around; for at in denied.example 127.0.0.1 169.254.169.254; do curl -sS --noproxy x --socks5-hostname 127.0.0.1:8379 https://$at/; done`',
   )
   const said = outputsOf(events)
   expect(said).toContain('"blocked":{"host":"denied.example","port":80,"method":"GET","path":"/x"}')
@@ -104,6 +106,8 @@ test('what is denied is answered in words that a program can read, and the agent
   expect(said).toContain('how_to_ask')
   expect(said).toContain('403 Blocked by Anchorhold')
   expect(said).toContain('no way around')
+  // Not allowed by a ruleset: how SOCKS says that something is blocked.
+  expect(said.match(/\(2\)/g)).toHaveLength(3)
   const net = (await it.log(session.id)).flatMap((event) => (event.type === 'net' ? [event.body.host] : []))
   expect(net.filter((name) => name !== null && /anthropic|claude|statsig|sentry/.test(name))).toEqual([])
 })

@@ -9,7 +9,7 @@ import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
 import { agentMounts, cellEnvironment, claudeEnvironment } from '@anchorhold/keeper/agents/claude/environment'
 import { trustEnvironment, trustFolder, trustInside, writeTrust } from '@anchorhold/keeper/trust'
-import { netEnvironment, netPort } from '@anchorhold/keeper/agents/net-route'
+import { netEnvironment, netRoutes } from '@anchorhold/keeper/agents/net-route'
 import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { cellLimits } from '@anchorhold/keeper/cell-spec'
@@ -196,7 +196,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     : options.command.argv
   const carried = [
     ...(options.bridge === null ? [] : [`${options.bridge.port}=${cell.place(windows)}/bridge.sock`]),
-    ...(options.network === 'proxy' ? [`${netPort}=${cell.place(windows)}/net.sock`] : []),
+    ...(options.network === 'proxy' ? netRoutes(`${cell.place(windows)}/net.sock`) : []),
   ]
   const through: readonly [string, ...string[]] =
     carried.length === 0 ? argv : [cell.place(files.node), cell.place(files.forwarder), ...carried, '--', ...argv]

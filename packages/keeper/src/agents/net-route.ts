@@ -2,7 +2,9 @@
  *  be told of. */
 
 /** Nobody else has a loopback in common with a cell, so it can be the same in every one. */
-export const netPort = 8378
+const netPort = 8378
+/** The same window for programs that speak SOCKS5 and nothing else. */
+const socksPort = 8379
 
 const proxy = `http://127.0.0.1:${netPort}`
 /** The cell's own, and the name under which an agent knows the socket of its model. */
@@ -23,6 +25,9 @@ function both(name: string, value: string): Record<string, string> {
   return { [name]: value, [name.toLowerCase()]: value }
 }
 
+/** What the forwarder is told to listen on for the window with this socket. */
+export const netRoutes = (socket: string): readonly [string, string] => [`${netPort}=${socket}`, `socks:${socksPort}=${socket}`]
+
 /** A command with what carries the net window's port to it. It is not waited for: what is started takes longer to want to go out. Where
  *  another one stands on the port already, this one ends by itself. */
 export const besideNet = (
@@ -30,8 +35,8 @@ export const besideNet = (
   windows: string,
   command: readonly [string, ...string[]],
 ): readonly [string, ...string[]] => {
-  const beside = '"$1" "$2" "$3" </dev/null >/dev/null 2>&1 & shift 3; exec "$@"'
-  return ['/bin/sh', '-c', beside, 'beside', ...forwarder, `${netPort}=${windows}/net.sock`, ...command]
+  const beside = '"$1" "$2" "$3" "$4" </dev/null >/dev/null 2>&1 & shift 4; exec "$@"'
+  return ['/bin/sh', '-c', beside, 'beside', ...forwarder, ...netRoutes(`${windows}/net.sock`), ...command]
 }
 
 /** What looks at no variable: each a folder of the home, and a file in it. */
