@@ -1,4 +1,5 @@
 import type { Attack } from './attack.ts'
+import { datagrams } from './datagrams.ts'
 import { descriptors } from './descriptors.ts'
 import { devices } from './devices.ts'
 import { disk } from './disk.ts'
@@ -29,7 +30,7 @@ import { writeOutside } from './write-outside.ts'
 export const attacks: readonly Attack[] = [
   ...[writeOutside, hostSecrets, otherSessions, leaveByPath],
   ...[hostProcesses, environment, descriptors, survivors, insideProgram],
-  ...[network, socketFamilies],
+  ...[network, datagrams, socketFamilies],
   ...[mounts, namespaces, devices, setuid, kernelSettings, releaseAgent, kernelCalls, terminal],
   ...[memory, forkBomb, disk, inodes, openFiles, output],
 ]

@@ -115,5 +115,6 @@ function notAName(host: string): string | null {
     return 'the host is no name of letters, digits and hyphens'
   // What ends in a number is an address to some, in decimal, octal or hexadecimal (https://url.spec.whatwg.org/#ends-in-a-number-checker).
   if (/^(\d+|0x[0-9a-f]*)$/i.test(labels.at(-1)!)) return 'the host is a number, but no address in dotted decimal'
+  if (/^\d+\.\d+\.\d+\.\d/.test(host)) return 'the host begins as an address, and is none'
   return null
 }

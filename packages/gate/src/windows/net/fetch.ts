@@ -138,11 +138,16 @@ function answerOf(line: Socket, target: Target, path: string, isSecure: boolean)
   return promise
 }
 
-/** Where a redirect leads, as one URL; it is read and judged as the first one was. */
-function resolved(location: string, target: Target, path: string, isSecure: boolean): string {
-  const next = URL.parse(location, urlOf({ target, path, isSecure }))
-  if (next === null) throw new Error('it leads on to what is no URL')
-  return next.href
+/** Where a redirect leads, as one URL; it is read and judged as the first one was. A host that it names is left as it is written:
+ *  the rules of URLs make addresses of much that is none. */
+function resolved(header: string, target: Target, path: string, isSecure: boolean): string {
+  const location = Buffer.from(header, 'latin1').toString('utf8').trim()
+  if (/^[a-z][a-z0-9+.-]*:/i.test(location)) return location
+  if (location.startsWith('//')) return `${isSecure ? 'https' : 'http'}:${location}`
+  const here = urlOf({ target, path, isSecure })
+  const next = URL.parse(location, here)
+  if (next === null || next.host !== new URL(here).host) throw new Error('it leads on to what is no URL')
+  return here.slice(0, -path.length) + next.pathname + next.search
 }
 
 async function bodyOf(
