@@ -4,12 +4,14 @@ import { cellsBench, enginesBench } from './cells.ts'
 import { machinesBench } from './machines.ts'
 import { type Ratio, verdict } from './measure.ts'
 import { modelWindowBench } from './model-window.ts'
+import { netWindowBench } from './net-window.ts'
 import { policyBench } from './policy.ts'
 import { sessionsBench } from './sessions.ts'
 import { storeBench } from './store.ts'
 
 const benches: Readonly<Record<string, () => Promise<Ratio[]>>> = {
   window: modelWindowBench,
+  net: netWindowBench,
   cells: cellsBench,
   engines: enginesBench,
   store: storeBench,
