@@ -73,6 +73,28 @@ test('people come, are given a part of it, and go', async () => {
     expect(house).toContain(words)
 })
 
+test('the command line is anybody’s who has a token: in a file or a variable, and never among its arguments', async () => {
+  await ok('user', 'add', 'joe', '--role', 'member')
+  const secret = await ok('token', 'add', 'by hand', '--user', 'joe')
+  const file = join(it.state, 'joes.token')
+  writeFileSync(file, `${secret}\n`)
+  const whoami = 'joe (member), by the token "by hand"\n'
+  expect(await it.cli(['--token-file', file, 'whoami'])).toMatchObject({ code: 0, out: whoami })
+  expect(await it.cli(['whoami'], { env: { ANCHORHOLD_TOKEN: secret } })).toMatchObject({ code: 0, out: whoami })
+  // Who cannot read the state folder says where the daemon is.
+  const elsewhere = { ANCHORHOLD_TOKEN: secret, ANCHORHOLD_URL: it.url }
+  expect(await it.cli(['--state', `${it.state}/none`, 'whoami'], { env: elsewhere })).toMatchObject({ code: 0, out: whoami })
+  for (const [env, words] of [
+    [{ ANCHORHOLD_TOKEN: 'nobodys' }, 'does not know this token'],
+    [{ ...elsewhere, ANCHORHOLD_URL: 'http://example.org' }, 'Cannot send a token to "http://example.org"'],
+  ] as const)
+    expect(await it.cli(['ls'], { env })).toMatchObject({ out: '', err: expect.stringContaining(words) as string })
+  expect(await it.cli(['user', 'add', 'eve', '--role', 'owner'], { env: elsewhere })).toMatchObject({
+    out: '',
+    err: expect.stringMatching(/may not|not allowed|forbidden/) as string,
+  })
+})
+
 test('an export is found intact without the daemon, and not when anything in it was changed', async () => {
   const { session } = await it.run('say hello')
   const [file, all] = [join(it.state, 'one.jsonl'), join(it.state, 'all.jsonl')]

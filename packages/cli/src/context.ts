@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { type Daemon, findDaemon, startDaemon, stateFolder, type Where } from './daemon.ts'
+import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import type { Terminal } from './terminal.ts'
 
 /** What every command is given. */
@@ -17,20 +17,29 @@ export interface Context {
   exit(code: number): void
 }
 
-export function context(terminal: Terminal, stateFlag: () => string | undefined): Context {
-  const where = () => stateFolder(stateFlag())
+export function context(terminal: Terminal, flags: () => WhereFlags): Context {
+  const where = () => whereabouts(flags())
+  const running = async (): Promise<Daemon> => {
+    const { as, state } = where()
+    const daemon = await findDaemon(where())
+    if (daemon !== null) return daemon
+    if (as === null)
+      throw new Failure('unauthenticated', `No daemon runs for the state folder "${state}"`, { hint: 'Start one: anchorhold up' })
+    throw new Failure(
+      'unauthenticated',
+      `No daemon is found ${as.url === null ? `for the state folder "${state}"` : `at ${as.url}`}`,
+      {
+        hint: 'Set ANCHORHOLD_URL to where it is reached',
+      },
+    )
+  }
   return {
     terminal,
     where,
-    async daemon() {
-      const daemon = await findDaemon(where())
-      if (daemon === null)
-        throw new Failure('unauthenticated', `No daemon runs for the state folder "${where().state}"`, {
-          hint: 'Start one: anchorhold up',
-        })
-      return daemon
-    },
+    daemon: running,
     async daemonOrStart() {
+      // Only whoever it belongs to starts one.
+      if (where().as !== null) return running()
       const found = await findDaemon(where())
       if (found !== null) return found
       terminal.spin('starting the daemon')

@@ -9,24 +9,67 @@ import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
 /** A daemon that answers. */
-export type Daemon = { readonly options: ClientOptions; readonly api: Client; readonly url: string; readonly pid: number }
+export type Daemon = {
+  readonly options: ClientOptions
+  readonly api: Client
+  readonly url: string
+  /** Null where it is known by its address alone. */
+  readonly pid: number | null
+}
 
-export type Where = { readonly state: string; readonly moved: boolean }
+export type Where = {
+  readonly state: string
+  readonly moved: boolean
+  /** Who asks, where that is not whoever the state folder belongs to. */
+  readonly as: { readonly token: string; readonly url: string | null } | null
+}
 
-/** The state folder this command is about. */
-export function stateFolder(flag: string | undefined): Where {
+export type WhereFlags = { readonly state?: string; readonly tokenFile?: string }
+
+/** The state folder this command is about, and who asks. */
+export function whereabouts(flags: WhereFlags, env: NodeJS.ProcessEnv = process.env): Where {
   const uid = process.getuid?.() ?? -1
-  const where = places({ uid, home: homedir(), env: process.env, stateFlag: flag ?? null })
-  return { state: resolve(where.state), moved: flag !== undefined || process.env.ANCHORHOLD_STATE !== undefined }
+  const where = places({ uid, home: homedir(), env, stateFlag: flags.state ?? null })
+  const moved = flags.state !== undefined || env.ANCHORHOLD_STATE !== undefined
+  const token = flags.tokenFile === undefined ? (env.ANCHORHOLD_TOKEN ?? '').trim() : tokenIn(flags.tokenFile)
+  const url = env.ANCHORHOLD_URL ?? ''
+  return {
+    state: resolve(where.state),
+    moved,
+    as: token === '' ? null : { token, url: url === '' ? null : safeUrl(url) },
+  }
+}
+
+/** Never an argument: those are seen by everybody on the machine. */
+function tokenIn(path: string): string {
+  let token: string
+  try {
+    token = readFileSync(path, 'utf8').trim()
+  } catch (cause) {
+    throw new Failure('bad_request', `Cannot read the token in "${path}"`, { cause })
+  }
+  if (!/^[\x21-\x7e]{1,500}$/.test(token)) throw new Failure('bad_request', `There is no token in "${path}"`)
+  return token
+}
+
+/** A token is sent to this machine, or in secret. */
+function safeUrl(text: string): string {
+  const url = URL.parse(text)
+  const isHere = url !== null && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)
+  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isHere)) return url.origin
+  throw new Failure('bad_request', `Cannot send a token to "${text}": it is neither https:// nor http:// on this machine`, {
+    hint: 'Set ANCHORHOLD_URL to where the daemon is reached',
+  })
 }
 
 /** The running daemon, or null. */
-export async function findDaemon({ state }: Where): Promise<Daemon | null> {
-  let endpoint: { url: string; pid: number }
+export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
+  let endpoint: { url: string; pid: number | null }
   let token: string
   try {
-    endpoint = JSON.parse(readFileSync(endpointFile(state), 'utf8')) as typeof endpoint
-    token = readFileSync(tokenFile(state), 'utf8').trim()
+    const url = as?.url ?? null
+    endpoint = url === null ? (JSON.parse(readFileSync(endpointFile(state), 'utf8')) as typeof endpoint) : { url, pid: null }
+    token = as?.token ?? readFileSync(tokenFile(state), 'utf8').trim()
   } catch {
     return null
   }
@@ -36,7 +79,12 @@ export async function findDaemon({ state }: Where): Promise<Daemon | null> {
     await api.health({}, AbortSignal.timeout(5000))
   } catch (error) {
     // A port that another program took since, or nobody: either way it is not ours.
-    if (error instanceof Failure && error.code === 'unauthenticated') return null
+    if (error instanceof Failure && error.code === 'unauthenticated') {
+      if (as === null) return null
+      throw new Failure('unauthenticated', `The daemon at ${endpoint.url} does not know this token`, {
+        hint: 'An owner makes one: anchorhold token add NAME --user YOU',
+      })
+    }
     if (error instanceof Failure) throw error
     return null
   }
@@ -56,7 +104,7 @@ export async function startDaemon({ where, port }: StartOptions): Promise<Daemon
     detached: true,
     cwd: '/',
     // Compiled code is kept, so that the next start need not compile it again.
-    env: { ...process.env, NODE_COMPILE_CACHE: `${where.state}/compiled` },
+    env: { ...process.env, ANCHORHOLD_TOKEN: undefined, NODE_COMPILE_CACHE: `${where.state}/compiled` },
     stdio: ['ignore', log, log, 'pipe'],
   })
   closeSync(log)

@@ -39,6 +39,7 @@ const program = new Command('anchorhold')
   .description('A home for coding agents on your own machine, each in a cell it cannot leave.')
   .version(version)
   .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)')
+  .option('--token-file <file>', 'ask with the token in this file (or ANCHORHOLD_TOKEN), at ANCHORHOLD_URL if that is set')
   .exitOverride()
   .showHelpAfterError('(anchorhold --help shows every command)')
   .addHelpText(
@@ -47,7 +48,7 @@ const program = new Command('anchorhold')
       .map(([code, meaning]) => `  ${code.padStart(3)}  ${meaning}`)
       .join('\n')}`,
   )
-const context = makeContext(terminal, () => program.opts<{ state?: string }>().state)
+const context = makeContext(terminal, () => program.opts<{ state?: string; tokenFile?: string }>())
 
 for (const add of [
   run,

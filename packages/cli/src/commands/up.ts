@@ -15,7 +15,9 @@ export function up(program: Command, context: Context): void {
       const { terminal } = context
       const running = await findDaemon(context.where())
       if (running !== null) {
-        terminal.line(`${terminal.style('green', '●')} Anchorhold runs already (pid ${running.pid}).`)
+        terminal.line(
+          `${terminal.style('green', '●')} Anchorhold runs already${running.pid === null ? '' : ` (pid ${running.pid})`}.`,
+        )
         await greet(context, running)
         return
       }
@@ -67,7 +69,8 @@ async function end({ terminal }: Context, daemon: Daemon, all: boolean): Promise
   terminal.line('  End them:           anchorhold down --all')
 }
 
-function alive(pid: number): boolean {
+function alive(pid: number | null): boolean {
+  if (pid === null) return false
   try {
     process.kill(pid, 0)
     return true
