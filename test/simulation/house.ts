@@ -13,6 +13,8 @@ import { reconciler } from '@anchorhold/daemon/app/reconcile'
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf } from '@anchorhold/daemon/folders'
 import { hub as makeHub } from '@anchorhold/daemon/hub'
+import { presence } from '@anchorhold/daemon/presence'
+import { pushService } from '@anchorhold/daemon/push/push-service'
 import { gateProcess } from '@anchorhold/daemon/processes/gate-process'
 import type { KeeperHost } from '@anchorhold/daemon/processes/keeper-host'
 import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
@@ -206,6 +208,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       hub,
       watches: watches(),
       policies: fakePolicies(),
+      presence: presence(clock.now),
+      push: pushService({ keyFile: folders.pushKey, subject: 'mailto:test@example.invalid', ownHosts: new Set(), log }),
       passwords: passwords(),
       attempts: attempts({ now: clock.now, random: () => new Uint8Array(32) }),
       sources,

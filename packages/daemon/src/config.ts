@@ -128,6 +128,10 @@ export const ConfigFile = z.strictObject({
     })
     .prefault({})
     .describe('What one cell may use'),
+  push_hosts: z
+    .array(z.string().regex(/^[a-z0-9.-]{1,253}:\d{1,5}$/, 'host:port'))
+    .default([])
+    .describe('Push services of your own network that devices may name, as host:port; all others must be public'),
   disk_low_gib: z
     .number()
     .min(0)
@@ -175,6 +179,7 @@ export type Config = {
     readonly open_files: number
     readonly tmp_bytes: number
   }
+  readonly pushHosts: ReadonlySet<string>
   readonly diskLowBytes: number
   readonly requireLimits: readonly LimitName[]
   /** Only what providers name of it is ever handed on, and only to the gate. */
@@ -245,6 +250,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       open_files: file.limits.open_files,
       tmp_bytes: bytes(file.limits.tmp_gib),
     },
+    pushHosts: new Set(file.push_hosts),
     diskLowBytes: bytes(file.disk_low_gib),
     requireLimits: file.require_limits,
     env,

@@ -18,6 +18,8 @@ export function folders(state: string) {
     doctor: `${state}/doctor.json`,
     /** The policies that could last be used. */
     policies: `${state}/policies`,
+    /** The key that push services know this house by. */
+    pushKey: `${state}/push-key.json`,
     runtime: `${state}/runtime`,
     images: `${state}/images`,
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */

@@ -21,6 +21,7 @@ import { rootFor } from './app/images.ts'
 import { inbox as makeInbox } from './app/inbox.ts'
 import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
+import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
@@ -33,6 +34,7 @@ import { hub as makeHub } from './hub.ts'
 import { attempts } from './logins/attempts.ts'
 import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
+import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
 import { gateLauncher, gateProcess } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
@@ -40,6 +42,7 @@ import { keeperProcesses } from './processes/keeper-processes.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
+import { pushService } from './push/push-service.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
 import { watches } from './watches.ts'
 
@@ -93,7 +96,11 @@ async function main(): Promise<void> {
   // Looked at before anything new is made; whose it is shows later, when nobody waits.
   const onDisk = sessionsOnDisk(folders)
   const inbox = makeInbox(() => parts, systemClock)
-  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, inbox.heard)
+  const notify = notifier(() => parts, systemClock)
+  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, (events) => {
+    inbox.heard(events)
+    notify.heard(events)
+  })
   const sources = makeSources({ store, hub, log })
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
   const namedEnv = (more: ReadonlySet<string>) => {
@@ -137,6 +144,13 @@ async function main(): Promise<void> {
     store,
     hub,
     policies: openPolicies({ folder: config.config, memory: folders.policies, log }),
+    presence: presence(Date.now),
+    push: pushService({
+      keyFile: folders.pushKey,
+      subject: config.publicUrl?.startsWith('https:') ? config.publicUrl : 'mailto:nobody@anchorhold.invalid',
+      ownHosts: config.pushHosts,
+      log,
+    }),
     watches: watches(),
     passwords: passwords(),
     attempts: attempts({ now: Date.now, random: randomBytes }),

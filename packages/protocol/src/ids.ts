@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** What an id names, and the prefix that says so wherever the id is seen. */
-const prefixes = { session: 'ses', prompt: 'prm', request: 'req', token: 'tok', user: 'usr' } as const
+const prefixes = { session: 'ses', prompt: 'prm', request: 'req', token: 'tok', user: 'usr', pushDevice: 'psh' } as const
 type Kind = keyof typeof prefixes
 
 const body = '[0-9a-z]{16}'
@@ -25,6 +25,11 @@ export const UserId = z
   .regex(new RegExp(`^usr_${body}$`))
   .brand('UserId')
 export type UserId = z.infer<typeof UserId>
+export const PushDeviceId = z
+  .string()
+  .regex(new RegExp(`^psh_${body}$`))
+  .brand('PushDeviceId')
+export type PushDeviceId = z.infer<typeof PushDeviceId>
 /** Whom a house has from the beginning. */
 export const firstOwner = 'usr_0000000000000000' as UserId
 /** Carries a whole UUID, because the agent's own transcript must be able to hold it (see `uuidOfPrompt`). */
@@ -48,6 +53,7 @@ export const newSessionId = (random: RandomBytes) => name('session', random) as 
 export const newRequestId = (random: RandomBytes) => name('request', random) as RequestId
 export const newTokenId = (random: RandomBytes) => name('token', random) as TokenId
 export const newUserId = (random: RandomBytes) => name('user', random) as UserId
+export const newPushDeviceId = (random: RandomBytes) => name('pushDevice', random) as PushDeviceId
 
 export function newPromptId(random: RandomBytes): PromptId {
   const bytes = random(16)

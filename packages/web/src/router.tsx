@@ -67,6 +67,11 @@ const budgets = createRoute({
   path: '/settings/budgets',
   component: lazyRouteComponent(() => import('./settings/BudgetsPage.tsx'), 'BudgetsPage'),
 })
+const notifications = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/notifications',
+  component: lazyRouteComponent(() => import('./settings/NotificationsPage.tsx'), 'NotificationsPage'),
+})
 const session = createRoute({
   getParentRoute: () => root,
   path: '/sessions/$id',
@@ -79,7 +84,21 @@ const session = createRoute({
 
 export function makeRouter(house: House) {
   return createRouter({
-    routeTree: root.addChildren([home, fresh, inbox, usage, audit, settings, providers, policy, rungs, people, budgets, session]),
+    routeTree: root.addChildren([
+      home,
+      fresh,
+      inbox,
+      usage,
+      audit,
+      settings,
+      providers,
+      policy,
+      rungs,
+      people,
+      budgets,
+      notifications,
+      session,
+    ]),
     context: house,
     defaultPreload: 'intent',
     defaultPreloadStaleTime: 0,

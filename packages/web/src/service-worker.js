@@ -33,3 +33,50 @@ self.addEventListener('fetch', (event) => {
   }
   event.respondWith(caches.match(request).then((found) => found ?? fetch(request)))
 })
+
+// A message of the daemon, which only this browser can read. It is shown unless the app itself is in front of somebody.
+const labels = { allow: 'Allow once', deny: 'Deny' }
+
+self.addEventListener('push', (event) => {
+  event.waitUntil(show(event.data))
+})
+
+async function show(data) {
+  let message
+  try {
+    message = data.json()
+  } catch {
+    return
+  }
+  const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true })
+  if (windows.some(({ visibilityState }) => visibilityState === 'visible')) return
+  await self.registration.showNotification(String(message.title), {
+    body: String(message.body),
+    tag: String(message.request ?? message.session),
+    icon: '/icon.svg',
+    data: { request: message.request, session: message.session },
+    actions: message.actions.flatMap((action) => (action in labels ? [{ action, title: labels[action] }] : [])),
+  })
+}
+
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close()
+  event.waitUntil(act(event.action, event.notification.data))
+})
+
+// What is allowed or denied here goes the way of every answer; what is refused, as for want of a fresh proof, is answered in the app.
+async function act(action, { request, session }) {
+  if (action in labels && /^req_[0-9a-z]{16}$/.test(request)) {
+    const answered = await fetch(`/api/v1/requests/${request}/answer`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ decision: action }),
+    }).catch(() => null)
+    if (answered?.ok) return
+  }
+  const path = request !== undefined ? '/inbox' : /^ses_[0-9a-z]{16}$/.test(session) ? `/sessions/${session}` : '/'
+  const [open] = await self.clients.matchAll({ type: 'window' })
+  if (open === undefined) return self.clients.openWindow(path)
+  await open.focus()
+  return open.navigate(path)
+}

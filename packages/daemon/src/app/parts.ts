@@ -12,6 +12,8 @@ import type { Hub } from '../hub.ts'
 import type { Attempts } from '../logins/attempts.ts'
 import type { Passwords } from '../logins/passwords.ts'
 import type { Policies } from '../policy/policies.ts'
+import type { Presence } from '../presence.ts'
+import type { PushService } from '../push/push-service.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
@@ -27,6 +29,8 @@ export type Parts = {
   readonly hub: Hub
   readonly watches: Watches
   readonly policies: Policies
+  readonly presence: Presence
+  readonly push: PushService
   readonly passwords: Passwords
   readonly attempts: Attempts
   readonly sources: Sources

@@ -15,6 +15,8 @@ import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
 import { attempts } from '../logins/attempts.ts'
 import { passwords } from '../logins/passwords.ts'
 import { policies } from '../policy/policies.ts'
+import { presence } from '../presence.ts'
+import { pushService } from '../push/push-service.ts'
 import { watches } from '../watches.ts'
 import type { Parts } from './parts.ts'
 
@@ -52,6 +54,8 @@ export function testParts(): TestParts {
     hub: events,
     watches: watches(),
     policies: policies({ folder: config.config, memory: folders.policies, log }),
+    presence: presence(() => parts.now()),
+    push: pushService({ keyFile: folders.pushKey, subject: 'mailto:test@example.invalid', ownHosts: config.pushHosts, log }),
     passwords: passwords(),
     attempts: attempts({ now: () => parts.now(), random: randomBytes }),
     sources: sources({ store, hub: events, log }),

@@ -9,7 +9,7 @@ import type { Spending, Usage } from '@anchorhold/protocol/api/money'
 import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
 import type { Request } from '@anchorhold/protocol/api/requests'
 import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhold/protocol/events'
-import type { PromptId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
+import type { PromptId, PushDeviceId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, Grant, ProviderKind } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
@@ -29,6 +29,7 @@ export interface Store {
   readonly people: PeopleTable
   readonly logins: LoginTable
   readonly providers: ProviderTable
+  readonly push: PushTable
   readonly ledger: LedgerTable
   readonly search: (query: {
     readonly q: string
@@ -308,4 +309,24 @@ export interface ProviderTable {
   /** The provider of sessions that name none. */
   inUse(): string | null
   use(name: string | null): void
+}
+
+/** A device that is told when its user is needed, by way of its browser's push service. */
+export type PushDeviceRow = {
+  readonly id: PushDeviceId
+  readonly user: UserId
+  /** The login that asked for it. */
+  readonly token: TokenId
+  readonly name: string
+  readonly endpoint: string
+  readonly p256dh: string
+  readonly auth: string
+  readonly created_at: number
+}
+export interface PushTable {
+  insert(row: PushDeviceRow): void
+  of(user: UserId): readonly PushDeviceRow[]
+  all(): readonly PushDeviceRow[]
+  remove(id: PushDeviceId): void
+  removeEndpoint(endpoint: string): void
 }

@@ -5,6 +5,7 @@ import { moneyRoutes } from './money.ts'
 import { policyRoutes } from './policy.ts'
 import { policyFilesRoutes } from './policy-files.ts'
 import { providersRoutes } from './providers.ts'
+import { pushRoutes } from './push.ts'
 import { recordsRoutes } from './records.ts'
 import { requestsRoutes } from './requests.ts'
 import { sessionsRoutes } from './sessions.ts'
@@ -22,6 +23,7 @@ export const api = {
   ...loginRoutes,
   ...policyRoutes,
   ...policyFilesRoutes,
+  ...pushRoutes,
   ...daemonRoutes,
 } as const
 

@@ -12,6 +12,7 @@ import { Button, Trouble } from '../ui/controls.tsx'
 import { LongText } from '../ui/LongText.tsx'
 import { Markdown } from '../ui/Markdown.tsx'
 import { QuestionForm } from './QuestionForm.tsx'
+import { RulePast } from './RulePast.tsx'
 import { asked } from './words.ts'
 
 export type RequestCardProps = {
@@ -74,7 +75,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
             onDismiss={() => answer.mutate({ decision: 'deny' })}
           />
         ) : (
-          <Decision kind={action.kind} rule={rule} busy={answer.isPending} onAnswer={(body) => answer.mutate(body)} />
+          <Decision id={id} kind={action.kind} rule={rule} busy={answer.isPending} onAnswer={(body) => answer.mutate(body)} />
         )}
         {done === null &&
           (deferred ? (
@@ -112,11 +113,13 @@ function Exact({ exact }: { readonly exact: ReturnType<typeof asked>['exact'] })
 }
 
 function Decision({
+  id,
   kind,
   rule,
   busy,
   onAnswer,
 }: {
+  readonly id: string
   readonly kind: RequestAction['kind']
   readonly rule: Rule | null
   readonly busy: boolean
@@ -125,6 +128,7 @@ function Decision({
   const plan = kind === 'plan'
   const [denying, setDenying] = useState(false)
   const [reason, setReason] = useState('')
+  const [widening, setWidening] = useState(false)
   if (denying) {
     return (
       <form
@@ -164,7 +168,7 @@ function Decision({
         </Button>
       </div>
       {(kind === 'tool' || kind === 'net' || kind === 'host') && (
-        <details className="group">
+        <details className="group" onToggle={(event) => setWidening(event.currentTarget.open)}>
           <summary className="flex min-h-11 items-center gap-1.5 rounded-xl px-2 text-sm text-soft hover:bg-raised sm:justify-end">
             Allow more than once
             <ChevronDown size={16} aria-hidden className="transition-transform group-open:rotate-180" />
@@ -175,6 +179,7 @@ function Decision({
                 {ruleWords(rule)}
               </p>
             )}
+            {widening && <RulePast id={id} />}
             <div className="grid grid-cols-1 gap-2 sm:flex sm:justify-end">
               <Button disabled={busy} onClick={() => onAnswer({ decision: 'allow', scope: 'session' })}>
                 {rule === null ? 'The same in this session' : 'All of this in this session'}

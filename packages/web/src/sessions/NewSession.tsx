@@ -2,8 +2,9 @@ import { printableLine } from '@anchorhold/core/printable'
 import { parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
+import { Network } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { ArrowUp, ChevronDown } from 'lucide-react'
 import { useId, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
@@ -28,6 +29,12 @@ const autonomies = {
   read_only: { label: 'Read only', about: 'Runs no tool at all' },
 } as const satisfies Record<Autonomy, { label: string; about: string }>
 
+const networks = {
+  none: { label: 'None', about: 'Nothing but its model can be reached' },
+  proxy_only: { label: 'What rules open', about: 'What no rule speaks of is asked for' },
+  host: { label: 'Everything', about: 'All that this machine reaches: there is no wall to hold it' },
+} as const satisfies Record<Network, { label: string; about: string }>
+
 /** A prompt is enough; everything else is folded away. */
 export function NewSession() {
   const cache = useQueryClient()
@@ -40,6 +47,7 @@ export function NewSession() {
   const [rung, setRung] = useState('')
   const [budget, setBudget] = useState('')
   const [autonomy, setAutonomy] = useState('')
+  const [network, setNetwork] = useState('')
   // The same session is asked for until the daemon has answered: a lost answer makes no second one.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const folders = useId()
@@ -64,6 +72,7 @@ export function NewSession() {
           ...(model === '' ? {} : { model }),
           ...(rung === '' ? {} : { rung: Rung.parse(rung) }),
           ...(autonomy === '' ? {} : { autonomy: Autonomy.parse(autonomy) }),
+          ...(network === '' ? {} : { network: Network.parse(network) }),
           ...(nanos === null ? {} : { budget_micros: Math.floor(nanos / 1000) }),
         },
       }),
@@ -116,6 +125,14 @@ export function NewSession() {
               </button>
             </div>
           </div>
+          {status !== undefined && status.limits_missing.length > 0 && (rung === '' || rung === status.rung) && (
+            <p className="mt-2 px-3 text-xs text-faint">
+              Not enforced on this machine: {status.limits_missing.map(({ name }) => name.replaceAll('_', ' ')).join(', ')}.{' '}
+              <Link to="/settings/rungs" className="underline underline-offset-4">
+                What to do
+              </Link>
+            </p>
+          )}
           {create.error !== null && (
             <div className="mt-3">
               <Trouble>{wordsOf(create.error)}</Trouble>
@@ -166,6 +183,21 @@ export function NewSession() {
                       {autonomies[one].label}
                     </option>
                   ))}
+                </select>
+              </Field>
+              <Field
+                label="Network"
+                hint={network === '' ? 'What it reaches beside its model' : networks[Network.parse(network)].about}
+              >
+                <select className="field" value={network} onChange={(event) => setNetwork(event.target.value)}>
+                  <option value="">The usual</option>
+                  {Network.options
+                    .filter((one) => one !== 'host' || rung === 'none')
+                    .map((one) => (
+                      <option key={one} value={one}>
+                        {networks[one].label}
+                      </option>
+                    ))}
                 </select>
               </Field>
               <Field label="Model" hint="The provider's own otherwise">

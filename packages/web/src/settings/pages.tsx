@@ -1,4 +1,4 @@
-import { Boxes, KeyRound, ScrollText, Users, Wallet } from 'lucide-react'
+import { BellRing, Boxes, KeyRound, ScrollText, Users, Wallet } from 'lucide-react'
 import type { ReactNode } from 'react'
 
 /** Every page of the settings, in the order in which the first of them lists them. Each is a route of its own in `router.tsx`. */
@@ -8,4 +8,10 @@ export const settingsPages = [
   { to: '/settings/rungs', label: 'Walls', about: 'What this machine can isolate', icon: <Boxes size={20} /> },
   { to: '/settings/people', label: 'People', about: 'Who else may enter, and what they may do', icon: <Users size={20} /> },
   { to: '/settings/budgets', label: 'Budgets', about: 'What the house and its groups may spend', icon: <Wallet size={20} /> },
+  {
+    to: '/settings/notifications',
+    label: 'Notifications',
+    about: 'Which devices are told when you are needed',
+    icon: <BellRing size={20} />,
+  },
 ] as const satisfies readonly { to: `/settings/${string}`; label: string; about: string; icon: ReactNode }[]

@@ -3,6 +3,7 @@ import { Link, Outlet, useMatchRoute } from '@tanstack/react-router'
 import { ChartNoAxesColumn, FileClock, Inbox, MessagesSquare, Plus, Settings } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { requestsQuery } from '../live/queries.ts'
+import { useWatching } from '../live/use-watching.ts'
 import { SessionList } from '../sessions/SessionList.tsx'
 import { Announcer } from './Announcer.tsx'
 import { ConnectionMark } from './ConnectionMark.tsx'
@@ -15,7 +16,9 @@ import { useWide } from './use-wide.ts'
 /** What stands around every screen: the list beside it where there is room, a bar under the thumb where there is not. */
 export function Shell() {
   const wide = useWide()
-  const inSession = useMatchRoute()({ to: '/sessions/$id' }) !== false
+  const at = useMatchRoute()({ to: '/sessions/$id' })
+  const inSession = at !== false
+  useWatching(at === false ? null : at.id)
   return (
     <div className="flex h-dvh">
       <a

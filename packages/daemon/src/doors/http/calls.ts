@@ -18,6 +18,7 @@ import { backtestPolicy, proposePolicy, requestRule } from '../../app/policy-his
 import * as policy from '../../app/policy-verbs.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
+import * as push from '../../app/push.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, mayShutDown, status } from '../../app/status.ts'
@@ -102,6 +103,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     sessionEvents({ actor, token, params, query, headers, signal }) {
       if (!wantsStream(headers)) return read.sessionEvents(parts, actor, params.id, range(query))
       const end = watch({ actor, token, signal }, 'session.read', params.id)
+      if (actor.user !== null) parts.presence.follow(actor.user, params.id, end.signal)
       return eventStream(
         read.watchSession(parts, actor, params.id, startOf(headers, query.after), end.signal),
         ({ seq }) => seq,
@@ -244,6 +246,17 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return { ...found, events: [...found.events] }
     },
     signingKey: ({ actor }) => audit.signingKey(parts, actor),
+    pushKey: ({ actor }) => push.pushKey(parts, actor),
+    listPushDevices: ({ actor, token }) => ({ devices: [...push.listPushDevices(parts, actor, token)] }),
+    addPushDevice: ({ actor, token, body }) => push.addPushDevice(parts, actor, token, body),
+    removePushDevice({ actor, params }) {
+      push.removePushDevice(parts, actor, params.id)
+      return done
+    },
+    watching({ actor, params }) {
+      push.watching(parts, actor, params.id)
+      return done
+    },
     showPolicy: ({ actor, query }) => policy.showPolicy(parts, actor, query.session ?? null),
     reloadPolicy: ({ actor }) => policy.reloadPolicy(parts, actor),
     checkPolicy: ({ actor, body }) => policy.checkPolicy(parts, actor, body),

@@ -15,12 +15,14 @@ import { chain } from './migrations/010-chain.ts'
 import { policy } from './migrations/011-policy.ts'
 import { logins } from './migrations/012-logins.ts'
 import { calls } from './migrations/013-calls.ts'
+import { push } from './migrations/014-push.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteLedger } from './ledger.ts'
 import { sqliteLogins } from './logins.ts'
 import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
+import { sqlitePush } from './push.ts'
 import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
@@ -43,6 +45,7 @@ const migrations = [
   policy,
   logins,
   calls,
+  push,
 ] as const
 
 export function sqliteStore(path: string): Store {
@@ -69,6 +72,7 @@ export function sqliteStore(path: string): Store {
     people: sqlitePeople(db),
     logins: sqliteLogins(db),
     providers: sqliteProviders(db),
+    push: sqlitePush(db),
     ledger: sqliteLedger(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),

@@ -4,7 +4,7 @@ import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
 const sessionsShown = 5
 const examplesShown = 3
 
-/** What a policy would have done to what agents really did. */
+/** What a policy, or one more rule, would have done to what agents really did. */
 export function Backtest({ found }: { readonly found: PolicyBacktest }) {
   const { actions, denied, asked, allowed, skipped, sessions } = found
   return (

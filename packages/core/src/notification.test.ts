@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest'
+import { noticeOf, withoutSecrets } from './notification.ts'
+
+const run = (command: string) => noticeOf({ kind: 'tool', tool: 'Bash', input: { command, description: 'x' } })
+
+test('noticeOf() gives the exact words where they fit', () => {
+  expect(run('git push origin main')).toEqual({ title: 'wants to run', text: 'git push origin main', whole: true })
+  expect(noticeOf({ kind: 'net', host: 'a.example', port: 443, method: 'GET', path: '/x' })).toMatchObject({
+    text: 'GET a.example:443/x',
+    whole: true,
+  })
+})
+
+test('noticeOf() makes hidden characters visible', () => {
+  expect(run('echo safe\u202Etxt\n\u001b[2J').text).toBe('echo safe\\u{202e}txt␊␛[2J')
+})
+
+test('noticeOf() is not whole where something is left out, so that nothing is allowed unseen', () => {
+  for (const command of ['x'.repeat(300), 'curl -H "Authorization: Bearer abcdefghij" https://x.example'])
+    expect(run(command).whole).toBe(false)
+  expect(noticeOf({ kind: 'tool', tool: 'Bash', input: { command: 'ls', run_in_background: true } }).whole).toBe(false)
+  expect(noticeOf({ kind: 'host', program: 'deploy', params: {} }).whole).toBe(false)
+})
+
+test.each([
+  ['curl https://me:hunter22@host/', 'hunter22'],
+  ['deploy --token abcd1234', 'abcd1234'],
+  ['export API_KEY=abcd1234', 'abcd1234'],
+  ['curl -H "Authorization: Bearer abc.def"', 'abc.def'],
+  ['echo sk-ant-api03-AbCdEfGhIjKl', 'AbCdEfGhIjKl'],
+  ['echo ghp_0123456789abcdefABCD', '0123456789abcdefABCD'],
+  ['echo Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4MTIz', 'Zm9vYmFyYmF6'],
+  ['echo 0123456789abcdef0123456789abcdef', '0123456789abcdef'],
+])('withoutSecrets() hides what is secret in %s', (text, secret) => {
+  expect(withoutSecrets(text)).not.toContain(secret)
+})
+
+test('withoutSecrets() leaves ordinary words', () => {
+  for (const text of ['npm test', 'cat packages/daemon/src/store/sqlite/migrations.ts', 'git log --oneline'])
+    expect(withoutSecrets(text)).toBe(text)
+})

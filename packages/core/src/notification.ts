@@ -1,0 +1,60 @@
+import type { RequestAction } from '@anchorhold/protocol/events'
+import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { printableLine } from './printable.ts'
+
+const charsMax = 240
+
+/** What is said of an action where others may look on, as on a locked phone. `whole`: these are its exact words, all of them, so
+ *  that it can be decided upon there. */
+export type Notice = { readonly title: string; readonly text: string; readonly whole: boolean }
+
+export function noticeOf(action: RequestAction): Notice {
+  switch (action.kind) {
+    case 'question':
+      return part('has a question', action.questions.map(({ question }) => question).join(' '))
+    case 'plan':
+      return { title: 'shows its plan', text: 'Open it to read and answer', whole: false }
+    case 'tool': {
+      const { command, description: _, ...rest } = action.input
+      if (action.tool === 'Bash' && typeof command === 'string' && Object.keys(rest).length === 0)
+        return exactly('wants to run', command)
+      return part(`wants to use ${action.tool}`, JSON.stringify(action.input))
+    }
+    case 'net': {
+      const { host, port, method, path } = action
+      return exactly('wants to reach', method === null ? `${host}:${port}` : `${method} ${host}:${port}${path ?? ''}`)
+    }
+    case 'host':
+      return part('wants to run on the host', action.program)
+    case 'spend':
+      return part('has no money left for', `${action.model}, which may cost ${formatUsd(microsUp(action.needed_nanos))}`)
+  }
+}
+
+function exactly(title: string, words: string): Notice {
+  const text = printableLine(withoutSecrets(words))
+  return {
+    title,
+    text: text.length > charsMax ? `${text.slice(0, charsMax)}…` : text,
+    whole: text === printableLine(words) && text.length <= charsMax,
+  }
+}
+const part = (title: string, words: string): Notice => ({ ...exactly(printableLine(title).slice(0, 80), words), whole: false })
+
+/** Leaves out what looks like a credential. Does not stop: one that looks like an ordinary word. */
+export function withoutSecrets(text: string): string {
+  return secretShapes.reduce((rest, shape) => rest.replace(shape, '$1[hidden]'), text)
+}
+
+const secretShapes = [
+  // user:password@host
+  /(:\/\/)[^\s/@]+(?=@)/g,
+  // Named as one: token=…, --password …, Authorization: Bearer …
+  /((?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key|credential)s?["']?\s*(?:[=:]|\s)\s*["']?)[^\s"'&]{4,}/gi,
+  /((?:authorization|cookie)["']?\s*[:=]\s*["']?)[^"'\n]+/gi,
+  /(\b(?:bearer|basic)\s+)[^\s"']{6,}/gi,
+  // Known by how it begins.
+  /(\b)(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[a-z]|npm|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9.]{12,}/g,
+  // Long and without a shape that a person would give it.
+  /(^|[^A-Za-z0-9+/_-])(?=[A-Za-z+/_-]*\d)(?=[^A-Z]*[A-Z]|[0-9a-f]{32})[A-Za-z0-9+/_-]{32,}={0,2}/g,
+] as const

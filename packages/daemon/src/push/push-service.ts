@@ -1,0 +1,95 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { request } from 'node:https'
+import webPush from 'web-push'
+import { z } from 'zod'
+import { replaceFile } from '../policy/append-rule.ts'
+import { guardedLookup, isOwn, pushEndpoint } from './endpoint.ts'
+
+/** Where a message goes: what a browser gave out. */
+export type PushTarget = { readonly endpoint: string; readonly p256dh: string; readonly auth: string }
+
+/** `gone`: there is no such subscription any more, and never will be again. */
+export type Sent = 'sent' | 'gone' | 'failed'
+
+/** Sends messages to browsers by way of their push services, which can read none of them. */
+export interface PushService {
+  /** What browsers subscribe with; made at first use. */
+  key(): string
+  /** Refuses an address that nothing is ever sent to. */
+  check(endpoint: string): URL
+  send(target: PushTarget, message: string, topic: string): Promise<Sent>
+}
+
+export type PushServiceOptions = {
+  /** Where the pair of keys is kept. */
+  readonly keyFile: string
+  /** Whom push services can turn to. */
+  readonly subject: string
+  /** Services of the owner's own network, as host:port. */
+  readonly ownHosts: ReadonlySet<string>
+  readonly log: (message: string) => void
+}
+
+const Keys = z.object({ publicKey: z.string(), privateKey: z.string() })
+const sendMs = 10_000
+/** A request can wait; what nobody got within a day is in the inbox anyway. */
+const keptSeconds = 24 * 60 * 60
+
+export function pushService({ keyFile, subject, ownHosts, log }: PushServiceOptions): PushService {
+  let known: z.infer<typeof Keys> | null = null
+  const keys = () => (known ??= existsSync(keyFile) ? Keys.parse(JSON.parse(readFileSync(keyFile, 'utf8'))) : make())
+  function make(): z.infer<typeof Keys> {
+    const made = webPush.generateVAPIDKeys()
+    // Written by the owner's own mode, 0600: who has it can speak in this house's name to its devices' services.
+    replaceFile(keyFile, JSON.stringify(made))
+    return made
+  }
+  const check = (endpoint: string) => pushEndpoint(endpoint, ownHosts)
+
+  return {
+    key: () => keys().publicKey,
+    check,
+    async send({ endpoint, p256dh, auth }, message, topic) {
+      try {
+        const url = check(endpoint)
+        const { method, headers, body } = webPush.generateRequestDetails({ endpoint, keys: { p256dh, auth } }, message, {
+          vapidDetails: { subject, ...keys() },
+          TTL: keptSeconds,
+          urgency: 'high',
+          topic,
+          contentEncoding: 'aes128gcm',
+        })
+        const status = await post(url, { method, headers, body })
+        if (status === 404 || status === 410) return 'gone'
+        if (status >= 200 && status < 300) return 'sent'
+        log(`push: ${url.host} answered ${status}`)
+      } catch (error) {
+        log(`push: ${error instanceof Error ? error.message : String(error)}`)
+      }
+      return 'failed'
+    },
+  }
+
+  /** Redirections are not followed: nobody has looked at where they lead. */
+  function post(
+    url: URL,
+    { method, headers, body }: Pick<webPush.RequestDetails, 'method' | 'headers' | 'body'>,
+  ): Promise<number> {
+    const { promise, resolve, reject } = Promise.withResolvers<number>()
+    const sending = request(url, {
+      method,
+      headers,
+      agent: false,
+      signal: AbortSignal.timeout(sendMs),
+      ...(isOwn(url, ownHosts) ? {} : { lookup: guardedLookup }),
+    })
+    sending.once('error', reject)
+    sending.once('response', (response) => {
+      response.resume()
+      response.once('error', () => {})
+      resolve(response.statusCode ?? 0)
+    })
+    sending.end(body)
+    return promise
+  }
+}
