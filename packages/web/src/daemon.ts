@@ -1,10 +1,16 @@
 import { client, openStream } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
+import { proofDesk, withProof } from './login/proof.ts'
 
 const options = { url: '' }
 
+/** Where a call waits when whoever sits here must first show who they are. */
+export const proof = proofDesk()
+
+const reasonOf = (error: unknown): string | null => (isFailure(error) && error.code === 'proof_needed' ? error.message : null)
+
 /** The daemon that served this page. */
-export const daemon = client(options)
+export const daemon = withProof(client(options), proof, reasonOf)
 
 /** Everything that happens in the house after a position, as it happens. */
 export const openEvents = (after: number, signal: AbortSignal) => openStream(options, 'events', { query: { after } }, signal)

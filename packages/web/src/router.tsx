@@ -42,6 +42,11 @@ const settings = createRoute({
   path: '/settings',
   component: lazyRouteComponent(() => import('./settings/SettingsPage.tsx'), 'SettingsPage'),
 })
+const account = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/account',
+  component: lazyRouteComponent(() => import('./settings/AccountPage.tsx'), 'AccountPage'),
+})
 const providers = createRoute({
   getParentRoute: () => root,
   path: '/settings/providers',
@@ -91,6 +96,7 @@ export function makeRouter(house: House) {
       usage,
       audit,
       settings,
+      account,
       providers,
       policy,
       rungs,

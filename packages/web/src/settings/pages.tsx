@@ -1,8 +1,14 @@
-import { BellRing, Boxes, KeyRound, ScrollText, Users, Wallet } from 'lucide-react'
+import { BellRing, Boxes, CircleUserRound, KeyRound, ScrollText, Users, Wallet } from 'lucide-react'
 import type { ReactNode } from 'react'
 
 /** Every page of the settings, in the order in which the first of them lists them. Each is a route of its own in `router.tsx`. */
 export const settingsPages = [
+  {
+    to: '/settings/account',
+    label: 'Account and devices',
+    about: 'How you log in, and where you are',
+    icon: <CircleUserRound size={20} />,
+  },
   { to: '/settings/providers', label: 'Providers and keys', about: 'Where model calls go', icon: <KeyRound size={20} /> },
   { to: '/settings/policy', label: 'Policy', about: 'What agents may do without asking', icon: <ScrollText size={20} /> },
   { to: '/settings/rungs', label: 'Walls', about: 'What this machine can isolate', icon: <Boxes size={20} /> },
