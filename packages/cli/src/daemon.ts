@@ -91,15 +91,19 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
   return { options, api, url: endpoint.url, pid: endpoint.pid }
 }
 
-export type StartOptions = { readonly where: Where; readonly port?: string | undefined }
+export type StartOptions = { readonly where: Where; readonly port?: string | undefined; readonly publicUrl?: string | undefined }
 
 /** Starts a daemon that outlives this command, and waits until it answers. */
-export async function startDaemon({ where, port }: StartOptions): Promise<Daemon> {
+export async function startDaemon({ where, port, publicUrl }: StartOptions): Promise<Daemon> {
   mkdirSync(where.state, { recursive: true, mode: 0o711 })
   const logPath = `${where.state}/daemon.log`
   const log = openSync(logPath, 'a', 0o600)
   const script = join(dirname(fileURLToPath(import.meta.url)), 'daemon.mjs')
-  const args = [...(where.moved ? ['--state', where.state] : []), ...(port === undefined ? [] : ['--port', port])]
+  const args = [
+    ...(where.moved ? ['--state', where.state] : []),
+    ...(port === undefined ? [] : ['--port', port]),
+    ...(publicUrl === undefined ? [] : ['--public-url', publicUrl]),
+  ]
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, ...args], {
     detached: true,
     cwd: '/',

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { audit } from './commands/audit.ts'
 import { doctor } from './commands/doctor.ts'
+import { expose } from './commands/expose.ts'
 import { exportLog } from './commands/export.ts'
 import { image } from './commands/image.ts'
 import { search } from './commands/insight.ts'
@@ -75,6 +76,7 @@ for (const add of [
   doctor,
   prove,
   up,
+  expose,
   status,
   service,
 ])

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
+import { tellReach } from './expose.ts'
 
 export function up(program: Command, context: Context): void {
   program
@@ -10,8 +11,9 @@ export function up(program: Command, context: Context): void {
     .summary('start the daemon')
     .description('Starts the daemon and stays until Ctrl-C. Agents at work go on after that.')
     .option('--port <n>', 'the loopback port; 7777 otherwise')
+    .option('--public-url <url>', 'the address under which a proxy of yours serves it; public_url in config.yaml otherwise')
     .option('-d, --detach', 'return once it stands')
-    .action(async (options: { port?: string; detach?: true }) => {
+    .action(async (options: { port?: string; publicUrl?: string; detach?: true }) => {
       const { terminal } = context
       const running = await findDaemon(context.where())
       if (running !== null) {
@@ -19,11 +21,13 @@ export function up(program: Command, context: Context): void {
           `${terminal.style('green', '●')} Anchorhold runs already${running.pid === null ? '' : ` (pid ${running.pid})`}.`,
         )
         await greet(context, running)
+        if (options.publicUrl !== undefined) await tellReach(context, running, options.publicUrl)
         return
       }
       terminal.spin('starting')
-      const daemon = await startDaemon({ where: context.where(), port: options.port })
+      const daemon = await startDaemon({ where: context.where(), port: options.port, publicUrl: options.publicUrl })
       await greet(context, daemon)
+      if (options.publicUrl !== undefined) await tellReach(context, daemon, options.publicUrl)
       if (options.detach) return
       terminal.line(terminal.style('dim', 'Ctrl-C ends the daemon. Agents at work go on.'))
       await new Promise<void>((resolve) => {

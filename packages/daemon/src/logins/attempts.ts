@@ -30,6 +30,8 @@ export type Kept =
   /** A challenge that a passkey is to sign, or to be made with. */
   | { readonly kind: 'passkey'; readonly challenge: string; readonly origin: string }
   | { readonly kind: 'new passkey'; readonly challenge: string; readonly origin: string; readonly user: string }
+  /** The daemon is looked for through its public URL. */
+  | { readonly kind: 'reach' }
   /** A secret that an authenticator is to show that it has. */
   | { readonly kind: 'totp'; readonly secret: Uint8Array; readonly user: string }
 

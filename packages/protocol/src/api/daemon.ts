@@ -32,7 +32,29 @@ export const Status = z.object({
 })
 export type Status = z.infer<typeof Status>
 
+export const Reached = z.object({
+  nonce: z.string(),
+  address: z.string().nullable().describe('Where the daemon believes that the call came from'),
+  doubted: z.boolean().describe('A proxy said whom it heard from, and is not believed: trusted_proxies is not set'),
+})
+
 export const daemonRoutes = {
+  openReach: {
+    method: 'POST',
+    path: '/reach',
+    summary: 'A nonce by which the daemon can be known again through its public URL, for a few minutes',
+    status: 201,
+    response: z.object({ nonce: z.string() }),
+  },
+  reach: {
+    method: 'GET',
+    path: '/reach/:nonce',
+    summary: 'Answers to who has the nonce; as a stream it stays open, so that a proxy that holds it back is found out',
+    params: z.strictObject({ nonce: z.string().min(1).max(100) }),
+    status: 200,
+    response: Reached,
+    open: true,
+  },
   status: { method: 'GET', path: '/status', summary: 'The daemon, its rung and provider', status: 200, response: Status },
   health: {
     method: 'GET',

@@ -11,7 +11,7 @@ export const canPasskey = (): boolean =>
 /** Has whoever sits here show a passkey. */
 export async function showPasskey() {
   const { ticket, options } = await daemon.askPasskey()
-  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options as never)
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options)
   return { ticket, passkey: ShownPasskey.parse(await given(navigator.credentials.get({ publicKey }))) }
 }
 

@@ -42,6 +42,7 @@ const people = byRole({ member: 'yes', viewer: 'forbidden', agent: 'forbidden' }
 const humans = byRole({ member: 'yes', viewer: 'yes', agent: 'forbidden' })
 /** Let through, and there was nothing to take away. */
 const missing: Row = { ...byRole({ member: 'hidden', viewer: 'hidden', agent: 'forbidden' }), owner: 'hidden' }
+const allMissing = { ...byRole({ member: 'hidden', viewer: 'hidden', agent: 'hidden' }), owner: 'hidden' } as const satisfies Row
 const ownersOnly = byRole({ member: 'forbidden', viewer: 'forbidden', agent: 'forbidden' })
 const creating = byRole({ member: 'yes', viewer: 'forbidden', agent: 'yes' })
 const hidden = { 'member, foreign': 'hidden', 'viewer, foreign': 'hidden', 'agent, foreign': 'hidden' } as const
@@ -142,6 +143,8 @@ const expected: Record<ApiName, Row> = {
   backtestPolicy: everyone,
   whoAmI: everyone,
   logout: everyone,
+  openReach: ownersOnly,
+  reach: allMissing,
   status: everyone,
   health: everyone,
   doctor: everyone,
@@ -214,6 +217,7 @@ const sent: Partial<Record<ApiName, (scene: Scene) => Sent>> = {
   addPasskey: () => ({ body: { ticket: 'none', passkey: newPasskey } }),
   removePasskey: () => ({ params: { id: 'none' } }),
   confirmTotp: () => ({ body: { ticket: 'none', code: '123456' } }),
+  reach: () => ({ params: { nonce: 'none' } }),
   addUser: () => ({ body: { name: `new-${randomBytes(4).toString('hex')}`, role: 'member' } }),
   changeUser: () => ({ params: { name: 'somebody' }, body: { role: 'viewer' } }),
   removeUser: () => {

@@ -19,6 +19,7 @@ import * as policy from '../../app/policy-verbs.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as push from '../../app/push.ts'
+import { openReach, reached } from '../../app/reach.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, mayShutDown, status } from '../../app/status.ts'
@@ -28,7 +29,7 @@ import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
 import { lineStream } from './lines.ts'
 import { attachment, reply } from './reply.ts'
-import { eventStream } from './sse.ts'
+import { eventStream, openEnd } from './sse.ts'
 
 const done = { ok: true } as const
 const perPage = 100
@@ -200,6 +201,11 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     logout({ actor, token }) {
       if (token !== null) access.logOut(parts, actor, token)
       return reply({ value: done, headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })
+    },
+    openReach: ({ actor }) => openReach(parts, actor),
+    reach({ params, address, headers, signal }) {
+      const found = reached(parts, params.nonce, { address, forwarded: headers['x-forwarded-for'] !== undefined })
+      return wantsStream(headers) ? openEnd(JSON.stringify(found), signal) : found
     },
     status: ({ actor }) => status(parts, actor, { ...about, url: about.url() }),
     health: ({ actor }) => health(parts, actor),

@@ -4,7 +4,7 @@ import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, request, type Server } from 'node:http'
+import { createServer, type IncomingMessage, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,6 +16,7 @@ import { record } from '../../app/parts.ts'
 import { whoIs } from '../../app/access.ts'
 import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
+import { addressOf } from './guard.ts'
 import { httpDoor } from './http.ts'
 import { readWeb } from './web.ts'
 
@@ -135,9 +136,23 @@ test('httpDoor() asks who it is for everything but the page and the login', asyn
     const response = await call(path, { method: route.method, headers: { authorization: '' } })
     if (response.status !== 401) open.add(name)
   }
-  expect([...open]).toEqual(['login', 'loginWays', 'loginByPassword', 'loginByCode', 'askPasskey', 'loginByPasskey'])
+  expect([...open]).toEqual(['login', 'loginWays', 'loginByPassword', 'loginByCode', 'askPasskey', 'loginByPasskey', 'reach'])
   expect(await codeOf(call('/openapi.json', { headers: { authorization: '' } }))).toBe('401 unauthenticated')
   expect((await ask('/', { headers: { authorization: '' } })).status).toBe(200)
+})
+
+test.each([
+  [0, '203.0.113.9', '127.0.0.1'],
+  [1, '203.0.113.9', '203.0.113.9'],
+  // What the client itself wrote stands in front.
+  [1, '10.0.0.1, 203.0.113.9', '203.0.113.9'],
+  [2, '198.51.100.1, 203.0.113.9, 192.0.2.7', '203.0.113.9'],
+  [2, '203.0.113.9', '127.0.0.1'],
+  [1, 'unknown', '127.0.0.1'],
+  [1, '', '127.0.0.1'],
+])('addressOf() with %i proxies believes of "%s" just %s', (proxies, said, address) => {
+  const request = { headers: { 'x-forwarded-for': said }, socket: { remoteAddress: '::ffff:127.0.0.1' } }
+  expect(addressOf(request as unknown as IncomingMessage, proxies)).toBe(address)
 })
 
 test.each([

@@ -39,6 +39,18 @@ export function eventStream(
   }
 }
 
+/** One message, and then nothing for a while: who gets it has a connection that holds nothing back. */
+export function openEnd(data: string, signal: AbortSignal): Reply {
+  return reply({
+    headers,
+    pour(response) {
+      response.write(`data: ${data}\n\n`)
+      const timer = setTimeout(() => response.end(), heartbeatMs)
+      signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
+    },
+  })
+}
+
 function frame(seen: Seen, idOf: (event: { seq: number; pos: number }) => number): string {
   return 'event' in seen
     ? `id: ${idOf(seen.event)}\nevent: ${seen.event.type}\ndata: ${JSON.stringify(seen.event)}\n\n`
