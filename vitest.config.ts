@@ -77,6 +77,20 @@ export default defineConfig({
               },
             },
           ]),
+      // Compilers and a Java that are installed for it: run by `npm run test:toolchains`, not by `npm test`.
+      ...(process.env.TOOLCHAINS === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'toolchains',
+                include: ['test/toolchains/**/*.test.ts'],
+                testTimeout: 300_000,
+                hookTimeout: 120_000,
+                fileParallelism: false,
+              },
+            },
+          ]),
       // With daemons of root's that are started for it: run by `npm run test:engines`, not by `npm test`.
       ...(process.env.ENGINES === undefined
         ? []

@@ -119,13 +119,23 @@ const forTests = {
   curl: 'curl',
 }
 
+/** The same for `npm run test:toolchains`. */
+const forToolchains = {
+  '/usr/bin/cargo': 'cargo',
+  '/usr/bin/go': 'golang-go',
+  '/usr/bin/mvn': 'maven',
+  '/usr/bin/git-lfs': 'git-lfs',
+  '/usr/bin/gh': 'gh',
+}
+
 /** The same for `npm run test:machines`, which is a lot more. */
 const emulator =
   process.arch === 'arm64' ? { 'qemu-system-aarch64': 'qemu-system-arm' } : { 'qemu-system-x86_64': 'qemu-system-x86' }
 const forMachines = { mmdebstrap: 'mmdebstrap', 'mkfs.erofs': 'erofs-utils', cpio: 'cpio', ...emulator }
 
 async function provideForTests(wanted) {
-  const missing = Object.entries(wanted).flatMap(([program, name]) => (findProgram(program) === null ? [name] : []))
+  const isThere = (program) => (program.startsWith('/') ? existsSync(program) : findProgram(program) !== null)
+  const missing = Object.entries(wanted).flatMap(([program, name]) => (isThere(program) ? [] : [name]))
   if (missing.length === 0 || !/debian/.test(osFamily()) || findProgram('apt-get') === null || process.getuid() !== 0) return
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
   const apt = ['-qq', '-o', 'Dpkg::Use-Pty=0']
@@ -218,7 +228,11 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     await setUp()
     if (process.argv.includes('--for-tests')) {
       await provideBubblewrap()
-      await provideForTests({ ...forTests, ...(process.argv.includes('--for-machines') ? forMachines : {}) })
+      await provideForTests({
+        ...forTests,
+        ...(process.argv.includes('--for-machines') ? forMachines : {}),
+        ...(process.argv.includes('--for-toolchains') ? forToolchains : {}),
+      })
     }
   } catch (error) {
     console.error(error.message)

@@ -1,4 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import { PushRule } from '@anchorhold/protocol/forges'
 import { ImageName, Network, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
 import { ContainerEngine, LimitName, Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { readPasswordHash } from './logins/passwords.ts'
@@ -34,6 +35,11 @@ const MirrorPlace = z.string().refine((text) => {
   const target = connectTarget(text)
   return !('misnamed' in target) && target.isAddress
 }, 'write an address and a port, as 10.0.0.5:4873')
+
+const Forge = z.strictObject({
+  api: z.string().min(1).max(253).optional().describe('The host of its API; api.github.com for github.com'),
+  push: PushRule.prefault({}),
+})
 
 /** `config.yaml`: every key has a default. */
 export const ConfigFile = z.strictObject({
@@ -81,6 +87,12 @@ export const ConfigFile = z.strictObject({
     .startsWith('/')
     .optional()
     .describe('A file with certificates of authorities (PEM) that gate and cells trust beside those that the machine does'),
+  forges: z
+    .record(z.string().regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, { error: 'not the name of a host, in small letters' }), Forge)
+    .default({})
+    .describe(
+      'Git forges by their hosts, as `github.com: { push: { branches: ["agent/*"] } }`; each session has its own repository there',
+    ),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -162,6 +174,7 @@ export type Config = {
   readonly mirrors: Readonly<Record<string, string>>
   /** Certificates, as PEM. */
   readonly netCa: string | null
+  readonly forges: Readonly<Record<string, z.output<typeof Forge>>>
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -228,6 +241,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     network: file.network,
     mirrors: file.mirrors,
     netCa: file.net_ca === undefined ? null : readCertificates(file.net_ca),
+    forges: file.forges,
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,

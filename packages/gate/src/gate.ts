@@ -22,6 +22,7 @@ import { type DialParts, dialler } from './windows/net/dial.ts'
 import { mirrored } from './windows/net/mirrors.ts'
 import { type SessionCa, sessionCa } from './windows/net/session-ca.ts'
 import { trusts } from './windows/net/trust.ts'
+import { looked, screenPush } from './windows/net/push.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type Edge, edgeWindow } from './windows/edge/edge.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -184,7 +185,11 @@ export async function gate(parts: GateParts): Promise<Gate> {
       folder,
       judge: one.authority.judge,
       askAhead: one.authority.askAhead,
-      routeOf: routesBy(() => one.authority.terms.policy.rules),
+      routeOf: looked(
+        routesBy(() => one.authority.terms.policy.rules),
+        () => one.terms.net.forges,
+      ),
+      screen: (asked, request) => screenPush(asked, request, one.terms.net.forges),
       dialler: mirrored(dialling, () => one.terms.net.mirrors),
       authority,
       trust: () => trust(one.terms.net.ca),

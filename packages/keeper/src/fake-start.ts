@@ -36,6 +36,7 @@ export const fakeStart: KeeperStart = {
   git_identity: null,
   network: 'none',
   net_ca: null,
+  forges: [],
   model_route: 'socket',
   limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
   require_limits: [],

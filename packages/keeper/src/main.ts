@@ -13,6 +13,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { netFiles } from './agents/net-route.ts'
 import { claudeDriver } from './agents/claude/claude.ts'
+import { writeSettings } from './cell-settings.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
@@ -53,7 +54,10 @@ if (process.ppid !== start.started_by) process.exit(75)
 
 await prepareHome(start)
 await makeFolders(start)
-if (start.network === 'proxy_only') await writeTrust(start)
+if (start.network === 'proxy_only') {
+  await writeTrust(start)
+  await writeSettings(start)
+}
 // Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({

@@ -8,7 +8,9 @@ import type { KeeperStart } from '@anchorhold/protocol/link'
 export const trustFolder = (sessionFolder: string) => `${sessionFolder}/trust`
 export const trustInside = '/opt/anchorhold/trust'
 
-const files = { all: 'all.pem', added: 'added.pem' } as const
+/** All of them together. */
+export const trustFile = 'all.pem'
+const files = { all: trustFile, added: 'added.pem' } as const
 
 export async function writeTrust({ folder, root, net_ca }: Pick<KeeperStart, 'folder' | 'root' | 'net_ca'>): Promise<void> {
   const added = net_ca ?? ''

@@ -1,3 +1,4 @@
+import { SessionRepo } from './forges.ts'
 import { z } from 'zod'
 import { actionBounds, Digest, Pin } from './actions.ts'
 import { booking, LiveFrame, NodeName, Raise, RequestAnswer } from './events.ts'
@@ -190,6 +191,8 @@ export const KeeperStart = z.strictObject({
   network: Network,
   /** Certificates that programs in the cell trust beside the usual ones: the session's own authority, and those of the owner's. */
   net_ca: z.string().nullable(),
+  /** Hosts of git forges, whose addresses for ssh are taken for those of HTTPS. */
+  forges: z.array(z.string()),
   /** How the agent reaches its model window: by socket, or through a forwarder on the cell's own loopback. */
   model_route: z.enum(['socket', 'forwarder']),
   limits: z.object({
@@ -314,6 +317,8 @@ export const NetTerms = z.object({
   ca: z.string().nullable().default(null),
   /** Where connections go that are for these hosts and ports, each an address and a port. */
   mirrors: z.record(z.string(), z.string()).default({}),
+  /** Forges, and what the session has at each of them. */
+  forges: z.record(z.string(), SessionRepo.nullable()).default({}),
 })
 export type NetTerms = z.infer<typeof NetTerms>
 

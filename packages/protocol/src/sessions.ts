@@ -98,6 +98,13 @@ export const SessionOptions = z.strictObject({
   network: Network.optional().describe(
     'What the cell reaches beside its model: nothing, what rules let through its net window, or the network of the host',
   ),
+  repo: z
+    .string()
+    .max(300)
+    .regex(/^([a-z0-9.-]+\/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\/[A-Za-z0-9_][A-Za-z0-9_.-]*$/, { error: 'write it as owner/name' })
+    .refine((name) => !name.endsWith('.git') && !name.includes('..'), { error: 'write it as owner/name, without .git' })
+    .optional()
+    .describe('The repository that it may push to, as owner/name; the one that the folder came from otherwise'),
   extras: Extras.optional(),
   image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
   provider: ProviderName.optional().describe('Where model calls go'),

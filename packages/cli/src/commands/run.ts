@@ -37,6 +37,7 @@ type Options = {
   autonomy?: Autonomy
   spend?: Spend
   network?: Network
+  repo?: string
   attach: string[]
   toolchain: string[]
   plan?: true
@@ -70,6 +71,7 @@ export function run(program: Command, context: Context): void {
         'what the cell reaches: nothing, what rules open, or (rung none) all that this machine does',
       ).choices(Network.options),
     )
+    .option('--repo <owner/name>', 'the repository that it may push to; the one that the folder came from otherwise')
     .option('--gpu', 'give a container every GPU of the machine')
     .option('--sudo', 'give a container a root inside, which is nobody outside')
     .option('--nested', 'let a container start containers of its own')
@@ -147,6 +149,7 @@ export function run(program: Command, context: Context): void {
             autonomy: options.autonomy,
             spend: options.spend,
             network: options.network,
+            repo: options.repo,
             workspace_settings: options.loadSettings ? ('load' as const) : undefined,
           }),
         },

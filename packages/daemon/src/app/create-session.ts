@@ -18,6 +18,7 @@ import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 import { requireProof } from './step-up.ts'
+import { repoFor } from './repos.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
@@ -74,6 +75,8 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       within: may(actor, 'session.any_folder') ? null : parts.config.sharedFolders,
     })
     const { path, runAs, grants } = workspace
+    // Now that the folder is one that may be used, and before a cell is in it.
+    const repo = await repoFor(parts, options)
     makeFolder(parts.folders.session(id), 0o700, runAs)
     makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {
@@ -86,7 +89,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
       parts.store.sessions.insert({
         id,
         ownerId: ownerOf(actor),
-        options: { ...options, spend, network, repo_filter },
+        options: { ...options, spend, network, repo_filter, ...(repo === null ? {} : { repo }) },
         runAs,
         conversation: randomUUID(),
         conversing: false,

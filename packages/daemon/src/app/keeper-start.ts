@@ -16,6 +16,7 @@ import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { effectiveFor } from './policy.ts'
+import { forgesFor } from './repos.ts'
 import { forGate, providerFor } from './providers.ts'
 
 /** Opens the session's windows, and says what its keeper is to be started with. */
@@ -69,6 +70,7 @@ export async function keeperStart(
       git_identity: gitIdentity,
       network: requireNetwork(parts, session),
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
+      forges: Object.keys(config.forges),
       model_route: config.modelRoute,
       limits: config.limits,
       require_limits: [...config.requireLimits],
@@ -121,7 +123,11 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
     spend,
     rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },
     network: requireNetwork(parts, session),
-    net: { ca: parts.config.netCa, mirrors: { ...parts.config.mirrors } },
+    net: {
+      ca: parts.config.netCa,
+      mirrors: { ...parts.config.mirrors },
+      forges: Object.fromEntries(forgesFor(parts.config, options)),
+    },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
     authority,

@@ -1,4 +1,5 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { forgeRules } from '@anchorhold/core/net/forges'
 import { compilePolicy, type CompiledPolicy } from '@anchorhold/core/policy/decide'
 import {
   effective,
@@ -17,6 +18,7 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, SessionOptions } from '@anchorhold/protocol/sessions'
 import type { ProviderRow, SessionRow } from '../store/store.ts'
 import { type Parts, sessionFor } from './parts.ts'
+import { forgesFor } from './repos.ts'
 
 /** An agent that no policy says more of has so many sessions at once. */
 const agentSessionsMax = 3
@@ -40,13 +42,19 @@ export function appliedTo(
 }
 
 /** What is in force for a session: all that applies to it, taken together. */
-export function effectiveFor(parts: Pick<Parts, 'store' | 'policies'>, held: Held): EffectivePolicy {
+export function effectiveFor(parts: Pick<Parts, 'store' | 'policies' | 'config'>, held: Held): EffectivePolicy {
   const { ownerId, options, autonomyGiven = false } = held
   const owner = parts.store.people.get(ownerId)
   // Whoever is not there any more widens nothing.
   const mayWiden = autonomyGiven || (owner !== null && owner.role !== 'agent')
-  const settings = appliedTo(parts, held).map((one) => one.settings)
+  const settings = [...appliedTo(parts, held).map((one) => one.settings), forgeSettings(parts.config, options)]
   return effective(settings, { autonomy: options.autonomy ?? null, observe: options.observe ?? false, mayWiden })
+}
+
+/** What a session may do with its own repository. */
+function forgeSettings(config: Parts['config'], options: SessionOptions): PolicySettings {
+  const own = [...forgesFor(config, options).values()].filter((one) => one !== null)
+  return { ...noSettings('config.yaml'), rules: own.flatMap(forgeRules).map((rule) => ({ rule, line: 1 })) }
 }
 
 /** For keeper and gate: all that they need to decide by themselves. */

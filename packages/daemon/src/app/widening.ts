@@ -38,6 +38,7 @@ export function refuseWider(
     pinOf(pins, actor) === undefined && strength(rung) < strength(usual) && `the rung "${rung}"`,
     options.extras !== undefined && Object.values(options.extras).includes(true) && 'extras',
     network === 'none' && options.network === 'proxy_only' && 'a net window',
+    options.repo !== undefined && 'a repository of its choice',
     options.group !== undefined && 'the budget of a group',
     options.workspace_settings === 'load' && 'the settings of the workspace',
     options.repo_filter !== undefined && shows(options.repo_filter, repoFilter) && 'files that the filter hides',

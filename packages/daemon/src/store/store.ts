@@ -31,6 +31,7 @@ export interface Store {
   readonly providers: ProviderTable
   readonly push: PushTable
   readonly ledger: LedgerTable
+  readonly folders: FolderTable
   readonly search: (query: {
     readonly q: string
     readonly session: SessionId | null
@@ -47,6 +48,14 @@ export interface Store {
   /** The model calls of a session: how many, how many of them failed, and how long one took. */
   readonly calls: (session: SessionId) => { readonly requests: number; readonly errors: number; readonly meanMs: number | null }
   close(): void
+}
+
+/** Folders of the host that a cell was in. */
+export interface FolderTable {
+  /** The repository that it came from, as `host/owner/name`; undefined when no cell was ever in it. */
+  repoOf(path: string): string | null | undefined
+  /** What is kept first stays. */
+  keepRepo(path: string, repo: string | null): void
 }
 
 /** An event to be stored. `n` counts within its source; the daemon's own events have none. */

@@ -2,7 +2,7 @@
  *  be told of. */
 
 /** Nobody else has a loopback in common with a cell, so it can be the same in every one. */
-const netPort = 8378
+export const netPort = 8378
 /** The same window for programs that speak SOCKS5 and nothing else. */
 const socksPort = 8379
 

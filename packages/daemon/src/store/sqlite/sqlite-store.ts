@@ -16,7 +16,9 @@ import { policy } from './migrations/011-policy.ts'
 import { logins } from './migrations/012-logins.ts'
 import { calls } from './migrations/013-calls.ts'
 import { push } from './migrations/014-push.ts'
+import { folders } from './migrations/015-folders.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
+import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
 import { sqliteLogins } from './logins.ts'
 import { sqlitePeople } from './people.ts'
@@ -46,6 +48,7 @@ const migrations = [
   logins,
   calls,
   push,
+  folders,
 ] as const
 
 export function sqliteStore(path: string): Store {
@@ -74,6 +77,7 @@ export function sqliteStore(path: string): Store {
     providers: sqliteProviders(db),
     push: sqlitePush(db),
     ledger: sqliteLedger(db),
+    folders: sqliteFolders(db),
     ...sqliteSearch(db),
     usage: sqliteUsage(db),
     net: sqliteNet(db),

@@ -19,6 +19,7 @@ import { openTls } from './open-tls.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
 import type { SessionCa } from './session-ca.ts'
 import { traffic } from './traffic.ts'
+import { answerRefused, type PushRefusal } from './push.ts'
 import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
 import { listenAt } from '../listen.ts'
 
@@ -43,6 +44,8 @@ export type NetWindowParts = {
   /** How a target is reached that may be. */
   readonly routeOf: (target: Target) => Route
   readonly dialler: Dialler
+  /** What is never sent, whatever rules say, by what is in it: how it is answered; null for the rest. */
+  readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<PushRefusal | null>
   /** The same for a call that is yet to be made: what is allowed is kept for it. */
   readonly askAhead: OwnCallsParts['askAhead']
   /** How long whoever asks ahead waits for a person. */
@@ -112,6 +115,13 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
         if (!('socket' in reached)) return fail(reached)
         passed.called(place.target)
         exchange(asked, reached.socket, request, response, (failed) => fail({ failed }))
+      },
+      async (asked) => {
+        const refusal = (await parts.screen?.(asked, request)) ?? null
+        if (refusal === null) return false
+        passed.blocked(asked.target, refusal.why)
+        answerRefused(request, response, refusal)
+        return true
       },
     )
   })
@@ -216,6 +226,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     gone: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
     goOn: (asked: Asked, place: Place, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
+    isAnswered: (asked: Asked) => Promise<boolean> = async () => false,
   ): Promise<void> {
     const method = request.method ?? ''
     const { target: only = null, secure = false } = within.get(request.socket) ?? {}
@@ -223,6 +234,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     if ('misnamed' in asked) return misnamed(asked.misnamed, { ...nothing, method }, refuseWith)
     const wanted = { target: asked.target, method, path: asked.path }
     try {
+      if (await isAnswered(asked)) return
       const place = await allow(wanted, gone, refuseWith)
       if (place !== null) await goOn(asked, place, secure, failing(wanted, gone, refuseWith))
     } catch {

@@ -10,6 +10,7 @@ import type { CellProcess } from '../../cells/cell.ts'
 import type { Agent, AgentDriver, AgentPrompt, AgentStart } from '../agent.ts'
 import { netCalls } from '../net-calls.ts'
 import { besideNet, netEnvironment } from '../net-route.ts'
+import { settingsEnvironment } from '../../cell-settings.ts'
 import { trustEnvironment } from '../../trust.ts'
 import { readPage } from '../read-page.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
@@ -188,10 +189,12 @@ const environmentOf = (options: AgentStart) =>
     path: options.path,
     env: {
       ...(options.network === 'proxy_only' ? netEnvironment : {}),
-      ...(options.trust === null ? {} : trustEnvironment(options.cell.place(options.trust))),
+      ...(options.trust === null ? {} : toldOf(options.cell.place(options.trust))),
       ...options.env,
     },
   })
+/** Whom programs in the cell trust, and what they must be told beside that. */
+const toldOf = (folder: string) => ({ ...trustEnvironment(folder), ...settingsEnvironment(folder) })
 const modelSocket = ({ cell, windows }: AgentStart) => `${cell.place(windows)}/model.sock`
 
 async function appendix(options: AgentStart): Promise<string> {

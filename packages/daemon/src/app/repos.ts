@@ -1,0 +1,60 @@
+import { repoOfUrl } from '@anchorhold/core/net/forges'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionRepo } from '@anchorhold/protocol/forges'
+import type { SessionOptions } from '@anchorhold/protocol/sessions'
+import { realpath } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Config } from '../config.ts'
+import { originOf } from '../workspace/origin.ts'
+import type { Parts } from './parts.ts'
+
+/** The repository that a new session has, as `host/owner/name`: the one that it is given by name, or the one that its folder came from.
+ *  Where a folder came from is read before the first cell is in it, and kept: what a cell writes there later names nothing. */
+export async function repoFor(parts: Pick<Parts, 'config' | 'store'>, options: SessionOptions): Promise<string | null> {
+  const folder = options.workspace === undefined ? null : await realpath(options.workspace).catch(() => null)
+  const known = folder === null ? null : await knownOf(parts, folder)
+  if (options.repo === undefined) return known
+  const [name = '', owner = '', host] = options.repo.split('/').toReversed()
+  const hosts = Object.keys(parts.config.forges)
+  const [only, ...others] = host === undefined ? hosts : hosts.filter((one) => one === host.toLowerCase())
+  if (only !== undefined && others.length === 0) return `${only}/${owner}/${name}`
+  throw new Failure(
+    'bad_request',
+    `Cannot give the session the repository "${options.repo}": ${only === undefined ? 'its forge is not configured' : 'there are several forges'}`,
+    { hint: only === undefined ? 'Name the forge in config.yaml: forges' : `Write it as ${only}/${owner}/${name}` },
+  )
+}
+
+async function knownOf({ store }: Pick<Parts, 'store'>, folder: string): Promise<string | null> {
+  const before = store.folders.repoOf(folder)
+  if (before !== undefined) return before
+  const url = isBelowKnown(store.folders, folder) ? null : await originOf(folder)
+  const found = url === null ? null : repoOfUrl(url)
+  const repo = found === null ? null : `${found.host}/${found.repo}`
+  store.folders.keepRepo(folder, repo)
+  return repo
+}
+
+/** A cell that had a folder above could write here too. */
+function isBelowKnown(folders: Parts['store']['folders'], folder: string): boolean {
+  for (let at = dirname(folder); ; at = dirname(at)) {
+    if (folders.repoOf(at) !== undefined) return true
+    if (at === dirname(at)) return false
+  }
+}
+
+/** What a session has at each forge that is configured. */
+export function forgesFor(
+  { forges }: Pick<Config, 'forges'>,
+  { repo: named }: SessionOptions,
+): ReadonlyMap<string, SessionRepo | null> {
+  const [host, ...name] = (named ?? '').split('/')
+  return new Map(
+    Object.entries(forges).map(([forge, { api, push }]) => [
+      forge,
+      forge === host
+        ? { host: forge, api: api ?? (forge === 'github.com' ? 'api.github.com' : null), repo: name.join('/'), push }
+        : null,
+    ]),
+  )
+}

@@ -1,0 +1,36 @@
+import { constants } from 'node:fs'
+import { lstat, open } from 'node:fs/promises'
+import { join } from 'node:path'
+
+const configBytesMax = 64 * 1024
+
+/** Where a folder's repository came from, by the words of its own config; null when it does not say so plainly. The file is read and git
+ *  is not run: what is in a folder may have been put there to be run. No link is followed, and nothing that it includes is read. */
+export async function originOf(folder: string): Promise<string | null> {
+  try {
+    if (!(await lstat(join(folder, '.git'))).isDirectory()) return null
+    const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+    await using file = await open(join(folder, '.git/config'), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    const { size } = await file.stat()
+    if (!(await file.stat()).isFile() || size > configBytesMax) return null
+    return originIn(await file.readFile('utf8'))
+  } catch {
+    return null
+  }
+}
+
+/** See git-config(1). What is written in a way that needs more than a line to be understood is not understood. */
+export function originIn(config: string): string | null {
+  const urls = new Set<string>()
+  let inOrigin = false
+  for (const line of config.split('\n')) {
+    const section = /^\s*\[(.*)\]\s*$/.exec(line)?.[1]
+    if (section !== undefined) inOrigin = /^remote\s+"origin"$/i.test(section)
+    else if (/^\s*\[/.test(line)) return null
+    if (!inOrigin) continue
+    const url = /^\s*url\s*=\s*(.*?)\s*$/i.exec(line)?.[1]
+    if (url !== undefined) urls.add(url)
+  }
+  const [url, ...more] = urls
+  return url === undefined || more.length > 0 || /[\\"#;\s]/.test(url) ? null : url
+}

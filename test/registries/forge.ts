@@ -1,0 +1,129 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { dirname, join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { type Asked, fill, type Registry } from './registry.ts'
+
+export type Forge = Registry & {
+  /** Where its repositories lie, each as `OWNER/NAME.git`. */
+  readonly folder: string
+  /** Makes a repository with one commit on `main`; a private one is not even read without the token. */
+  repository(name: string, files: Readonly<Record<string, string>>, visibility?: 'public' | 'private'): string
+  /** What git says inside a repository of its own. */
+  git(name: string, ...args: readonly string[]): string
+}
+
+/** A forge like GitHub: repositories over git's smart HTTP, by git's own server; LFS; and a little of its API. Who pushes, and who reads
+ *  what is private, must show the token, unless there is none. */
+export function forge(scratch: string, token: string | null, host = 'github.com'): Forge {
+  const folder = join(scratch, 'forge')
+  const privates = new Set<string>()
+  mkdirSync(folder, { recursive: true })
+  const pathOf = (name: string) => join(folder, `${name}.git`)
+
+  function isKnown({ headers }: IncomingMessage): boolean {
+    if (token === null) return true
+    const [kind, value = ''] = (headers.authorization ?? '').split(' ')
+    if (kind === 'Basic') return Buffer.from(value, 'base64').toString().split(':').slice(1).join(':') === token
+    return (kind === 'Bearer' || kind === 'token') && value === token
+  }
+
+  async function answer(asked: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (asked.host.startsWith('api.')) return answerApi(asked, request, response)
+    const found = /^\/([\w.-]+\/[\w.-]+?)(?:\.git)?(\/.*)$/.exec(asked.path)
+    if (found === null || !existsSync(pathOf(found[1]!))) return void response.writeHead(404).end()
+    const [, name = '', rest = ''] = found
+    const writes = rest === '/git-receive-pack' || asked.query.includes('git-receive-pack') || request.method === 'PUT'
+    if ((writes || privates.has(name)) && !isKnown(request))
+      return void response.writeHead(401, { 'www-authenticate': 'Basic realm="forge"' }).end()
+    if (rest.startsWith('/info/lfs/')) return answerLfs(name, rest, request, response)
+    return runBackend({ ...asked, path: `/${name}.git${rest}` }, request, response)
+  }
+
+  /** See git-http-backend(1) and RFC 3875. */
+  async function runBackend({ path, query, method }: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { headers } = request
+    const child = spawn('git', ['http-backend'], {
+      env: {
+        PATH: process.env.PATH,
+        GIT_PROJECT_ROOT: folder,
+        GIT_HTTP_EXPORT_ALL: '1',
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'safe.directory',
+        GIT_CONFIG_VALUE_0: '*',
+        PATH_INFO: path,
+        QUERY_STRING: query,
+        REQUEST_METHOD: method,
+        CONTENT_TYPE: headers['content-type'] ?? '',
+        HTTP_CONTENT_ENCODING: headers['content-encoding'] ?? '',
+        HTTP_GIT_PROTOCOL: [headers['git-protocol'] ?? ''].flat().join(),
+        REMOTE_USER: 'agent',
+        REMOTE_ADDR: '127.0.0.1',
+      },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    child.stdin.on('error', () => {})
+    request.pipe(child.stdin)
+    const said = await buffer(child.stdout)
+    const end = said.indexOf('\r\n\r\n')
+    const fields = said
+      .subarray(0, end)
+      .toString()
+      .split('\r\n')
+      .map((line) => line.split(': ') as [string, string])
+    const status = Number(fields.find(([name]) => name === 'Status')?.[1]?.slice(0, 3) ?? '200')
+    response.writeHead(status, Object.fromEntries(fields.filter(([name]) => name !== 'Status'))).end(said.subarray(end + 4))
+  }
+
+  /** See https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md */
+  async function answerLfs(name: string, rest: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const type = { 'content-type': 'application/vnd.git-lfs+json' }
+    const body = await buffer(request)
+    const objectAt = (oid: string) => join(pathOf(name), 'lfs-objects', oid)
+    const oid = /^\/info\/lfs\/objects\/([0-9a-f]{64})$/.exec(rest)?.[1]
+    if (oid !== undefined && request.method === 'PUT') {
+      mkdirSync(dirname(objectAt(oid)), { recursive: true })
+      writeFileSync(objectAt(oid), body)
+      return void response.writeHead(200).end()
+    }
+    if (oid !== undefined) return void response.writeHead(200).end(readFileSync(objectAt(oid)))
+    if (rest === '/info/lfs/locks/verify') return void response.writeHead(404, type).end('{"message":"no locks here"}')
+    if (rest !== '/info/lfs/objects/batch') return void response.writeHead(404, type).end('{}')
+    const { operation, objects } = JSON.parse(body.toString()) as { operation: string; objects: { oid: string; size: number }[] }
+    if (operation === 'upload' && !isKnown(request))
+      return void response.writeHead(401, { ...type, 'lfs-authenticate': 'Basic realm="forge"' }).end('{}')
+    const action = (one: string) => ({ href: `https://${host}/${name}.git/info/lfs/objects/${one}` })
+    const answered = objects.map((one) => ({ ...one, actions: { [operation]: action(one.oid) } }))
+    response.writeHead(200, type).end(JSON.stringify({ transfer: 'basic', objects: answered }))
+  }
+
+  function answerApi({ path, method }: Asked, request: IncomingMessage, response: ServerResponse): void {
+    const type = { 'content-type': 'application/json; charset=utf-8' }
+    if (!isKnown(request)) return void response.writeHead(401, type).end('{"message":"Bad credentials"}')
+    const name = /^\/repos\/([\w.-]+\/[\w.-]+)/.exec(path)?.[1]
+    if (name === undefined || !existsSync(pathOf(name))) return void response.writeHead(404, type).end('{"message":"Not Found"}')
+    // It tells what it was shown, as a server that logs too much would.
+    response.writeHead(200, type).end(JSON.stringify({ full_name: name, method, echo: request.headers.authorization }))
+  }
+
+  return {
+    hosts: [host, `api.${host}`],
+    folder,
+    answer,
+    repository(name, files, visibility = 'public') {
+      const work = join(scratch, 'work', name)
+      fill(work, files)
+      const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
+      git('init', '-q', '-b', 'main')
+      git('add', '.')
+      git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
+      mkdirSync(dirname(pathOf(name)), { recursive: true })
+      git('clone', '-q', '--bare', work, pathOf(name))
+      execFileSync('git', ['config', 'http.receivepack', 'true'], { cwd: pathOf(name) })
+      if (visibility === 'private') privates.add(name)
+      return pathOf(name)
+    },
+    git: (name, ...args) => execFileSync('git', args, { cwd: pathOf(name), encoding: 'utf8' }),
+  }
+}
