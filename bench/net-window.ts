@@ -17,6 +17,8 @@ const warmUpCalls = 400
 const connections = 500
 /** How often each of them asks for something. */
 const everyMs = 1000
+/** What opening and closing them takes is over by then. */
+const settleMs = 1500
 const streamsPerRound = 250
 const streamRounds = 6
 
@@ -149,8 +151,10 @@ export async function netWindowBench(): Promise<Ratio[]> {
       alone: streams,
       async crowded() {
         await tell('open')
+        await wait(settleMs)
         const worst = await streams()
         await tell('close')
+        await wait(settleMs)
         return worst
       },
     })

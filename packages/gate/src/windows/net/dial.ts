@@ -33,9 +33,10 @@ export type DialParts = {
 const triedMax = 6
 const nextAfterMs = 250
 const dialMs = 15_000
+const machineMs = 1000
 
 export function dialler(parts: DialParts = {}): Dialler {
-  const { resolve = systemResolve(), connect = connectTo, machineAddresses = addressesOfThisMachine } = parts
+  const { resolve = systemResolve(), connect = connectTo, machineAddresses = addressesOfThisMachine() } = parts
 
   function refuses(target: Target, options: DialOptions): string | null {
     const isOwn = target.isAddress
@@ -138,8 +139,18 @@ function firstOf(addresses: readonly string[], connect: (address: string) => Soc
 const connectTo = (address: string, port: number): Socket =>
   createConnection({ host: address, port, allowHalfOpen: true, noDelay: true, keepAlive: true })
 
-const addressesOfThisMachine = (): string[] =>
-  Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address))
+/** Looked up anew when a second has passed: they seldom change, and asking the kernel is felt in every connection. */
+function addressesOfThisMachine(): () => readonly string[] {
+  let known: { readonly at: number; readonly addresses: readonly string[] } | null = null
+  return () => {
+    const now = performance.now()
+    if (known === null || now - known.at > machineMs) {
+      const addresses = Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address))
+      known = { at: now, addresses }
+    }
+    return known.addresses
+  }
+}
 
 /** A resolver that does not heed the signal is not waited for. */
 function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

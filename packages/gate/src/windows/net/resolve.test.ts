@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fetchPath } from '@anchorhold/protocol/net-calls'
 import { expect, test } from 'vitest'
 import { systemResolve } from './resolve.ts'
 import { type DnsAnswers, type DnsRecord, testDns } from './test-dns.ts'
@@ -59,6 +60,9 @@ test.each([
 ] as [string, DnsAnswers][])('a name with %s is not dialled', async (_, answers) => {
   await using net = await hostile(answers)
   expect((await net.get()).status).toBe(403)
+  expect((await net.net.refused(`allowed.test:${net.never.port}`)).status).toBe(403)
+  const page = await net.net.own(fetchPath, { url: `http://allowed.test:${net.never.port}/` })
+  expect(page.body).toMatchObject({ answer: 'blocked' })
   expect(net.net.dialled).toEqual([])
   expect(net.never.connections).toBe(0)
 })

@@ -317,7 +317,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   /** Its client is gone, or the window. */
   function goneSignal(client: Duplex | ServerResponse): AbortSignal {
     const gone = new AbortController()
-    const abort = () => gone.abort()
+    const abort = () => gone.abort(hasGone)
     client.once('close', abort)
     if (client.destroyed) abort()
     return AbortSignal.any([gone.signal, closing.signal])
@@ -369,6 +369,8 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 const inWords = ({ method, path }: Wanted, why: string): string =>
   method === null || path === null ? why : `${method} ${path.replace(/\?.*/s, '')}: ${why}`
 
+/** Made once: a reason of its own for each connection would cost a stack trace at the end of every one. */
+const hasGone = new Error('Nobody waits for it any more')
 const nothing: Wanted = { target: null, method: null, path: null }
 /** What a TLS client understands (RFC 8446, 6.2). */
 const accessDenied = Buffer.from([21, 3, 3, 0, 2, 2, 49])
