@@ -217,14 +217,14 @@ describe('web push, by a push service of this machine', () => {
       return { title, body, actions: actions.map((one) => one.title) }
     }, text)
     expect(outcome).toEqual({ title: '“Rings \\u{202e}” wants to run', body: 'echo rung', actions: ['Allow once', 'Deny'] })
-    await house.event(id, 0, (event) => event.type === 'request.answered' && event.body.answer.decision === 'allow')
-    await house.event(id, 0, ({ type }) => type === 'turn.ended')
-    // Nobody watched it end.
+    const answered = await until(async () => (await house.api.listRequests({ query: { all: 'true' } })).requests[0]?.answer)
+    expect(answered).toMatchObject({ decision: 'allow', scope: 'once' })
+    // Nobody watched it end: who follows its stream would have.
     await until(() => service.messages.find((one) => one.text.includes('is done')))
 
     // A subscription that is gone is forgotten.
     service.answer = 410
-    await house.run('say bye', { name: 'Nobody hears' })
+    await house.api.createSession({ body: { name: 'Nobody hears', prompt: { text: 'say bye' } } })
     await until(async () => {
       const { devices } = await house.api.listPushDevices()
       return devices.length === 0
@@ -233,3 +233,37 @@ describe('web push, by a push service of this machine', () => {
     await context.close()
   }, 400_000)
 })
+
+test('the first screen loads from this house alone, waits for no script, logs no error, and comes back without a network', async () => {
+  const { page, go, wrong, context } = await loggedIn(browser, 'phone', it)
+  await it.api.createSession({ body: { name: 'Last known' } })
+  await go('/')
+  await page.getByText('Last known').first().waitFor()
+  const { blocking, largestMs } = await page.evaluate(async () => ({
+    blocking: performance
+      .getEntriesByType('resource')
+      .filter((entry) => (entry as { renderBlockingStatus?: string }).renderBlockingStatus === 'blocking')
+      .map(({ name }) => new URL(name))
+      .filter(({ origin, pathname }) => origin !== location.origin || !pathname.endsWith('.css'))
+      .map(String),
+    largestMs: await new Promise<number>((resolve) => {
+      new PerformanceObserver((list) => resolve(list.getEntries().at(-1)?.startTime ?? 0)).observe({
+        type: 'largest-contentful-paint',
+        buffered: true,
+      })
+    }),
+  }))
+  console.log(`largest contentful paint: ${Math.round(largestMs)} ms`)
+  expect(blocking).toEqual([])
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
+  await until(() => page.evaluate(() => localStorage.getItem('anchorhold.sessions')?.includes('Last known') ?? false))
+  expect(wrong).toEqual([])
+  await context.setOffline(true)
+  await page.reload()
+  await page.getByText('Last known').first().waitFor()
+  // Its settings open too, and say that nobody answers.
+  await page.getByRole('link', { name: 'Settings', exact: true }).click()
+  await page.getByRole('link', { name: /Budgets/ }).click()
+  await page.getByText(/The daemon does not answer/).waitFor()
+  await context.close()
+}, 120_000)

@@ -55,7 +55,7 @@ async function show(data) {
     tag: String(message.request ?? message.session),
     icon: '/icon.svg',
     data: { request: message.request, session: message.session },
-    actions: message.actions.flatMap((action) => (action in labels ? [{ action, title: labels[action] }] : [])),
+    actions: message.actions.flatMap((action) => (Object.hasOwn(labels, action) ? [{ action, title: labels[action] }] : [])),
   })
 }
 
@@ -66,7 +66,7 @@ self.addEventListener('notificationclick', (event) => {
 
 // What is allowed or denied here goes the way of every answer; what is refused, as for want of a fresh proof, is answered in the app.
 async function act(action, { request, session }) {
-  if (action in labels && /^req_[0-9a-z]{16}$/.test(request)) {
+  if (Object.hasOwn(labels, action) && /^req_[0-9a-z]{16}$/.test(request)) {
     const answered = await fetch(`/api/v1/requests/${request}/answer`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
