@@ -47,6 +47,20 @@ export default defineConfig({
               },
             },
           ]),
+      // Their length is their point: run by `npm run test:browser:long` and `npm run test:disconnects`.
+      ...(process.env.BROWSER_LONG === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'browser-long',
+                include: ['test/browser/*.long.ts'],
+                testTimeout: 600_000,
+                hookTimeout: 120_000,
+                fileParallelism: false,
+              },
+            },
+          ]),
       // Tries every rung anew, several times: run by `npm run test:ladder`, not by `npm test`.
       ...(process.env.LADDER === undefined
         ? []

@@ -46,10 +46,35 @@ const withoutEval: Plugin = {
     id.endsWith('/zod/v4/core/core.js') ? `globalThis.__zod_globalConfig ??= { jitless: true };\n${code}` : null,
 }
 
+/** The page's own rules allow no styles in the page itself, which xterm writes: its style elements become sheets of the document's own,
+ *  which go when they are removed, and its style attributes become properties. */
+const withoutInlineStyles: Plugin = {
+  name: 'without-inline-styles',
+  transform(code, id) {
+    if (!/@xterm\/xterm\/lib\/xterm\.m?js$/.test(id)) return null
+    const attributes = /(\w+)\.setAttribute\("style",(`[^`]*`)\)/g
+    const elements = /[\w.$]+\.createElement\("style"\)/g
+    if (!attributes.test(code) || !elements.test(code))
+      throw new Error('xterm no longer writes its styles as it did: see what is still needed')
+    return sheetElement + code.replaceAll(attributes, '$1.style.cssText=$2').replaceAll(elements, 'sheetElementOfOurs()')
+  },
+}
+const sheetElement = `function sheetElementOfOurs() {
+  const element = document.createElement('span'), sheet = new CSSStyleSheet(), remove = element.remove.bind(element)
+  document.adoptedStyleSheets.push(sheet)
+  Object.defineProperty(element, 'textContent', { get: () => '', set: (text) => sheet.replaceSync(text) })
+  element.remove = () => {
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((one) => one !== sheet)
+    remove()
+  }
+  return element
+}
+`
+
 export default defineConfig({
   root: here,
   logLevel: 'warn',
-  plugins: [react(), tailwindcss(), withoutEval, serviceWorker, compressed],
+  plugins: [react(), tailwindcss(), withoutEval, withoutInlineStyles, serviceWorker, compressed],
   build: {
     outDir: join(here, '../../dist/web'),
     emptyOutDir: true,

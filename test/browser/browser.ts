@@ -46,6 +46,8 @@ export type Tab = {
 
 export async function openTab(context: BrowserContext, it: Installation): Promise<Tab> {
   const page = await context.newPage()
+  // A machine that does much else at the same time takes long to start an agent.
+  page.setDefaultTimeout(120_000)
   const wrong: string[] = []
   const home = () => `http://localhost:${new URL(it.url).port}`
   await page.addInitScript(() => {

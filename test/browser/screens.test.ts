@@ -4,7 +4,12 @@ import { gzipSync } from 'node:zlib'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { devices, loggedIn, openBrowser, openTab } from './browser.ts'
-import { type Installation, installation, root } from '../e2e/installation.ts'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { type Installation, installation, root, until } from '../e2e/installation.ts'
+
+/** Title, clipboard and a link, as a program may write them; each is for a terminal that does such things. */
+const hostile =
+  'printf "\\033]0;owned\\007\\033]52;c;b3duZWQ=\\007\\033]8;;https://evil.example/\\007link\\033]8;;\\007\\n"; echo still here\n'
 
 let browser: Browser
 beforeAll(async () => {
@@ -19,7 +24,7 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
   })
   afterAll(() => it[Symbol.asyncDispose]())
 
-  test('first start, login link, new session, streaming, an answer by tap, stop, archive, and search finds it', async () => {
+  test('first start, login link, new session, streaming, an approval by tap, stop, diff, terminal, archive, and search finds it', async () => {
     const context = await browser.newContext(devices[device])
     const { page, go, look, wrong } = await openTab(context, it)
     const phone = device === 'phone'
@@ -54,7 +59,7 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await page
       .getByRole('textbox', { name: 'Prompt' })
       .fill(
-        'think about names then create notes.md saying first ideas, then edit notes.md replacing first with better, then run cat notes.md, then ask me whether to use tabs or spaces',
+        'think about names then create notes.md saying first ideas, then run `git init -q && git add -A && git -c user.name=a -c user.email=a@b.c commit -qm First`, then edit notes.md replacing first with better, then run cat notes.md, then ask me whether to use tabs or spaces',
       )
     await tap('Start')
     await page.waitForURL(/\/sessions\/ses_/)
@@ -79,6 +84,60 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await tap('Stop the turn')
     await said('Stopped')
     expect(await page.getByRole('log').getByText('499').count()).toBe(0)
+
+    // What must be asked for is allowed where it is shown.
+    const id = /ses_\w+/.exec(page.url())![0] as SessionId
+    await it.api.changeSession({ params: { id }, body: { autonomy: 'restricted' } })
+    await page.getByRole('textbox', { name: 'Prompt' }).fill('run echo it was allowed')
+    await tap('Send')
+    await said('The agent wants to run')
+    await look(`${device}-approval`)
+    await tap('Allow once')
+    await until(async () =>
+      (await it.log(id)).some((event) => event.type === 'tool.finished' && /allowed/.test(event.body.output)),
+    )
+
+    await tap('Changes', 'link')
+    await tap(/notes\.md/)
+    const diff = page.getByRole('region', { name: 'Changes of notes.md' })
+    await diff.getByText('first ideas').waitFor()
+    await diff.getByText('better ideas').waitFor()
+    await look(`${device}-changes`)
+
+    await tap('Files', 'link')
+    await tap(/notes\.md/)
+    await page.getByRole('region', { name: 'Files' }).getByText('better ideas').first().waitFor()
+    await look(`${device}-files`)
+    const [saved] = await Promise.all([page.waitForEvent('download'), tap('Download', 'link')])
+    expect([saved.suggestedFilename(), readFileSync(await saved.path(), 'utf8').trim()]).toEqual(['notes.md', 'better ideas'])
+
+    await tap('Terminal', 'link')
+    await said(/^A shell in the cell/)
+    await page.keyboard.type('cat notes.md; printf "\\033[38;2;1;200;1mtrue colour\\033[0m\\n"; stty size\n')
+    const screen = page.locator('.xterm-rows')
+    await screen.getByText('better ideas', { exact: true }).first().waitFor()
+    const coloured = screen.getByText('true colour', { exact: true }).last()
+    const colourOf = (element: Element) => getComputedStyle(element).color
+    expect(await coloured.evaluate(colourOf)).not.toBe(await screen.evaluate(colourOf))
+    await look(`${device}-terminal`)
+    // What a program asks of the terminal beyond its own screen is not done.
+    await page.keyboard.type(hostile)
+    await screen.getByText('still here', { exact: true }).first().waitFor()
+    expect(await page.title()).not.toContain('owned')
+    // It is found again, with all that was on it.
+    await page.reload()
+    await said(/^A shell in the cell/)
+    await screen.getByText('still here', { exact: true }).first().waitFor()
+    await tap('End the shell')
+    await said('Closed by owner')
+
+    await tap('Network', 'link')
+    await said(/reaches what rules let through|Nothing has left/)
+    await look(`${device}-network`)
+    await tap('Cost', 'link')
+    await said('By turn')
+    await look(`${device}-cost`)
+    await tap('Chat', 'link')
 
     // The inbox, by another session's question.
     await it.api.createSession({ body: { name: 'Second opinion', prompt: { text: 'ask me whether to go left or right' } } })
@@ -118,7 +177,7 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
 
     expect(wrong).toEqual([])
     await context.close()
-  }, 180_000)
+  }, 480_000)
 
   test('what must be asked for is shown in its exact words, and allowed for a session, denied with a reason or put off', async () => {
     const { page, go, look, wrong, context } = await loggedIn(browser, device, it)

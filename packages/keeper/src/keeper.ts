@@ -22,7 +22,7 @@ import { beginHistory } from './snapshot.ts'
 import type { Veil } from './repo-filter/veil.ts'
 import { shells as makeShells } from './shells/shells.ts'
 import { askWorkspace } from './workspace/ask-workspace.ts'
-import { trustFolder } from './trust.ts'
+import { trustEnvironment, trustFolder } from './trust.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
@@ -435,11 +435,12 @@ export function keeper(options: KeeperOptions): Keeper {
   /** A shell finds what the agent's programs find, but no way of its own to the model. */
   async function openShell({ cols, rows, actor, door }: Extract<KeeperCommand, { do: 'shell.open' }>): Promise<string> {
     const there = await stands.promise
+    const trust = start.network === 'proxy_only' ? trustEnvironment(there.place(trustFolder(start.folder))) : {}
     const env = {
       ...cellEnvironment({
         home: there.place(`${start.folder}/home`),
         path,
-        env: { ...(start.network === 'proxy_only' ? netEnvironment : {}), ...toolEnv() },
+        env: { ...(start.network === 'proxy_only' ? netEnvironment : {}), ...trust, ...toolEnv() },
       }),
       ...{ TERM: 'xterm-256color', COLORTERM: 'truecolor' },
     }

@@ -10,6 +10,7 @@ export type TerminalSize = z.infer<typeof TerminalSize>
 
 /** Bytes that one message carries at most, either way. */
 export const terminalBytesMax = 64 * 1024
+export const terminalUnseenMax = 512 * 1024
 /** What is kept of a shell's output for whoever comes back to it. */
 export const terminalKeptBytes = 256 * 1024
 
@@ -26,6 +27,8 @@ export const TerminalQuery = z.strictObject({
 /** What is said on a terminal's socket beside bytes, which are what is typed and what is shown. */
 export const ToTerminal = z.discriminatedUnion('t', [
   z.strictObject({ t: z.literal('size'), ...TerminalSize.shape }),
+  /** So many bytes were shown since the last time: no more than `terminalUnseenMax` are sent ahead of that. */
+  z.strictObject({ t: z.literal('seen'), bytes: z.int().min(0) }),
   /** The shell is not wanted any more. */
   z.strictObject({ t: z.literal('close') }),
 ])

@@ -4,15 +4,17 @@ import { z } from 'zod'
 import { daemon } from './daemon.ts'
 import { openLog } from './live/apply.ts'
 import type { House } from './live/house.ts'
+import { Tab } from './session/tabs/tab.ts'
 import { HomePage } from './sessions/HomePage.tsx'
 import { Shell } from './shell/Shell.tsx'
 import { Lost } from './shell/Lost.tsx'
 
-/** What the list beside everything shows lies in the address, as does the event that a search led to. */
+/** What the list beside everything shows lies in the address, as do the event that a search led to and the view of a session. */
 const Search = z.object({
   q: z.string().optional().catch(undefined),
   show: z.enum(['needs_you', 'working', 'archived']).optional().catch(undefined),
   at: z.coerce.number().int().positive().optional().catch(undefined),
+  tab: Tab.optional().catch(undefined),
 })
 
 const root = createRootRouteWithContext<House>()({ component: Shell, notFoundComponent: Lost, validateSearch: Search })

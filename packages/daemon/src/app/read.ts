@@ -1,5 +1,5 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
-import type { Spending, Usage } from '@anchorhold/protocol/api/money'
+import type { Spending, TurnCost, Usage } from '@anchorhold/protocol/api/money'
 import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -101,6 +101,13 @@ export function spending(
   if (session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', session)
   return parts.store.spending({ session, ...query, seenBy: seenBy(actor) })
+}
+
+const turnsShown = 200
+
+export function turnCosts(parts: Parts, actor: Actor, id: SessionId): readonly TurnCost[] {
+  require(parts, actor, 'session.read', id)
+  return parts.store.turns(id, turnsShown)
 }
 
 export function sessionNet(parts: Parts, actor: Actor, id: SessionId): { readonly network: Network; readonly hosts: NetHost[] } {

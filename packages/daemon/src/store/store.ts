@@ -5,7 +5,7 @@ import type { LogName } from '@anchorhold/protocol/heads'
 import type { HouseEvent, NewHouseEvent } from '@anchorhold/protocol/house'
 import type { Span } from '@anchorhold/core/ledger'
 import type { Token } from '@anchorhold/protocol/api/access'
-import type { Spending, Usage } from '@anchorhold/protocol/api/money'
+import type { Spending, Usage, TurnCost } from '@anchorhold/protocol/api/money'
 import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
 import type { Request } from '@anchorhold/protocol/api/requests'
 import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhold/protocol/events'
@@ -40,6 +40,8 @@ export interface Store {
   }) => readonly SearchHit[]
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
+  /** What the last turns of a session have cost. */
+  readonly turns: (session: SessionId, limit: number) => readonly TurnCost[]
   /** What went through a session's net window, by host: what was blocked first, then by bytes. */
   readonly net: (session: SessionId) => readonly NetHost[]
   readonly usage: (only: { readonly session: SessionId | null; readonly seenBy: UserId | null }) => Usage

@@ -32,5 +32,9 @@ export function shellInside(): void {
     if (terminal.includes('\n')) resize()
     else child.stdio[3]?.once('end', resize)
   })
-  lines.once('close', () => child.kill('SIGHUP'))
+  // Whoever had it is gone. With script(1) goes its end of the terminal, and the kernel hangs up on all that is on the other.
+  lines.once('close', () => {
+    child.kill('SIGKILL')
+    process.exit(129)
+  })
 }

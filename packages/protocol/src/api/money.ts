@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { NodeName, Span, Tokens } from '../events.ts'
 import { SessionId } from '../ids.ts'
 import { Micros, Nanos } from '../money.ts'
-import { type Route } from './route.ts'
+import { type Route, session } from './route.ts'
 
 export const Usage = z.object({
   total: z.object({ cost_micros: Micros, calls: z.int() }),
@@ -47,7 +47,27 @@ export const SetBudget = z.strictObject({
 })
 export type SetBudget = z.infer<typeof SetBudget>
 
+/** One turn of a session, and what its model calls came to. */
+export const TurnCost = z.object({
+  seq: z.int().describe('The event that it began with'),
+  at: z.int(),
+  title: z.string().nullable().describe('The beginning of its prompt'),
+  calls: z.int(),
+  input: z.int().describe('Tokens that were read, cached ones too'),
+  output: z.int(),
+  cost_micros: Micros,
+})
+export type TurnCost = z.infer<typeof TurnCost>
+
 export const moneyRoutes = {
+  turnCosts: {
+    method: 'GET',
+    path: '/sessions/:id/turns',
+    summary: 'What each turn of a session has cost: the last two hundred, the oldest first',
+    ...session,
+    status: 200,
+    response: z.object({ turns: z.array(TurnCost) }),
+  },
   usage: {
     method: 'GET',
     path: '/usage',

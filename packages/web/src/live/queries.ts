@@ -1,5 +1,6 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { queryOptions } from '@tanstack/react-query'
+import type { Session } from '@anchorhold/protocol/sessions'
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { daemon } from '../daemon.ts'
 import { type Cached, keys, newestOf } from './apply.ts'
 
@@ -39,4 +40,60 @@ export const searchQuery = (q: string) =>
     staleTime: 0,
     gcTime: 60_000,
     enabled: q !== '',
+  })
+
+/** Looked at anew after every turn: no event says what became of a file. */
+const sinceTurn = ({ id, turns, state }: Session) => [id, turns, state === 'working'] as const
+
+export const changesQuery = (session: Session) =>
+  queryOptions({
+    queryKey: ['changes', ...sinceTurn(session)],
+    queryFn: () => daemon.changes({ params: { id: session.id } }),
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+  })
+
+export const filesQuery = (session: Session, path: string) =>
+  queryOptions({
+    queryKey: ['files', ...sinceTurn(session), path],
+    queryFn: () => daemon.listFiles({ params: { id: session.id }, query: { path } }),
+    staleTime: 0,
+  })
+
+export const fileQuery = (session: Session, path: string) =>
+  queryOptions({
+    queryKey: ['file', ...sinceTurn(session), path],
+    queryFn: () => daemon.readFile({ params: { id: session.id }, query: { path } }),
+    staleTime: 0,
+  })
+
+export const netQuery = (session: Session) =>
+  queryOptions({
+    queryKey: ['net', ...sinceTurn(session)],
+    queryFn: () => daemon.sessionNet({ params: { id: session.id } }),
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+  })
+
+export const costQuery = (session: Session) =>
+  queryOptions({
+    queryKey: ['cost', session.id, session.cost_micros],
+    async queryFn() {
+      const [{ spending: models }, { turns }] = await Promise.all([
+        daemon.spending({ query: { by: 'model', session: session.id } }),
+        daemon.turnCosts({ params: { id: session.id } }),
+      ])
+      return { models, turns }
+    },
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+  })
+
+const completionsMs = 30_000
+export const completionsQuery = (session: Session, wanted: boolean) =>
+  queryOptions({
+    queryKey: ['completions', session.id],
+    queryFn: () => daemon.completions({ params: { id: session.id } }),
+    staleTime: completionsMs,
+    enabled: wanted,
   })

@@ -222,6 +222,12 @@ export function fold(events: readonly Event[]): readonly Item[] {
       case 'notice':
         note(event.body.level, event.body.message)
         break
+      case 'terminal.opened':
+        note('info', `${event.body.actor} opened a terminal in the cell`)
+        break
+      case 'file.uploaded':
+        note('info', `${event.body.actor} put ${event.body.path} into the workspace`)
+        break
       case 'decision':
         if (event.body.effect === 'deny') note('warning', `Refused: ${event.body.by}`)
         break

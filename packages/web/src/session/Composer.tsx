@@ -1,11 +1,15 @@
 import { mayDo } from '@anchorhold/core/session-states'
 import type { PromptMode, Session } from '@anchorhold/protocol/sessions'
-import { useMutation } from '@tanstack/react-query'
+import { useMutation, useQuery } from '@tanstack/react-query'
 import { ArrowUp, Square } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useId, useRef, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { useHouse } from '../live/house.ts'
+import { completionsQuery } from '../live/queries.ts'
 import { Trouble } from '../ui/controls.tsx'
+import { AttachButton, useUploads } from './Attach.tsx'
+import { Choices } from './Choices.tsx'
+import { type Choice, choicesFor, completed, writingAt } from './completion.ts'
 
 const draftPlace = (id: string) => `anchorhold.draft.${id}`
 /** Whoever has a mouse has an Enter key that sends; a thumb has a button. */
@@ -24,6 +28,35 @@ export function Composer({ session }: { readonly session: Session }) {
   const warmed = useRef(false)
   const busy = session.state === 'working' || session.state === 'waiting'
   const stop = useMutation({ mutationFn: () => daemon.interrupt({ params: { id: session.id } }) })
+  const field = useRef<HTMLTextAreaElement>(null)
+  const listId = useId()
+  const [caret, setCaret] = useState(0)
+  const [picked, setPicked] = useState(0)
+  const [waved, setWaved] = useState<number | null>(null)
+  const writing = writingAt(text, caret)
+  const wanted = writing !== null && waved !== writing.from
+  const { data: known } = useQuery(completionsQuery(session, wanted && mayDo(session.state, 'enter')))
+  const choices = wanted && known !== undefined ? choicesFor(writing, { ...known, files: known.files.names }) : []
+  const at = Math.min(picked, choices.length - 1)
+  const choose = (choice: Choice) => {
+    const done = completed(text, caret, writing!, choice)
+    change(done.text)
+    placeCaret(done.caret)
+  }
+  /** Behind the text that is just being shown. */
+  const placeCaret = (to: number) => {
+    setCaret(to)
+    setPicked(0)
+    requestAnimationFrame(() => field.current?.setSelectionRange(to, to))
+  }
+  const {
+    upload,
+    trouble,
+    busy: uploading,
+  } = useUploads(session.id, (path) => {
+    const now = field.current?.value ?? ''
+    change(`${now}${now === '' || /\s$/.test(now) ? '' : ' '}@${path} `)
+  })
   const ready = text.trim() !== '' && mayDo(session.state, 'prompt')
 
   const change = (value: string) => {
@@ -36,9 +69,11 @@ export function Composer({ session }: { readonly session: Session }) {
     void daemon.warm({ params: { id: session.id } }).catch(() => {})
   }
   const send = () => {
-    if (!ready) return
+    if (!ready || uploading) return
     outbox.add(session.id, text.trim(), mode)
     change('')
+    setCaret(0)
+    setWaved(null)
     warmed.current = false
   }
   useEffect(() => {
@@ -77,13 +112,46 @@ export function Composer({ session }: { readonly session: Session }) {
             ))}
           </div>
         )}
-        <div className="card flex items-end gap-1 !rounded-[1.75rem] p-1.5 shadow-card focus-within:border-line-strong">
+        {trouble !== null && <Trouble>{trouble}</Trouble>}
+        {choices.length > 0 && <Choices id={listId} choices={choices} at={at} onChoose={choose} />}
+        <div
+          onDragOver={(event) => event.preventDefault()}
+          onDrop={(event) => {
+            event.preventDefault()
+            void upload([...event.dataTransfer.files])
+          }}
+          className="card flex items-end gap-1 !rounded-[1.75rem] p-1.5 shadow-card focus-within:border-line-strong"
+        >
+          <AttachButton busy={uploading} onFiles={(files) => void upload(files)} />
           <textarea
+            ref={field}
             aria-label="Prompt"
+            aria-autocomplete="list"
+            aria-controls={choices.length > 0 ? listId : undefined}
+            aria-activedescendant={choices.length > 0 ? `${listId}-${at}` : undefined}
             rows={1}
             value={text}
-            onChange={(event) => change(event.target.value)}
+            onChange={(event) => {
+              change(event.target.value)
+              setCaret(event.target.selectionStart)
+              setPicked(0)
+            }}
+            onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
+            onPaste={(event) => {
+              if (event.clipboardData.files.length === 0) return
+              event.preventDefault()
+              void upload([...event.clipboardData.files])
+            }}
             onKeyDown={(event) => {
+              if (choices.length > 0 && !event.nativeEvent.isComposing) {
+                const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+                if (step !== undefined) setPicked((at + step + choices.length) % choices.length)
+                else if (event.key === 'Escape') setWaved(writing!.from)
+                else if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey)) choose(choices[at]!)
+                else return
+                event.preventDefault()
+                return
+              }
               const sends = event.key === 'Enter' && !event.shiftKey && (hasKeyboard || event.ctrlKey || event.metaKey)
               if (!sends || event.nativeEvent.isComposing) return
               event.preventDefault()
@@ -107,7 +175,7 @@ export function Composer({ session }: { readonly session: Session }) {
           <button
             type="submit"
             aria-label="Send"
-            disabled={!ready}
+            disabled={!ready || uploading}
             className="grid size-11 shrink-0 place-items-center rounded-full bg-accent text-on-accent transition-colors hover:bg-accent-press disabled:bg-raised disabled:text-faint"
           >
             <ArrowUp size={20} aria-hidden />

@@ -4,19 +4,22 @@ import { isFailure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { lazy, Suspense } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { keys, putSession, type SessionList } from '../live/apply.ts'
 import { logQuery, sessionQuery } from '../live/queries.ts'
 import { Lost } from '../shell/Lost.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
 import { Composer } from './Composer.tsx'
+import { TabBar } from './tabs/TabBar.tsx'
+import type { Tab } from './tabs/tab.ts'
 import { SessionHeader } from './SessionHeader.tsx'
 import { Transcript } from './Transcript.tsx'
 
 /** One session: what was said and done, and where the next prompt is written. */
 export function SessionPage() {
   const { id } = useParams({ from: '/sessions/$id' })
-  const { at } = useSearch({ from: '__root__' })
+  const { at, tab } = useSearch({ from: '__root__' })
   const cache = useQueryClient()
   const navigate = useNavigate()
   const listed = () =>
@@ -43,7 +46,10 @@ export function SessionPage() {
           <Trouble>{wordsOf(fork.error)}</Trouble>
         </div>
       )}
-      {log.data === undefined ? (
+      <TabBar session={id} tab={tab} />
+      {tab !== undefined ? (
+        <View key={`${tab} ${id}`} tab={tab} session={session} />
+      ) : log.data === undefined ? (
         <div className="flex-1">{log.error !== null && <Empty title="Not to be had right now">{wordsOf(log.error)}</Empty>}</div>
       ) : (
         <Transcript
@@ -55,8 +61,38 @@ export function SessionPage() {
           onFork={(seq) => fork.mutate(seq)}
         />
       )}
-      {mayDo(session.state, 'prompt') ? <Composer key={`composer ${id}`} session={session} /> : <Ended session={session} />}
+      {tab === undefined &&
+        (mayDo(session.state, 'prompt') ? <Composer key={`composer ${id}`} session={session} /> : <Ended session={session} />)}
     </>
+  )
+}
+
+/** Each is fetched when it is first opened. */
+const views = {
+  changes: lazy(async () => ({ default: (await import('./tabs/ChangesTab.tsx')).ChangesTab })),
+  files: lazy(async () => ({ default: (await import('./tabs/FilesTab.tsx')).FilesTab })),
+  terminal: lazy(async () => ({ default: (await import('./tabs/TerminalTab.tsx')).TerminalTab })),
+  network: lazy(async () => ({ default: (await import('./tabs/NetworkTab.tsx')).NetworkTab })),
+  cost: lazy(async () => ({ default: (await import('./tabs/CostTab.tsx')).CostTab })),
+} as const satisfies Record<Tab, unknown>
+/** Those that are looked at from inside the cell. */
+const inside: ReadonlySet<Tab> = new Set(['changes', 'files', 'terminal'])
+
+function View({ tab, session }: { readonly tab: Tab; readonly session: Session }) {
+  const Chosen = views[tab]
+  if (inside.has(tab) && !mayDo(session.state, 'enter'))
+    return (
+      <>
+        <div className="flex-1">
+          <Empty title="There is no cell to look into">This is seen from inside the session's cell.</Empty>
+        </div>
+        <Ended session={session} />
+      </>
+    )
+  return (
+    <Suspense fallback={<div className="flex-1" />}>
+      <Chosen session={session} />
+    </Suspense>
   )
 }
 

@@ -69,6 +69,7 @@ const expected: Record<ApiName, Row> = {
   archive: working,
   fork: working,
   sessionNet: reading,
+  turnCosts: reading,
   changes: working,
   listFiles: working,
   readFile: working,

@@ -1,7 +1,7 @@
 import { apiRoot } from '@anchorhold/protocol/api/route'
 import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import { SessionId } from '@anchorhold/protocol/ids'
-import { type FromTerminal, terminalBytesMax, TerminalQuery, ToTerminal } from '@anchorhold/protocol/terminal'
+import { type FromTerminal, terminalBytesMax, TerminalQuery, terminalUnseenMax, ToTerminal } from '@anchorhold/protocol/terminal'
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -75,11 +75,12 @@ async function serve(ws: WebSocket, terminal: Terminal, end: AbortController, ag
   ws.on('pong', () => (heard = true))
   ws.once('close', () => end.abort())
   ws.on('error', () => ws.terminate())
+  const credit = creditOf()
   let pending = 0
   ws.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) pending += data.length
     if (pending > pendingBytesMax) ws.pause()
-    hear(terminal, data, isBinary)
+    hear(terminal, data, isBinary, credit)
       // A shell that has ended says so by its output.
       .catch((error: unknown) => !(error instanceof Failure) && ws.close(1008))
       .finally(() => {
@@ -97,6 +98,8 @@ async function serve(ws: WebSocket, terminal: Terminal, end: AbortController, ag
       }
       // More is asked for when this has been taken: a slow reader holds little here, and its shell waits.
       await new Promise<void>((resolve) => ws.send(next.value, { binary: true }, () => resolve()))
+      credit.sent(next.value.length)
+      await credit.enough(end.signal)
     }
   } catch {
     if (ws.readyState === ws.OPEN) say({ t: 'ended', why: 'The cell was ended' })
@@ -107,10 +110,37 @@ async function serve(ws: WebSocket, terminal: Terminal, end: AbortController, ag
   }
 }
 
-async function hear(terminal: Terminal, data: Buffer, isBinary: boolean): Promise<void> {
+async function hear(terminal: Terminal, data: Buffer, isBinary: boolean, credit: Credit): Promise<void> {
   if (isBinary) return terminal.write(data)
   const said = ToTerminal.parse(JSON.parse(data.toString('utf8')))
+  if (said.t === 'seen') return credit.seen(said.bytes)
   return said.t === 'close' ? terminal.close() : terminal.resize({ cols: said.cols, rows: said.rows })
+}
+
+/** A page cannot hold back what comes on a WebSocket, so it says what it has shown. */
+type Credit = {
+  sent(bytes: number): void
+  seen(bytes: number): void
+  /** Resolves when more may be sent. */
+  enough(signal: AbortSignal): Promise<void>
+}
+function creditOf(): Credit {
+  let unseen = 0
+  let tell = () => {}
+  return {
+    sent: (bytes) => void (unseen += bytes),
+    seen(bytes) {
+      unseen = Math.max(0, unseen - bytes)
+      if (unseen <= terminalUnseenMax) tell()
+    },
+    async enough(signal) {
+      if (unseen <= terminalUnseenMax || signal.aborted) return
+      await new Promise<void>((resolve) => {
+        tell = resolve
+        signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+    },
+  }
 }
 
 function refuse(socket: Duplex, error: unknown, log: (message: string) => void): void {

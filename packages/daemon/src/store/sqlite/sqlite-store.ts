@@ -30,6 +30,7 @@ import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
 import { sqliteTokens } from './tokens.ts'
 import { sqliteNet } from './net.ts'
+import { sqliteTurns } from './turns.ts'
 import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 /** In order, each applied once; forward only. */
@@ -81,6 +82,7 @@ export function sqliteStore(path: string): Store {
     ...sqliteSearch(db),
     usage: sqliteUsage(db),
     net: sqliteNet(db),
+    turns: sqliteTurns(db),
     spending: sqliteSpending(db),
     calls: sqliteCalls(db),
     close: () => void db.close(),

@@ -1,0 +1,111 @@
+import { printableLine } from '@anchorhold/core/printable'
+import type { Session } from '@anchorhold/protocol/sessions'
+import type { ChangedFile, Changes } from '@anchorhold/protocol/workspace'
+import { useQuery } from '@tanstack/react-query'
+import { ChevronRight, RefreshCw } from 'lucide-react'
+import { useState } from 'react'
+import { wordsOf } from '../../daemon.ts'
+import { changesQuery } from '../../live/queries.ts'
+import { Button, CopyButton, Empty, Trouble } from '../../ui/controls.tsx'
+import { Pane } from './Pane.tsx'
+import { Patch } from './Patch.tsx'
+
+/** What the workspace has that its last commit has not. Looked at anew after every turn, and when somebody wants to know. */
+export function ChangesTab({ session }: { readonly session: Session }) {
+  const { data, error, isFetching, refetch } = useQuery(changesQuery(session))
+  return (
+    <Pane name="Changes">
+      {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
+      {data === undefined && error === null && <p className="text-sm text-faint">Looking at the workspace…</p>}
+      {data !== undefined && (
+        <div className="flex items-center gap-3 text-sm text-soft">
+          <Summary changes={data} />
+          <Button look="ghost" className="ml-auto" disabled={isFetching} onClick={() => void refetch()}>
+            <RefreshCw size={16} aria-hidden className={isFetching ? 'animate-spin' : ''} />
+            Look again
+          </Button>
+        </div>
+      )}
+      {data?.git === true && data.files.map((file) => <FileChanges key={file.path} file={file} />)}
+      {data?.git === true && data.more && <p className="text-sm text-faint">There are more files than are shown here.</p>}
+      {data?.git === true && data.files.length === 0 && (
+        <Empty title="Nothing has changed">The workspace is as its last commit has it.</Empty>
+      )}
+      {data?.git === false && <Empty title={without[data.why]}>{printableLine(data.message)}</Empty>}
+    </Pane>
+  )
+}
+
+const without = {
+  no_repository: 'This workspace is no git repository',
+  no_git: 'There is no git in this cell',
+  unreadable: 'git could not read this repository',
+} as const satisfies Record<Extract<Changes, { git: false }>['why'], string>
+
+function Summary({ changes }: { readonly changes: Changes }) {
+  if (!changes.git) return null
+  const sum = (of: 'added' | 'removed') => changes.files.reduce((all, file) => all + (file[of] ?? 0), 0)
+  return (
+    <p className="min-w-0 [overflow-wrap:anywhere]">
+      {changes.files.length} {changes.files.length === 1 ? 'file' : 'files'}{' '}
+      <Counts added={sum('added')} removed={sum('removed')} />{' '}
+      {changes.branch !== null && <>on {printableLine(changes.branch)} </>}
+      {changes.head === null ? '(no commit yet)' : `since ${changes.head.hash} ${printableLine(changes.head.subject)}`}
+    </p>
+  )
+}
+
+function Counts({ added, removed }: { readonly added: number | null; readonly removed: number | null }) {
+  return (
+    <span className="font-mono text-[0.8125rem] whitespace-nowrap tabular-nums">
+      <span className="text-good">+{added ?? '?'}</span> <span className="text-danger">−{removed ?? '?'}</span>
+    </span>
+  )
+}
+
+const words = {
+  added: 'new',
+  untracked: 'new, untracked',
+  modified: 'changed',
+  deleted: 'removed',
+  renamed: 'renamed',
+} as const satisfies Record<ChangedFile['status'], string>
+
+function FileChanges({ file }: { readonly file: ChangedFile }) {
+  const [open, setOpen] = useState(false)
+  const path = printableLine(file.path)
+  return (
+    <section aria-label={path} className="card overflow-hidden">
+      <div className="flex items-center pr-1.5">
+        <button
+          type="button"
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+          className="flex min-h-11 min-w-0 flex-1 items-center gap-2.5 px-3.5 py-2 text-left text-sm hover:bg-raised"
+        >
+          <ChevronRight size={15} aria-hidden className={`shrink-0 text-faint transition-transform ${open ? 'rotate-90' : ''}`} />
+          <span className="min-w-0 flex-1 font-mono text-[0.8125rem] [overflow-wrap:anywhere]">
+            {file.from !== null && <span className="text-faint">{printableLine(file.from)} → </span>}
+            {path}
+          </span>
+          <span className="shrink-0 text-xs text-faint">
+            {file.binary ? `${words[file.status]}, binary` : words[file.status]}
+          </span>
+          {!file.binary && <Counts added={file.added} removed={file.removed} />}
+        </button>
+        {file.patch !== null && file.patch !== '' && <CopyButton text={file.patch} name={`Copy the changes of ${path}`} />}
+      </div>
+      {open &&
+        (file.patch === null || file.patch === '' ? (
+          <p className="border-t border-line px-4 py-3 text-sm text-faint">
+            {file.binary ? 'No text: nothing to show.' : file.truncated ? 'Too long to show.' : 'No lines were changed.'}
+          </p>
+        ) : (
+          <>
+            <Patch patch={file.patch} name={`Changes of ${path}`} />
+            {file.truncated && <p className="border-t border-line px-4 py-2 text-xs text-faint">The rest is too long to show.</p>}
+          </>
+        ))}
+    </section>
+  )
+}

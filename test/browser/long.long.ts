@@ -1,0 +1,136 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Installation, installation } from '../e2e/installation.ts'
+import { type devices, loggedIn, openBrowser } from './browser.ts'
+
+const count = 100_000
+const pagesBack = 20
+const eventsPerPage = 200
+
+let it: Installation
+let browser: Browser
+let id: string
+beforeAll(async () => {
+  ;[it, browser] = await Promise.all([installation(), openBrowser()])
+  const { session } = await it.run('say hello', { name: 'Long' })
+  id = session.id
+  await it.cli(['down', '--all'])
+  fill(join(it.state, 'anchorhold.db'), session.id, session.active_at)
+  await it.up()
+})
+afterAll(async () => {
+  await browser.close()
+  await it[Symbol.asyncDispose]()
+})
+
+/** Through the store directly: an agent would take days. */
+function fill(path: string, session: string, at: number): void {
+  const database = new DatabaseSync(path)
+  const { last } = database.prepare('select max(seq) as last from event where session_id = ?').get(session) as { last: number }
+  database.exec('begin')
+  const insert = database.prepare(
+    `insert into event (session_id, seq, source, n, at, type, body) values (?, ?, 'test', ?, ?, 'text', ?)`,
+  )
+  for (let n = 1; n <= count; n++) {
+    const text = `Line ${n}. ${'More of it. '.repeat((n * 7) % 11)}`
+    insert.run(session, last + n, n, at, JSON.stringify({ block: `long-${n}`, text }))
+  }
+  database.prepare('update session set last_seq = ? where id = ?').run(last + count, session)
+  database.exec('commit')
+  database.close()
+}
+
+/** What the page holds when all that can be let go is let go. */
+async function heldBy(page: Page): Promise<{ readonly heap: number; readonly nodes: number }> {
+  const protocol = await page.context().newCDPSession(page)
+  await protocol.send('HeapProfiler.collectGarbage')
+  const { usedSize } = await protocol.send('Runtime.getHeapUsage')
+  const nodes = await page.evaluate(() => document.querySelectorAll('*').length)
+  await protocol.detach()
+  return { heap: usedSize, nodes }
+}
+
+test.each(['phone', 'desktop'] as const satisfies (keyof typeof devices)[])(
+  'on a %s a session of 100,000 events opens at its end, nothing jumps through twenty pages, and memory stays flat',
+  async (device) => {
+    const { page, context, wrong, go } = await loggedIn(browser, device, it)
+    // The code is there already, as it is for who comes from the list.
+    await go(`/sessions/${id}?tab=cost`)
+    await page.getByRole('region', { name: 'Cost' }).waitFor()
+    await go('/')
+    await page.getByText('Long').first().waitFor()
+    const painted: number[] = []
+    for (let n = 0; n < 5; n++) {
+      await go('/')
+      await page.getByText('Long').first().waitFor()
+      painted.push(
+        await page.evaluate(
+          ([address, line]) =>
+            new Promise<number>((resolve) => {
+              const since = performance.now()
+              const look = () => {
+                const there = [...document.querySelectorAll('[data-row-key]')].some((row) => row.textContent?.startsWith(line))
+                if (there) requestAnimationFrame(() => resolve(performance.now() - since))
+                else requestAnimationFrame(look)
+              }
+              document.querySelector<HTMLAnchorElement>(`a[href^="${address}"]`)?.click()
+              look()
+            }),
+          [`/sessions/${id}`, `Line ${count}.`] as const,
+        ),
+      )
+    }
+    const cold = performance.now()
+    await go(`/sessions/${id}`)
+    await page.getByText(`Line ${count}.`).waitFor()
+    console.log(
+      `${device}: the newest page of ${count} events is painted ${painted.map((ms) => Math.round(ms)).join(', ')} ms after the tap, and ${Math.round(performance.now() - cold)} ms after the address was opened`,
+    )
+
+    const before = await heldBy(page)
+    const log = page.getByRole('region', { name: 'Conversation' })
+    const walked = await log.evaluate(
+      async (view, lowestWanted) => {
+        const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
+        const rows = () => [...view.querySelectorAll<HTMLElement>('[data-row-key]')]
+        const numberOf = (row: Element) => Number(/long-(\d+)$/.exec(row.getAttribute('data-row-key') ?? '')?.[1])
+        const topOf = (row: Element) => row.getBoundingClientRect().top
+        const edge = topOf(view)
+        let most = 0
+        let steps = 0
+        const jumps: string[] = []
+        for (let lowest = Infinity; lowest > lowestWanted;) {
+          const held = rows().find((row) => topOf(row) >= edge)
+          if (held === undefined) return { jumps: ['there was nothing to see'], most, steps }
+          const key = held.dataset['rowKey']
+          const top = topOf(held)
+          const from = view.scrollTop
+          view.scrollBy(0, -550)
+          const moved = from - view.scrollTop
+          for (let wait = 0; wait < 3; wait++) await frame()
+          const now = rows().find((row) => row.dataset['rowKey'] === key)
+          if (now === undefined || Math.abs(topOf(now) - top - moved) > 2)
+            jumps.push(`${key} went ${now === undefined ? 'away' : topOf(now) - top} instead of ${moved}`)
+          most = Math.max(most, rows().length)
+          steps++
+          lowest = Math.min(lowest, ...rows().map(numberOf))
+        }
+        return { jumps, most, steps }
+      },
+      count - pagesBack * eventsPerPage,
+    )
+    const after = await heldBy(page)
+    console.log(
+      `${device}: ${walked.steps} steps up; heap ${(before.heap / 1e6).toFixed(1)} → ${(after.heap / 1e6).toFixed(1)} MB, elements ${before.nodes} → ${after.nodes}, rows at most ${walked.most}`,
+    )
+    expect(walked.jumps).toEqual([])
+    // Only what is seen is in the page, however much was read; what was read is text of a few kilobytes a page.
+    expect(walked.most).toBeLessThan(120)
+    expect(after.nodes / before.nodes).toBeLessThan(2)
+    expect(after.heap / before.heap).toBeLessThan(2)
+    expect(wrong).toEqual([])
+    await context.close()
+  },
+)
