@@ -123,6 +123,16 @@ test('what was answered and not told before the daemon died is told by the next 
   expect(of(session, 'prompt.queued')).toHaveLength(1)
 })
 
+test('what is told by two at the same moment is told once', async () => {
+  const { id, session } = await asking()
+  loseKeeper(session)
+  const answer = { decision: 'allow' as const, scope: 'once' as const }
+  record(parts, session, { type: 'request.answered', body: { id, answer, actor: 'owner', door: 'http' } })
+  await Promise.all([tell(parts, id), tell(parts, id), tellAll(parts, null)])
+  expect(of(session, 'prompt.queued')).toHaveLength(1)
+  expect(of(session, 'request.told')).toHaveLength(1)
+})
+
 test('a keeper that is leaving hears nothing; the end of it is the time to tell', async () => {
   const { id, session } = await asking()
   parts.keepers.handle = () => Promise.reject(new Failure('wrong_state', 'leaving'))

@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto'
+import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
+import { digestOf } from '@anchorhold/core/policy/digest'
+import type { NetAction } from '@anchorhold/protocol/actions'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import type { RequestId } from '@anchorhold/protocol/ids'
+import type { Authority as Terms, Grant } from '@anchorhold/protocol/link'
+import { expect, test } from 'vitest'
+import { sessionAuthority } from './authority.ts'
+import type { Asks } from './books.ts'
+
+const call: NetAction = { kind: 'net', host: 'example.org', port: 443, method: null, path: null }
+const digest = digestOf(call, (text) => createHash('sha256').update(text).digest('hex'))
+const request = 'req_0000000000000001' as RequestId
+const grant: Grant = { request, digest, pins: [], scope: 'once', rule: null, expires_at: null, actor: 'owner' }
+const open = { request, digest, pins: [], expires_at: null }
+
+/** What a gate decides by that was started again: the terms that were kept, and what the one before had written since. */
+function startedAgain(terms: Partial<Terms>, before: Partial<Asks>) {
+  const events: NewEvent[] = []
+  const authority = sessionAuthority({
+    terms: { policy: defaultPolicy, grants: [], asked: [], ...terms },
+    heardTo: 3,
+    before: { opened: [], settled: new Set(), told: new Set(), used: new Set(), ...before },
+    account: { note: (event) => void events.push(event), last: 9 },
+    flush: async () => {},
+    now: Date.now,
+    onChange() {},
+  })
+  const opened = () => events.flatMap((event) => (event.type === 'request.opened' ? [event.body.id] : []))
+  /** What comes of the call for somebody who does not wait. */
+  async function make() {
+    const gone = new AbortController()
+    const verdict = authority.judge(call, gone.signal)
+    await new Promise((resolve) => setImmediate(resolve))
+    gone.abort()
+    return (await verdict).allow
+  }
+  return { authority, opened, make }
+}
+
+test('a grant that is kept lets its call through, and not when the gate before this one had used it', async () => {
+  expect(await startedAgain({ grants: [grant] }, {}).make()).toBe(true)
+  const again = startedAgain({ grants: [grant] }, { used: new Set([request]) })
+  expect(await again.make()).toBe(false)
+  expect(again.opened()).toHaveLength(1)
+})
+
+test('who asks again joins the request that the gate before this one had opened, and none that was settled', async () => {
+  const kept = startedAgain({ asked: [open] }, {})
+  const since = startedAgain({}, { opened: [{ asked: open, n: 5 }] })
+  for (const one of [kept, since]) {
+    expect(await one.make()).toBe(false)
+    expect(one.opened()).toEqual([])
+  }
+  // The daemon has heard of that record, and does not name it: it is over.
+  const over = startedAgain({}, { opened: [{ asked: open, n: 2 }] })
+  const settled = startedAgain({ asked: [open] }, { settled: new Set([request]) })
+  for (const one of [over, settled]) {
+    expect(await one.make()).toBe(false)
+    expect(one.opened()).toHaveLength(1)
+  }
+})
+
+test('an answer that was heard by the gate before this one is not told anew', async () => {
+  const answered = { request, answer: { decision: 'deny' as const }, actor: 'owner', grant: null }
+  expect(await startedAgain({ asked: [open] }, { told: new Set([request]) }).authority.answer(answered)).toEqual({ told: true })
+  expect(await startedAgain({ asked: [open] }, {}).authority.answer(answered)).toEqual({ told: false })
+})
