@@ -38,8 +38,9 @@ const daemonLevels: Readonly<Record<string, readonly string[]>> = {
   workspace: ['workspace', ''],
   policy: ['policy', ''],
   logins: ['logins'],
+  push: ['push'],
   processes: ['processes', 'store', 'workspace', ''],
-  app: ['app', 'processes', 'store', 'workspace', 'policy', 'logins', ''],
+  app: ['app', 'processes', 'store', 'workspace', 'policy', 'logins', 'push', ''],
   doors: ['doors', 'app', ''],
 }
 

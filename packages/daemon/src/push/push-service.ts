@@ -1,8 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import webPush from 'web-push'
 import { z } from 'zod'
-import { replaceFile } from '../policy/append-rule.ts'
 import { guardedLookup, isOwn, pushEndpoint } from './endpoint.ts'
 
 /** Where a message goes: what a browser gave out. */
@@ -40,8 +39,9 @@ export function pushService({ keyFile, subject, ownHosts, log }: PushServiceOpti
   const keys = () => (known ??= existsSync(keyFile) ? Keys.parse(JSON.parse(readFileSync(keyFile, 'utf8'))) : make())
   function make(): z.infer<typeof Keys> {
     const made = webPush.generateVAPIDKeys()
-    // Written by the owner's own mode, 0600: who has it can speak in this house's name to its devices' services.
-    replaceFile(keyFile, JSON.stringify(made))
+    // For its owner alone: who has it can speak in this house's name to its devices' services. It is whole or not there.
+    writeFileSync(`${keyFile}.new`, JSON.stringify(made), { mode: 0o600 })
+    renameSync(`${keyFile}.new`, keyFile)
     return made
   }
   const check = (endpoint: string) => pushEndpoint(endpoint, ownHosts)
