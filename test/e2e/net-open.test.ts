@@ -1,13 +1,16 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, normalize } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { processes } from './host.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
+import { guises, scan } from './scan.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-open-'))
 const files = join(scratch, 'files')
@@ -58,6 +61,7 @@ const seen: Seen[] = []
 const server = createServer(tls, (request, response) => {
   const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))
   seen.push({ method: request.method ?? '', path, headers: request.headers })
+  if (path.startsWith('/echo')) return void response.end(JSON.stringify(request.headers))
   try {
     const body = readFileSync(join(files, path))
     response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
@@ -119,3 +123,62 @@ test('curl, git, npm and Node go through TLS that is opened without being told w
   expect(hosts[0]!.bytes_in).toBeGreaterThan(1000)
   expect((await it.cli(['net', session.id])).out).not.toContain('token')
 })
+
+/** All files below, but the programs that are run. */
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return path === join(it.state, 'runtime') ? [] : filesBelow(path)
+    return entry.isFile() ? [path] : []
+  })
+}
+
+test('a credential arrives at its endpoint, is struck out of what comes back, and is nowhere in the cell, the logs or the state', async () => {
+  const value = `ghp_${randomBytes(18).toString('hex')}`
+  const { port } = server.address() as AddressInfo
+  writeFileSync(
+    join(it.state, 'config/credentials.yaml'),
+    `credentials:\n  - { host: ${JSON.stringify(host)}, port: ${port}, path: "/echo/mine*", header: Authorization, secret: api, env: API_TOKEN }\n`,
+  )
+  const added = await it.cli(['secret', 'add', 'api'], { input: `${value}\n` })
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining('api (ghp…') as string })
+  const commands = [
+    'echo "token is $API_TOKEN"',
+    `curl -sS https://${place()}/echo/mine`,
+    `curl -sS -H "Authorization: token $API_TOKEN" https://${place()}/echo/mine/2`,
+    `curl -s -H "Authorization: token $API_TOKEN" https://${place()}/echo/other`,
+    `curl -s https://${place()}/echo/none`,
+    `curl -s -H "Authorization: Bearer sk-ant-api03-of-somebody-else" https://${place()}/hello`,
+  ]
+  const workspace = it.workspace({ 'scan.pl': scan(value) })
+  const { session, events } = await it.run(`run \`${commands.join('; echo; ')}\``, { workspace })
+  const said = outputsOf(events)
+  expect(said).toContain('token is anchorhold-placeholder-api')
+  expect(said).toContain('"authorization":"Bearer ****')
+  expect(said).toContain('"authorization":"token ****')
+  expect(said).toContain('stands for a secret that is not for this endpoint')
+  expect(said).toContain('a key to a model that is not yours')
+  const found = outputsOf(await it.turn(session.id, 'run `perl scan.pl`'))
+  expect(found).toMatch(/scanned files=\d{2,} bytes=\d{4,} processes=[1-9]\d* memory=\d{6,} found=0 ?$/m)
+  const sent = (path: string) => seen.filter((one) => one.path === path).map(({ headers }) => headers.authorization)
+  expect(sent('/echo/mine')).toEqual([`Bearer ${value}`])
+  expect(sent('/echo/mine/2')).toEqual([`token ${value}`])
+  expect(sent('/echo/other')).toEqual([])
+  expect(sent('/echo/none')).toEqual([undefined])
+  expect((await it.cli(['net', session.id])).out).toContain('api ×2')
+
+  // Under a new key it goes on, in a gate that is told so.
+  expect(await it.cli(['secret', 'rotate-key'])).toMatchObject({ code: 0, out: expect.stringContaining('1 are under') as string })
+  await it.turn(session.id, `run \`curl -sS https://${place()}/echo/mine/3\``)
+  expect(sent('/echo/mine/3')).toEqual([`Bearer ${value}`])
+  expect(await it.cli(['secret', 'remove', 'api'])).toMatchObject({ code: 1, err: expect.stringContaining('names it') as string })
+
+  const everything = [
+    JSON.stringify(await it.log(session.id)),
+    (await it.cli(['secret', 'list'])).out,
+    (await it.cli(['audit', '--json'])).out,
+    ...processes().map(({ argv }) => argv),
+    ...filesBelow(it.state).map((path) => readFileSync(path, 'latin1')),
+  ]
+  for (const guise of guises(value)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
+}, 240_000)

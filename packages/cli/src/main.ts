@@ -15,6 +15,7 @@ import { net } from './commands/net.ts'
 import { policy } from './commands/policy.ts'
 import { prove } from './commands/prove.ts'
 import { provider } from './commands/provider.ts'
+import { secret } from './commands/secret.ts'
 import { requests } from './commands/requests.ts'
 import { run } from './commands/run.ts'
 import { sandbox } from './commands/sandbox.ts'
@@ -68,6 +69,7 @@ for (const add of [
   exportLog,
   verify,
   provider,
+  secret,
   user,
   share,
   token,

@@ -45,6 +45,8 @@ const table = {
   /** One's own ways in, and the devices that are logged in. */
   'account.own': only('all', 'all', 'all', 'none'),
   'providers.write': only('all', 'none', 'none', 'none'),
+  /** Secrets by name, and the endpoints that they are for; nobody is shown one. */
+  'secrets.write': only('all', 'none', 'none', 'none'),
   /** The log of the house, and the whole of it. */
   'audit.all': only('all', 'none', 'none', 'none'),
   'session.create': only('all', 'all', 'none', 'all'),

@@ -64,6 +64,8 @@ const said: { readonly [T in HouseEventType]: (body: Extract<HouseEvent, { type:
   'login.proved': ({ user, how, token }) => `${user} showed again who they are by ${how} (${token})`,
   'account.changed': ({ user, what }) => `account of ${user}: ${what}`,
   'policy.changed': ({ policy, sha256 }) => `policy ${policy} ${sha256 === null ? 'removed' : `is now ${short(sha256)}`}`,
+  'secret.changed': ({ secret, what }) => `secret ${secret} ${what}`,
+  'secret.key_rotated': ({ resealed }) => `new key, ${resealed} sealed anew`,
   'provider.changed': ({ provider, what }) => `provider ${provider} ${what}`,
   'provider.tested': ({ provider, verdict }) => `credential of ${provider} used for a test: ${verdict}`,
   'budget.set': ({ node, span, cap_nanos: cap }) =>

@@ -106,7 +106,9 @@ async function main(): Promise<void> {
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
     return Object.fromEntries(
-      [...stored, ...more, testEdge].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]])),
+      [...stored, ...more, testEdge, 'ENCRYPTION_KEY'].flatMap((name) =>
+        config.env[name] === undefined ? [] : [[name, config.env[name]]],
+      ),
     )
   }
   const reconcile = reconciler(() => parts, inbox)

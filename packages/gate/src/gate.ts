@@ -14,10 +14,12 @@ import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { rateLimits } from './rates.ts'
-import { fileSecrets, readOrMakeKey } from './secrets.ts'
+import { keyRing } from './key-ring.ts'
+import { readOrMakeKey } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { routesBy } from '@anchorhold/core/net/routes'
+import { fillBy } from './windows/net/credentials.ts'
 import { type DialParts, dialler } from './windows/net/dial.ts'
 import { mirrored } from './windows/net/mirrors.ts'
 import { type SessionCa, sessionCa } from './windows/net/session-ca.ts'
@@ -76,7 +78,7 @@ const dialledSyncMs = 1
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
-  const secrets = await fileSecrets(join(parts.folder, 'key'))
+  const secrets = await keyRing(join(parts.folder, 'key'), parts.env.ENCRYPTION_KEY)
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const authoritySeed = await readOrMakeKey(join(parts.folder, 'net-key'))
   const trust = trusts()
@@ -192,6 +194,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       screen: (asked, request) => screenPush(asked, request, one.terms.net.forges),
       dialler: mirrored(dialling, () => one.terms.net.mirrors),
       authority,
+      credentials: fillBy(() => one.terms.net, secrets.open),
       trust: () => trust(one.terms.net.ca),
       note: one.account.note,
       log,
@@ -307,6 +310,24 @@ export async function gate(parts: GateParts): Promise<Gate> {
     return told
   }
 
+  /** What gates after this one find in their leases is under the new key before the old one goes. */
+  async function forgetOldKey(): Promise<void> {
+    const anew = (box: string) => secrets.seal(secrets.open(box))
+    for (const opening of served.values()) {
+      const one = await opening.catch(() => null)
+      if (one === null) continue
+      const { provider, net } = one.terms
+      const { credential } = provider
+      await change(one, {
+        ...one.terms,
+        provider:
+          credential.from === 'sealed' ? { ...provider, credential: { ...credential, box: anew(credential.box) } } : provider,
+        net: { ...net, credentials: net.credentials.map((bound) => ({ ...bound, box: anew(bound.box) })) },
+      })
+    }
+    await secrets.finish()
+  }
+
   async function servedOf(session: SessionId): Promise<Served> {
     const one = await served.get(session)
     if (one === undefined) throw new Failure('not_found', `Session "${session}" has no open windows`)
@@ -369,6 +390,11 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return command.head === null ? signer.publicKey : signer.sign(command.head)
         case 'seal':
           return { box: secrets.seal(command.plaintext) }
+        case 'reseal':
+          await secrets.begin()
+          return { boxes: command.boxes.map((box) => secrets.seal(secrets.open(box))) }
+        case 'resealed':
+          return forgetOldKey()
         case 'check':
           return checkProvider(command.provider, providers)
         case 'test':

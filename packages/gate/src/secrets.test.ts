@@ -3,7 +3,8 @@ import { chmod, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { fileSecrets, secretsUnder } from './secrets.ts'
+import { keyRing } from './key-ring.ts'
+import { secretsUnder } from './secrets.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -11,31 +12,31 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-test('fileSecrets() makes a key that only its owner can read, and finds it again', async () => {
+test('keyRing() makes a key that only its owner can read, and finds it again', async () => {
   const path = join(folder, 'sub', 'key')
-  const box = (await fileSecrets(path)).seal('sk-secret')
-  expect((await fileSecrets(path)).open(box)).toBe('sk-secret')
+  const box = (await keyRing(path)).seal('sk-secret')
+  expect((await keyRing(path)).open(box)).toBe('sk-secret')
   const { mode, size } = await stat(path)
   expect({ mode: mode & 0o777, size }).toEqual({ mode: 0o600, size: 32 })
   expect(await readdir(join(folder, 'sub'))).toEqual(['key'])
 })
 
-test('fileSecrets() gives two makers the same key', async () => {
+test('keyRing() gives two makers the same key', async () => {
   const path = join(folder, 'key')
-  const [one, two] = await Promise.all([fileSecrets(path), fileSecrets(path)])
+  const [one, two] = await Promise.all([keyRing(path), keyRing(path)])
   expect(two.open(one.seal('x'))).toBe('x')
 })
 
-test.each([0o640, 0o604, 0o620, 0o666])('fileSecrets() refuses a key with mode %o', async (mode) => {
+test.each([0o640, 0o604, 0o620, 0o666])('keyRing() refuses a key with mode %o', async (mode) => {
   const path = join(folder, 'key')
-  await fileSecrets(path)
+  await keyRing(path)
   await chmod(path, mode)
-  await expect(fileSecrets(path)).rejects.toMatchObject({ code: 'gate_unavailable', hint: `chmod 600 ${path}` })
+  await expect(keyRing(path)).rejects.toMatchObject({ code: 'gate_unavailable', hint: `chmod 600 ${path}` })
 })
 
-test('fileSecrets() refuses a key of another length', async () => {
+test('keyRing() refuses a key of another length', async () => {
   await writeFile(join(folder, 'key'), 'short', { mode: 0o600 })
-  await expect(fileSecrets(join(folder, 'key'))).rejects.toThrow('32 bytes')
+  await expect(keyRing(join(folder, 'key'))).rejects.toThrow('32 bytes')
 })
 
 test('seal() hides the secret, and never makes the same box twice', () => {
@@ -58,4 +59,36 @@ test('open() refuses a box of another key, a changed one, a cut one and what is 
   expect(() => secrets.open([version, keyId, iv, sealed.slice(0, 10)].join('.'))).toThrow('changed')
   expect(() => secrets.open(['ah2', keyId, iv, sealed].join('.'))).toThrow('not in a form')
   expect(() => secrets.open('sk-secret')).toThrow('not in a form')
+})
+
+test('keyRing() seals under a new key, opens what the old one sealed until it goes, and a ring that starts in between does too', async () => {
+  const path = join(folder, 'key')
+  const ring = await keyRing(path)
+  const old = ring.seal('sk-secret')
+  await ring.begin()
+  const anew = ring.seal(ring.open(old))
+  for (const one of [ring, await keyRing(path)]) expect([one.open(old), one.open(anew)]).toEqual(['sk-secret', 'sk-secret'])
+  // Begun twice it is still one key.
+  await ring.begin()
+  expect((await keyRing(path)).open(anew)).toBe('sk-secret')
+  await ring.finish()
+  for (const one of [ring, await keyRing(path)]) {
+    expect(one.open(anew)).toBe('sk-secret')
+    expect(() => one.open(old)).toThrow('another key')
+  }
+  expect(await readdir(folder)).toEqual(['key'])
+})
+
+test('keyRing() takes ENCRYPTION_KEY, opens what the file sealed before, and leaves no key on the disk', async () => {
+  const path = join(folder, 'key')
+  const old = (await keyRing(path)).seal('sk-secret')
+  const given = randomBytes(32)
+  const ring = await keyRing(path, given.toString('hex'))
+  const anew = ring.seal(ring.open(old))
+  await ring.begin()
+  await ring.finish()
+  expect(await readdir(folder)).toEqual([])
+  expect((await keyRing(path, given.toString('base64'))).open(anew)).toBe('sk-secret')
+  await expect(keyRing(path, 'correct horse battery staple')).rejects.toMatchObject({ hint: 'Make one: openssl rand -hex 32' })
+  await expect(keyRing(path, given.toString('hex').slice(2))).rejects.toThrow('32 bytes')
 })

@@ -7,18 +7,15 @@ import { Failure } from '@anchorhold/protocol/failures'
 export type Secrets = {
   seal(plaintext: string): string
   open(box: string): string
+  /** Whether it was sealed under a key that is at hand. */
+  holds(box: string): boolean
 }
 
-const keyBytes = 32
+export const keyBytes = 32
 const ivBytes = 12
 const tagBytes = 16
 /** The first word of every box. Another cipher gets another one. */
 const version = 'ah1'
-
-/** Secrets under the key in `keyFile`, which is made when there is none. A key that others can read is refused. */
-export async function fileSecrets(keyFile: string): Promise<Secrets> {
-  return secretsUnder(await readOrMakeKey(keyFile))
-}
 
 /** AES-256-GCM. A box is `version.keyId.iv.ciphertext+tag`: it says which key opens it, so that keys can be changed. */
 export function secretsUnder(key: Uint8Array): Secrets {
@@ -31,6 +28,7 @@ export function secretsUnder(key: Uint8Array): Secrets {
       const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()])
       return `${prefix}.${iv.toString('base64url')}.${sealed.toString('base64url')}`
     },
+    holds: (box) => box.startsWith(`${prefix}.`),
     open(box) {
       const [boxVersion, boxKey, iv, sealed, ...more] = box.split('.')
       if (boxVersion !== version || iv === undefined || sealed === undefined || more.length > 0) {
@@ -77,7 +75,7 @@ export async function readOrMakeKey(path: string): Promise<Uint8Array> {
   return key
 }
 
-async function readKey(path: string): Promise<Uint8Array | null> {
+export async function readKey(path: string): Promise<Uint8Array | null> {
   const file = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null
     throw error

@@ -37,6 +37,7 @@ export const fakeStart: KeeperStart = {
   network: 'none',
   net_ca: null,
   forges: [],
+  env: {},
   model_route: 'socket',
   limits: { memory_bytes: 1, processes: 1, cpus: 1, disk_bytes: 1, file_bytes: 1, open_files: 1, tmp_bytes: 1 },
   require_limits: [],

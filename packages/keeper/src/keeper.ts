@@ -431,7 +431,7 @@ export function keeper(options: KeeperOptions): Keeper {
     }
   })
 
-  const toolEnv = () => Object.assign({}, ...offers.map((offer) => offer.env)) as Record<string, string>
+  const toolEnv = () => Object.assign({}, ...offers.map((offer) => offer.env), start.env) as Record<string, string>
   /** A shell finds what the agent's programs find, but no way of its own to the model. */
   async function openShell({ cols, rows, actor, door }: Extract<KeeperCommand, { do: 'shell.open' }>): Promise<string> {
     const there = await stands.promise

@@ -1,6 +1,7 @@
 import { SessionRepo } from './forges.ts'
 import { z } from 'zod'
 import { actionBounds, Digest, Pin } from './actions.ts'
+import { BoundCredential } from './credentials.ts'
 import { booking, LiveFrame, NodeName, Raise, RequestAnswer } from './events.ts'
 import { Head } from './heads.ts'
 import { PromptId, RequestId, SessionId } from './ids.ts'
@@ -189,6 +190,8 @@ export const KeeperStart = z.strictObject({
   git_identity: z.object({ name: z.string(), email: z.string() }).nullable(),
   /** What the cell reaches beside its model. With `proxy_only` its programs find the net window on the cell's loopback. */
   network: Network,
+  /** Variables of the cell's programs: placeholders of secrets, and the like. */
+  env: z.record(z.string(), z.string()),
   /** Certificates that programs in the cell trust beside the usual ones: the session's own authority, and those of the owner's. */
   net_ca: z.string().nullable(),
   /** Hosts of git forges, whose addresses for ssh are taken for those of HTTPS. */
@@ -319,6 +322,9 @@ export const NetTerms = z.object({
   mirrors: z.record(z.string(), z.string()).default({}),
   /** Forges, and what the session has at each of them. */
   forges: z.record(z.string(), SessionRepo.nullable()).default({}),
+  credentials: z.array(BoundCredential).max(1000).default([]),
+  /** Hosts of model providers: nobody calls them with a key of their own. */
+  model_hosts: z.array(z.string()).default([]),
 })
 export type NetTerms = z.infer<typeof NetTerms>
 
@@ -371,6 +377,10 @@ export const GateCommand = z.discriminatedUnion('do', [
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
   z.object({ do: z.literal('seal'), plaintext: z.string() }),
+  /** Makes a new key, and gives what these hold under it. The key before it opens what is left until `resealed`. */
+  z.object({ do: z.literal('reseal'), boxes: z.array(z.string()).max(10_000) }),
+  /** All that was sealed under the key before is stored under the new one: the old one goes. */
+  z.object({ do: z.literal('resealed') }),
   /** Signs where a log stands; nothing of another shape is ever signed. Without a head, only says with which key. */
   z.strictObject({ do: z.literal('sign'), head: Head.nullable() }),
   /** Whether the credential is there, without using it: null, or what is missing. */

@@ -135,7 +135,16 @@ export async function launch(options: LaunchOptions): Promise<number> {
         key: join(folders.gate, 'key'),
         budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
         policy,
-        net: options.network === 'proxy' ? { ca: config.netCa, mirrors: { ...config.mirrors }, forges: {} } : null,
+        net:
+          options.network === 'proxy'
+            ? {
+                ca: config.netCa,
+                mirrors: { ...config.mirrors },
+                forges: {},
+                credentials: [],
+                model_hosts: ['api.anthropic.com'],
+              }
+            : null,
         onBlocked: (action) => options.warn(blockedWords(action, config.config)),
         ...chosen,
       }),

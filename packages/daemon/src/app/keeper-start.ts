@@ -9,6 +9,7 @@ import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
+import { boundCredentials, modelHosts, placeholders } from './credentials.ts'
 import { filterFor } from './create-session.ts'
 import { type Network, noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
@@ -69,6 +70,7 @@ export async function keeperStart(
       owner_home: config.home,
       git_identity: gitIdentity,
       network: requireNetwork(parts, session),
+      env: session.network === 'proxy_only' ? placeholders(parts) : {},
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       forges: Object.keys(config.forges),
       model_route: config.modelRoute,
@@ -127,6 +129,8 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
       ca: parts.config.netCa,
       mirrors: { ...parts.config.mirrors },
       forges: Object.fromEntries(forgesFor(parts.config, options)),
+      credentials: session.network === 'proxy_only' ? boundCredentials(parts) : [],
+      model_hosts: modelHosts(parts),
     },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),

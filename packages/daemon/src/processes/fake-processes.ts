@@ -111,7 +111,12 @@ export function fakeGate(): FakeGate {
   const fake: FakeGate = {
     commands,
     up: true,
-    handle: ({ do: what }) => (what === 'answer' ? { told: false } : null),
+    handle(command) {
+      if (command.do === 'answer') return { told: false }
+      if (command.do === 'seal') return { box: `sealed ${command.plaintext.length}` }
+      if (command.do === 'reseal') return { boxes: command.boxes.map((box) => `${box} anew`) }
+      return null
+    },
     async do(command) {
       commands.push(command)
       return fake.handle(command)

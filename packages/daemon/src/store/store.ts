@@ -30,6 +30,7 @@ export interface Store {
   readonly logins: LoginTable
   readonly providers: ProviderTable
   readonly push: PushTable
+  readonly secrets: SecretTable
   readonly ledger: LedgerTable
   readonly folders: FolderTable
   readonly search: (query: {
@@ -311,6 +312,19 @@ export type ProviderRow = {
   readonly auth: 'api_key' | 'oauth' | 'bearer' | 'none'
   readonly credential: Credential
   readonly model: string
+}
+/** A secret of the house. The box is ciphertext that only the gate can open. */
+export type SecretRow = {
+  readonly name: string
+  readonly box: string
+  readonly mask: string
+  readonly changedAt: number
+}
+export interface SecretTable {
+  put(row: SecretRow): void
+  get(name: string): SecretRow | null
+  list(): readonly SecretRow[]
+  remove(name: string): boolean
 }
 export interface ProviderTable {
   put(row: ProviderRow): void

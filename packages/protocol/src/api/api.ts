@@ -8,6 +8,7 @@ import { providersRoutes } from './providers.ts'
 import { pushRoutes } from './push.ts'
 import { recordsRoutes } from './records.ts'
 import { requestsRoutes } from './requests.ts'
+import { secretsRoutes } from './secrets.ts'
 import { sessionsRoutes } from './sessions.ts'
 import { workspaceRoutes } from './workspace.ts'
 
@@ -19,6 +20,7 @@ export const api = {
   ...requestsRoutes,
   ...moneyRoutes,
   ...providersRoutes,
+  ...secretsRoutes,
   ...accessRoutes,
   ...loginRoutes,
   ...policyRoutes,

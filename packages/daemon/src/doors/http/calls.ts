@@ -20,6 +20,7 @@ import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as push from '../../app/push.ts'
 import { openReach, reached } from '../../app/reach.ts'
+import * as secrets from '../../app/secrets.ts'
 import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, mayShutDown, status } from '../../app/status.ts'
@@ -145,6 +146,13 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     listBudgets: ({ actor }) => ({ budgets: [...ledger.listBudgets(parts, actor)] }),
     setBudget: async ({ actor, body }) => ({ budgets: [...(await ledger.setBudget(parts, actor, body))] }),
     workers: async ({ actor }) => ({ workers: [...(await listWorkers(parts, actor))] }),
+    listSecrets: ({ actor }) => secrets.listSecrets(parts, actor),
+    putSecret: ({ actor, params, body }) => secrets.putSecret(parts, actor, params.name, body),
+    async deleteSecret({ actor, params }) {
+      await secrets.deleteSecret(parts, actor, params.name)
+      return done
+    },
+    rotateKey: ({ actor }) => secrets.rotateKey(parts, actor),
     listProviders: ({ actor }) => ({ providers: [...providers.listProviders(parts, actor)] }),
     putProvider: ({ actor, params, body }) => providers.putProvider(parts, actor, params.name, body),
     useProvider: ({ actor, params }) => providers.useProvider(parts, actor, params.name),

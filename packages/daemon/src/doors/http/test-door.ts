@@ -106,6 +106,8 @@ function fakeAnswers() {
         return { ...key, signature: sign(null, Buffer.from(headMessage(command.head)), privateKey).toString('hex') }
       case 'seal':
         return { box: 'ah1.x.y.z' }
+      case 'reseal':
+        return { boxes: command.boxes }
       case 'test':
         return { verdict: 'ok', message: 'It answers' }
       case 'price':

@@ -17,6 +17,7 @@ import { logins } from './migrations/012-logins.ts'
 import { calls } from './migrations/013-calls.ts'
 import { push } from './migrations/014-push.ts'
 import { folders } from './migrations/015-folders.ts'
+import { secrets } from './migrations/016-secrets.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -25,6 +26,7 @@ import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqlitePush } from './push.ts'
+import { sqliteSecrets } from './secrets.ts'
 import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
 import { sqliteSessions } from './sessions.ts'
@@ -50,6 +52,7 @@ const migrations = [
   calls,
   push,
   folders,
+  secrets,
 ] as const
 
 export function sqliteStore(path: string): Store {
@@ -77,6 +80,7 @@ export function sqliteStore(path: string): Store {
     logins: sqliteLogins(db),
     providers: sqliteProviders(db),
     push: sqlitePush(db),
+    secrets: sqliteSecrets(db),
     ledger: sqliteLedger(db),
     folders: sqliteFolders(db),
     ...sqliteSearch(db),

@@ -1,7 +1,8 @@
 import { type ClientRequest, type IncomingMessage, request as send, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { type Duplex, PassThrough } from 'node:stream'
+import { type Duplex, PassThrough, Transform, type Writable } from 'node:stream'
 import { TLSSocket } from 'node:tls'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import {
   authorityOf,
   hostTarget,
@@ -11,8 +12,10 @@ import {
   originPath,
   type Target,
 } from '@anchorhold/core/net/target'
-import { join } from './join.ts'
+import type { Filled } from './credentials.ts'
+import { carry, join } from './join.ts'
 import { type LineFailure, type Lines, noAnswer, type Place } from './lines.ts'
+import type { Scrub } from './scrub.ts'
 
 /** Where a request goes: read once, and judged and sent as it was read. */
 export type Asked = { readonly target: Target; readonly path: string }
@@ -65,12 +68,12 @@ export function exchange(
 export function exchangeOver(
   lines: Lines,
   place: Place,
-  path: string,
+  { path, rawHeaders, scrub }: Filled,
   request: IncomingMessage,
   response: ServerResponse,
   failed: (why: LineFailure) => void,
 ): void {
-  const { method = 'GET', headers, rawHeaders } = request
+  const { method = 'GET', headers } = request
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
   // Between the two, so that ending what is sent does not end the connection that the answer goes back on.
   const body = hasBody ? request.pipe(new PassThrough()) : null
@@ -91,28 +94,69 @@ export function exchangeOver(
     body?.destroy()
     failed(why)
   }
+  let to: Writable = response
   const sent = lines.send(place, message, {
     answered(status, raw) {
-      if (writeHead(response, status, raw)) return
-      sent.cut()
-      fail({ failed: noAnswer(place.target) })
+      const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, raw, response)
+      if (through === null || !writeHead(response, status, through.headers)) {
+        sent.cut()
+        return fail({ failed: noAnswer(place.target) })
+      }
+      to = through.to
+      to.on('drain', () => sent.resume())
     },
     data(chunk) {
-      if (!response.write(chunk)) sent.pause()
+      if (!to.write(chunk)) sent.pause()
     },
-    ended: () => void response.end(),
+    ended: () => void to.end(),
     failed: fail,
   })
-  response.on('drain', () => sent.resume())
   response.once('close', () => {
     sent.cut()
     body?.destroy()
   })
 }
 
+/** The way of an answer that may hold what was put into its request; null when it is packed in a way that cannot be looked into. */
+function scrubbed(
+  scrub: Scrub,
+  raw: readonly string[],
+  response: ServerResponse,
+): { readonly headers: readonly string[]; readonly to: Writable } | null {
+  const codings = headersNamed(raw, 'content-encoding').map((coding) => coding.trim().toLowerCase())
+  const packed = codings.filter((coding) => coding !== 'identity' && coding !== '')
+  const headers = raw.map((part) => scrub.text(part))
+  const strike = scrubbing(scrub)
+  strike.pipe(response)
+  if (packed.length === 0) return { headers, to: strike }
+  const unpack = packed.length === 1 ? unpackers[packed[0]!]?.() : undefined
+  if (unpack === undefined) return null
+  unpack.on('error', () => response.destroy())
+  unpack.pipe(strike)
+  // It is longer as it is, and nobody knows by how much.
+  const dropped = ['content-encoding', 'content-length']
+  return {
+    headers: pairs(headers).flatMap(([name, value]) => (dropped.includes(name.toLowerCase()) ? [] : [name, value])),
+    to: unpack,
+  }
+}
+const unpackers: Readonly<Record<string, () => Duplex>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+}
+
+const scrubbing = (scrub: Scrub): Transform =>
+  new Transform({
+    transform: (chunk: Buffer, _encoding, next) => next(null, scrub.chunk(chunk)),
+    flush: (next) => next(null, scrub.end()),
+  })
+
 /** The same for a WebSocket: when the other side agrees, both are joined. */
 export function upgrade(
-  { target, path }: Asked,
+  target: Target,
+  { path, rawHeaders, scrub }: Filled,
   socket: Socket,
   request: IncomingMessage,
   client: Duplex,
@@ -120,20 +164,34 @@ export function upgrade(
   answerOf: () => ServerResponse,
   failed: (why: string) => void,
 ): void {
-  const outgoing = begin(request, target, path, socket, ['connection', 'Upgrade', 'upgrade', 'websocket'])
+  const outgoing = begin({ method: request.method, rawHeaders }, target, path, socket, [
+    'connection',
+    'Upgrade',
+    'upgrade',
+    'websocket',
+  ])
   const fail = () => failed(noAnswer(target))
   const gone = () => outgoing.destroy()
   client.once('close', gone)
   outgoing.once('error', fail)
-  outgoing.once('response', (incoming) => answer(incoming, answerOf(), fail))
+  // One that is not joined ends here: what it says beside that could hold what was put in.
+  outgoing.once('response', (incoming) => (scrub === null ? answer(incoming, answerOf(), fail) : fail()))
   outgoing.once('upgrade', (incoming, _socket, early) => {
     client.off('close', gone)
     if (incoming.headers.upgrade?.toLowerCase() !== 'websocket') return fail()
-    const headers = ['connection', 'Upgrade', 'upgrade', 'websocket', ...endToEnd(incoming.rawHeaders)]
+    const said = endToEnd(incoming.rawHeaders).map((part) => scrub?.text(part) ?? part)
+    const headers = ['connection', 'Upgrade', 'upgrade', 'websocket', ...said]
     client.write(`HTTP/1.1 101 Switching Protocols\r\n${headerLines(headers)}\r\n`)
-    client.write(early)
     socket.write(head)
-    join(client, socket)
+    if (scrub === null) {
+      client.write(early)
+      return join(client, socket)
+    }
+    const strike = scrubbing(scrub)
+    strike.write(early)
+    carry(client, socket)
+    carry(socket, strike)
+    carry(strike, client)
   })
   outgoing.end()
 }
@@ -142,7 +200,7 @@ export const isWebSocket = ({ method, headers }: IncomingMessage): boolean =>
   method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket'
 
 function begin(
-  { method, rawHeaders }: IncomingMessage,
+  { method, rawHeaders }: { readonly method?: string | undefined; readonly rawHeaders: readonly string[] },
   target: Target,
   path: string,
   socket: Socket,

@@ -10,10 +10,12 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'n
 import type { NetAction } from '@anchorhold/protocol/actions'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import { NetTerms } from '@anchorhold/protocol/link'
 import { routesOf } from '@anchorhold/core/net/routes'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { createSecureContext } from 'node:tls'
 import type { CallLine } from '../model/window.ts'
+import { fillBy } from './credentials.ts'
 import { type DialParts, dialler } from './dial.ts'
 import { sessionCa } from './session-ca.ts'
 import { type Judged, netWindow } from './window.ts'
@@ -32,10 +34,21 @@ export type NetSetup = {
   readonly askMs?: number
   /** Whom the window trusts at the other end. */
   readonly trusted?: readonly string[]
+  /** Here a box is the secret itself. */
+  readonly net?: Partial<NetTerms>
 }
 
 /** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
-export async function testNet({ allow = ['allowed.test'], judge, rules = [], dial, upstream = 0, askMs, trusted }: NetSetup) {
+export async function testNet({
+  allow = ['allowed.test'],
+  judge,
+  rules = [],
+  dial,
+  upstream = 0,
+  askMs,
+  trusted,
+  net = {},
+}: NetSetup) {
   const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
   const socketPath = join(folder, 'net.sock')
   const events: NewEvent[] = []
@@ -45,6 +58,7 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
   const resolved: string[] = []
   /** What was dialled, by address and port. */
   const dialled: string[] = []
+  const terms = NetTerms.parse(net)
   const session = 'ses_0000000000000001' as SessionId
   const authority = await sessionCa(Buffer.alloc(32, 7), session, Date.now)
   const window = await netWindow({
@@ -62,6 +76,10 @@ export async function testNet({ allow = ['allowed.test'], judge, rules = [], dia
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }
     },
     routeOf: routesOf(rules),
+    credentials: fillBy(
+      () => terms,
+      (box) => box,
+    ),
     dialler: dialler({
       machineAddresses: () => [],
       ...dial,

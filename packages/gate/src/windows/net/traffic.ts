@@ -5,7 +5,7 @@ import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 /** What went through a window, by host. */
 export type Traffic = {
   /** Counts a call: a connection that is passed on, or a request where it is looked into. */
-  called(target: Target): void
+  called(target: Target, secrets?: readonly string[]): void
   /** Counts the bytes of a connection as long as it is open. */
   follow(target: Target, socket: Socket): void
   blocked(target: Target | null, why: string): void
@@ -21,10 +21,13 @@ type Row = {
   bytesIn: number
   blocked: number
   why: string | null
+  secrets: Map<string, number>
 }
 
 /** So many hosts are told apart until they are written down; the rest are counted together. */
 const hostsMax = 200
+/** So many secrets are named in one event. */
+const secretsMax = 100
 /** A host is written down when nothing of it has been open for so long. */
 const quietMs = 5000
 
@@ -38,7 +41,16 @@ export function traffic(note: (event: NewEvent) => void): Traffic {
     const key = target === null ? '' : authorityOf(target)
     const found = rows.get(key)
     if (found !== undefined) return found
-    const row: Row = { target, open: new Map(), connections: 0, bytesOut: 0, bytesIn: 0, blocked: 0, why: null }
+    const row: Row = {
+      target,
+      open: new Map(),
+      connections: 0,
+      bytesOut: 0,
+      bytesIn: 0,
+      blocked: 0,
+      why: null,
+      secrets: new Map(),
+    }
     rows.set(key, row)
     return row
   }
@@ -53,7 +65,7 @@ export function traffic(note: (event: NewEvent) => void): Traffic {
   }
 
   function write(row: Row): void {
-    const { connections, bytesOut, bytesIn, blocked, why, target } = row
+    const { connections, bytesOut, bytesIn, blocked, why, secrets, target } = row
     if (connections + bytesOut + bytesIn + blocked > 0) {
       const body: EventBody<'net'> = {
         host: target?.host ?? null,
@@ -63,11 +75,11 @@ export function traffic(note: (event: NewEvent) => void): Traffic {
         bytes_in: bytesIn,
         blocked,
         why,
-        secrets: [],
+        secrets: [...secrets].slice(0, secretsMax).map(([name, count]) => ({ name, count })),
       }
       note({ type: 'net', body })
     }
-    Object.assign(row, { connections: 0, bytesOut: 0, bytesIn: 0, blocked: 0, why: null })
+    Object.assign(row, { connections: 0, bytesOut: 0, bytesIn: 0, blocked: 0, why: null, secrets: new Map() })
   }
 
   function writeQuiet(): void {
@@ -83,9 +95,10 @@ export function traffic(note: (event: NewEvent) => void): Traffic {
   }
 
   return {
-    called(target) {
+    called(target, secrets = []) {
       const row = rowOf(target)
       row.connections++
+      for (const name of secrets) row.secrets.set(name, (row.secrets.get(name) ?? 0) + 1)
       if (row.open.size === 0) writeSoon()
     },
     follow(target, socket) {

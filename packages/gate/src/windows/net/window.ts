@@ -10,6 +10,7 @@ import type { NetAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { CallLine } from '../model/window.ts'
+import type { Fill, Filled } from './credentials.ts'
 import type { Dialled, Dialler } from './dial.ts'
 import { type Asked, askedOf, exchange, exchangeOver, isWebSocket, upgrade } from './exchange.ts'
 import { carry, join, sayLast } from './join.ts'
@@ -46,6 +47,8 @@ export type NetWindowParts = {
   readonly dialler: Dialler
   /** What is never sent, whatever rules say, by what is in it: how it is answered; null for the rest. */
   readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<PushRefusal | null>
+  /** What puts secrets into calls that they are for. */
+  readonly credentials: Fill
   /** The same for a call that is yet to be made: what is allowed is kept for it. */
   readonly askAhead: OwnCallsParts['askAhead']
   /** How long whoever asks ahead waits for a person. */
@@ -106,10 +109,10 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       request,
       gone,
       (refusal) => refuse(response, refusal),
-      async (asked, place, secure, fail) => {
+      async (asked, place, filled, secure, fail) => {
         if (secure) {
-          passed.called(place.target)
-          return exchangeOver(kept, place, asked.path, request, response, fail)
+          passed.called(place.target, filled.used)
+          return exchangeOver(kept, place, filled, request, response, fail)
         }
         const reached = await reach(place, gone)
         if (!('socket' in reached)) return fail(reached)
@@ -135,11 +138,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
     const refuseWith = refusing(request, client, 101)
     const gone = goneSignal(client)
-    void answerOn(request, gone, refuseWith, async (asked, place, secure, fail) => {
+    void answerOn(request, gone, refuseWith, async (asked, place, filled, secure, fail) => {
       const reached = await (secure ? kept.dial(place, gone) : reach(place, gone))
       if (!('socket' in reached)) return fail(reached)
-      passed.called(place.target)
-      upgrade(asked, reached.socket, request, client, head, answerOf, (failed) => fail({ failed }))
+      passed.called(place.target, filled.used)
+      upgrade(asked.target, filled, reached.socket, request, client, head, answerOf, (failed) => fail({ failed }))
     })
   })
   server.on('connect', (request, client, head) => {
@@ -225,7 +228,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     request: IncomingMessage,
     gone: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
-    goOn: (asked: Asked, place: Place, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
+    goOn: (asked: Asked, place: Place, filled: Filled, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
     isAnswered: (asked: Asked) => Promise<boolean> = async () => false,
   ): Promise<void> {
     const method = request.method ?? ''
@@ -233,10 +236,19 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const asked = askedOf(request, only)
     if ('misnamed' in asked) return misnamed(asked.misnamed, { ...nothing, method }, refuseWith)
     const wanted = { target: asked.target, method, path: asked.path }
+    const fail = failing(wanted, gone, refuseWith)
     try {
       if (await isAnswered(asked)) return
+      const call = { ...wanted, rawHeaders: request.rawHeaders, secure }
+      // Nobody is asked for what would not happen anyway.
+      const before = parts.credentials.putInto(call)
+      if ('refused' in before) return fail({ blocked: before.refused })
       const place = await allow(wanted, gone, refuseWith)
-      if (place !== null) await goOn(asked, place, secure, failing(wanted, gone, refuseWith))
+      if (place === null) return
+      // What is in force may be another by now.
+      const filled = parts.credentials.putInto(call)
+      if ('refused' in filled) return fail({ blocked: filled.refused })
+      await goOn(asked, place, filled, secure, fail)
     } catch {
       // A bug. Its words stay here.
       refuseWith({ status: 503, wanted, why: 'The window failed' })
@@ -255,7 +267,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       return misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)
     const first = nextBytes(client, head)
     const gone = goneSignal(client)
-    const isOpened = routeOf(target).how === 'open'
+    const isOpened = parts.credentials.speaksOf(target) || routeOf(target).how === 'open'
     // Where plain HTTP is spoken, or TLS is opened, each request is judged by itself.
     const isJudgedInside = target.port === 80 || isOpened
     const upstream = isJudgedInside ? null : await lead(wanted, gone, refuseWith)

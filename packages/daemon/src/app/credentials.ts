@@ -1,0 +1,34 @@
+import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import { Failure } from '@anchorhold/protocol/failures'
+import { type Credential, readCredentials } from '../policy/read-credentials.ts'
+import type { Parts } from './parts.ts'
+
+/** What the owner has written down of which secrets are for which endpoints. */
+export const credentialsIn = ({ config }: Pick<Parts, 'config'>): readonly Credential[] =>
+  readCredentials(`${config.config}/credentials.yaml`)
+
+/** The same for the gate, each with its secret, sealed. */
+export function boundCredentials(parts: Pick<Parts, 'config' | 'store'>): BoundCredential[] {
+  return credentialsIn(parts).map(({ host, port, method, path, put, secret, placeholder }) => {
+    const row = parts.store.secrets.get(secret)
+    if (row === null)
+      throw new Failure('bad_request', `Cannot use credentials.yaml: there is no secret "${secret}"`, {
+        hint: `Store it: anchorhold secret add ${secret}`,
+      })
+    return {
+      ...{ host, port, put, secret, placeholder, box: row.box },
+      ...(method === null ? {} : { method: [...method] }),
+      ...(path === null ? {} : { path }),
+    }
+  })
+}
+
+/** What programs in a cell find in the place of a secret. */
+export const placeholders = (parts: Pick<Parts, 'config'>): Record<string, string> =>
+  Object.fromEntries(credentialsIn(parts).flatMap(({ env, placeholder }) => (env === null ? [] : [[env, placeholder]])))
+
+/** Hosts that models are called at: what a cell sends there is looked at, whatever rules say. */
+export function modelHosts({ store }: Pick<Parts, 'store'>): string[] {
+  const named = store.providers.list().flatMap(({ baseUrl }) => (baseUrl === null ? [] : [new URL(baseUrl).hostname]))
+  return [...new Set(['api.anthropic.com', 'openrouter.ai', ...named])]
+}

@@ -1,0 +1,178 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { createServer } from 'node:https'
+import { createServer as createPlainServer } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import { expect, test } from 'vitest'
+import { listener, selfSigned, testNet } from './test-net.ts'
+
+const secret = 'ghp_the-real-secret-of-the-owner'
+const placeholder = 'anchorhold-placeholder-github'
+const certificate = selfSigned('allowed.test', 'other.test', 'api.anthropic.com')
+const common = { host: 'allowed.test', port: 443, secret: 'github', placeholder, box: secret }
+const bearer: BoundCredential = {
+  ...common,
+  path: '/repos/mine/*',
+  method: ['GET', 'POST'],
+  put: { as: 'header', name: 'Authorization', format: 'Bearer {}' },
+}
+const basic = (secretText: string) => `Basic ${Buffer.from(`x-token:${secretText}`).toString('base64')}`
+
+type Said = { readonly url: string; readonly headers: IncomingMessage['headers'] }
+
+/** A window before a server that answers with what it was sent, packed as its path says. */
+async function setUp(credentials: readonly BoundCredential[], rules: Parameters<typeof testNet>[0]['rules'] = []) {
+  const seen: Said[] = []
+  const server = await listener(
+    createServer(certificate, (asked, response) => {
+      seen.push({ url: asked.url!, headers: asked.headers })
+      const body = Buffer.from(JSON.stringify({ url: asked.url, headers: asked.headers }))
+      response.setHeader('x-echo', asked.headers.authorization ?? 'none')
+      if (asked.url!.includes('gzip')) response.setHeader('content-encoding', 'gzip').end(gzipSync(body))
+      else if (asked.url!.includes('brotli')) response.setHeader('content-encoding', 'br').end(brotliCompressSync(body))
+      else if (asked.url!.includes('zstd')) response.setHeader('content-encoding', 'zstd').end(body)
+      else response.setHeader('content-length', body.length).end(body)
+    }),
+  )
+  const net = await testNet({
+    upstream: server.port,
+    allow: ['allowed.test', 'other.test', 'api.anthropic.com'],
+    trusted: [certificate.cert],
+    rules,
+    net: { credentials: [...credentials], model_hosts: ['api.anthropic.com'] },
+  })
+  async function ask(path: string, headers: Record<string, string> = {}, host = 'allowed.test', method = 'GET') {
+    const secure = await net.tls(`${host}:443`, undefined, { ca: net.authority.certificate, rejectUnauthorized: true })
+    const agent = Object.assign(new Agent(), { createConnection: () => secure })
+    const asking = request({ method, path, headers: { host, ...headers }, agent })
+    asking.end()
+    const [response] = (await once(asking, 'response')) as [IncomingMessage]
+    return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
+  }
+  return {
+    net,
+    seen,
+    ask,
+    async [Symbol.asyncDispose]() {
+      await net[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('a credential is put where none is sent and in a placeholder’s place, and what echoes it is struck out', async () => {
+  await using it = await setUp([bearer])
+  const answers = [
+    await it.ask('/repos/mine/a'),
+    await it.ask('/repos/mine/b', { authorization: `token ${placeholder}` }),
+    await it.ask('/repos/mine/c', { authorization: basic(placeholder) }),
+    await it.ask('/repos/mine/gzip', { 'accept-encoding': 'gzip, br' }),
+    await it.ask('/repos/mine/brotli'),
+  ]
+  expect(it.seen.map(({ headers }) => headers.authorization)).toEqual([
+    `Bearer ${secret}`,
+    `token ${secret}`,
+    basic(secret),
+    `Bearer ${secret}`,
+    `Bearer ${secret}`,
+  ])
+  expect(it.seen.every(({ headers }) => headers['accept-encoding'] === 'identity')).toBe(true)
+  for (const { status, body, headers } of answers) {
+    expect(status).toBe(200)
+    const all = `${body}${JSON.stringify(headers)}`
+    for (const guise of [secret, Buffer.from(`x-token:${secret}`).toString('base64')]) expect(all).not.toContain(guise)
+    expect(body).toContain('****')
+    expect(headers['x-echo']).toContain('****')
+  }
+  // Packed in a way that cannot be looked into: not passed on.
+  expect(await it.ask('/repos/mine/zstd')).toMatchObject({ status: 502 })
+  expect(it.net.net()).toMatchObject([{ host: 'allowed.test', connections: 6, secrets: [{ name: 'github', count: 6 }] }])
+})
+
+test('a secret goes by a user and a password, or in the query, where the owner says so', async () => {
+  await using it = await setUp([
+    { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } },
+    { ...common, path: '/maps/*', put: { as: 'query', name: 'key' } },
+  ])
+  await it.ask('/git/repo')
+  await it.ask('/git/repo', { authorization: basic(placeholder) })
+  const { body } = await it.ask('/maps/tile?z=1')
+  await it.ask(`/maps/tile?key=${placeholder}`)
+  expect(it.seen.map(({ headers, url }) => headers.authorization ?? url)).toEqual([
+    basic(secret),
+    basic(secret),
+    `/maps/tile?z=1&key=${secret}`,
+    `/maps/tile?key=${secret}`,
+  ])
+  expect(body).not.toContain(secret)
+})
+
+test.each([
+  ['another path', '/repos/other/a', {}, 'allowed.test', 'GET'],
+  ['a path that a server may read as another', '/repos/mine/../other/a', {}, 'allowed.test', 'GET'],
+  ['a path with an encoded way out', '/repos/mine/%2e%2e/other', {}, 'allowed.test', 'GET'],
+  ['another method', '/repos/mine/a', {}, 'allowed.test', 'DELETE'],
+])('a credential is not put into a call for %s', async (_, path, headers, host, method) => {
+  await using it = await setUp([bearer])
+  await it.ask(path, headers, host, method)
+  expect(it.seen.map(({ headers: sent }) => sent.authorization)).toEqual([undefined])
+  // With the placeholder in it, it goes nowhere at all.
+  const refused = await it.ask(path, { authorization: `Bearer ${placeholder}` }, host, method)
+  expect(refused).toMatchObject({ status: 403 })
+  expect(refused.body).toContain('stands for a secret that is not for this endpoint')
+  expect(it.seen).toHaveLength(1)
+})
+
+test.each([
+  ['a header', '/', { 'x-other': placeholder }],
+  ['the query', `/?a=${placeholder}`, {}],
+  ['the query, encoded', `/?a=anchorhold%2Dplaceholder%2Dgithub`, {}],
+  ['a password', '/', { authorization: basic(placeholder) }],
+  ['the name of a header’s user', '/', { authorization: `Basic ${Buffer.from(`${placeholder}:x`).toString('base64')}` }],
+])('a placeholder in %s of a call to another host is refused', async (_, path, headers) => {
+  const rule = { on: 'net', match: { host: 'other.test' }, effect: 'allow', how: 'open' } as const
+  await using it = await setUp([bearer], [rule])
+  expect(await it.ask(path, headers, 'other.test')).toMatchObject({ status: 403 })
+  expect(it.seen).toEqual([])
+})
+
+test('over plain HTTP no secret is put in, and no placeholder goes out', async () => {
+  const seen: string[] = []
+  await using server = await listener(
+    createPlainServer(({ headers }, response) => void response.end(String(seen.push(headers.authorization ?? 'none')))),
+  )
+  await using net = await testNet({ upstream: server.port, net: { credentials: [{ ...bearer, port: 80 }] } })
+  expect(await net.get('http://allowed.test/repos/mine/a')).toMatchObject({ status: 200 })
+  const refused = await net.get('http://allowed.test/repos/mine/a', { headers: { authorization: `Bearer ${placeholder}` } })
+  expect(refused.status).toBe(403)
+  expect(seen).toEqual(['none'])
+})
+
+test.each([
+  ['a key of somebody’s at a provider', 'api.anthropic.com', '/v1/files', { 'x-api-key': 'sk-ant-api03-evil' }],
+  ['a login of somebody’s at a provider', 'api.anthropic.com', '/v1/files', { authorization: 'Bearer evil' }],
+  ['no key at a provider', 'api.anthropic.com', '/v1/messages', {}],
+  ['a key at another host', 'other.test', '/', { authorization: 'Bearer sk-ant-api03-evil' }],
+  ['a key as a password', 'other.test', '/', { authorization: basic('sk-ant-api03-evil') }],
+  ['a key in the query', 'other.test', '/?key=sk%2Dant-api03-evil', {}],
+  ['the API of a model at another host', 'other.test', '/v1/files', { 'x-api-key': 'evil', 'anthropic-version': '2023-06-01' }],
+])('what carries %s is refused, although the host is allowed', async (_, host, path, headers) => {
+  // Said to be passed on unread, which a provider of models never is.
+  const tunnel = { on: 'net', match: { host: 'api.anthropic.com' }, effect: 'allow', how: 'tunnel' } as const
+  const open = { on: 'net', match: { host: 'other.test' }, effect: 'allow', how: 'open' } as const
+  await using it = await setUp([], [tunnel, open])
+  expect(await it.ask(path, headers as Record<string, string>, host)).toMatchObject({ status: 403 })
+  expect(it.seen).toEqual([])
+  expect(it.net.dialled).toEqual([])
+})
+
+test('an owner’s own credential for a provider of models is put in like any other', async () => {
+  const put = { as: 'header', name: 'x-api-key', format: '{}' } as const
+  await using it = await setUp([{ ...common, host: 'api.anthropic.com', path: '/v1/models', method: ['GET'], put }])
+  expect(await it.ask('/v1/models', { 'x-api-key': placeholder }, 'api.anthropic.com')).toMatchObject({ status: 200 })
+  expect(it.seen[0]!.headers['x-api-key']).toBe(secret)
+  expect(await it.ask('/v1/models', { 'x-api-key': 'sk-ant-evil' }, 'api.anthropic.com')).toMatchObject({ status: 403 })
+  expect(await it.ask('/v1/files', {}, 'api.anthropic.com')).toMatchObject({ status: 403 })
+})

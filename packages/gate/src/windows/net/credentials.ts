@@ -1,0 +1,148 @@
+import { credentialsOf, type Credentials } from '@anchorhold/core/net/credentials'
+import type { Target } from '@anchorhold/core/net/target'
+import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import type { NetTerms } from '@anchorhold/protocol/link'
+import { scrubOf, type Scrub } from './scrub.ts'
+
+/** A call as a cell makes it. */
+export type Call = {
+  readonly target: Target
+  readonly method: string
+  readonly path: string
+  readonly rawHeaders: readonly string[]
+  /** Over TLS that ends here, to a host whose certificate is verified. */
+  readonly secure: boolean
+}
+
+/** A call as it is sent: what was put in, and what takes it out of the answer. */
+export type Filled = {
+  readonly path: string
+  readonly rawHeaders: readonly string[]
+  /** The names of the secrets that are in it. */
+  readonly used: readonly string[]
+  readonly scrub: Scrub | null
+}
+
+/** Puts secrets in the place of what a cell has instead.
+ *  Invariant: a secret is in a call only when one of the owner's credentials is for that very host, method and path, and over TLS. */
+export type Fill = {
+  speaksOf(target: Target): boolean
+  putInto(call: Call): Filled | { readonly refused: string }
+}
+
+export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fill {
+  let known: { readonly terms: NetTerms; readonly credentials: Credentials; readonly models: ReadonlySet<string> } | null = null
+  /** Opened once: a box does not change. */
+  const opened = new Map<string, string>()
+  const now = () => {
+    const given = terms()
+    if (known?.terms !== given) {
+      known = { terms: given, credentials: credentialsOf(given.credentials), models: new Set(given.model_hosts) }
+      for (const box of opened.keys()) if (!given.credentials.some((one) => one.box === box)) opened.delete(box)
+    }
+    return known
+  }
+  const secretOf = ({ box }: BoundCredential): string => {
+    const found = opened.get(box) ?? open(box)
+    opened.set(box, found)
+    return found
+  }
+
+  return {
+    // What is sent to a model's provider is looked at, whatever a rule says: somebody else's key would take data out to them.
+    speaksOf: (target) => now().credentials.speaksOf(target) || now().models.has(target.host),
+    putInto(call) {
+      const { credentials, models } = now()
+      const bound = call.secure ? credentials.boundTo(call) : []
+      const sent = [call.path, safeDecode(call.path), ...call.rawHeaders, ...basicsOf(call.rawHeaders)].join('\n')
+      const stray = credentials.placeholdersIn(sent).find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
+      if (stray !== undefined)
+        return { refused: `"${stray.slice(0, 100)}" stands for a secret that is not for this endpoint, and goes nowhere` }
+      let filled: Pick<Filled, 'path' | 'rawHeaders'> = call
+      const used: BoundCredential[] = []
+      for (const one of bound) {
+        const next = putIn(filled, one, secretOf)
+        if (next === null) continue
+        filled = next
+        used.push(one)
+      }
+      const foreign = foreignKey(call, models.has(call.target.host), used.length > 0)
+      if (foreign !== null) return { refused: foreign }
+      if (used.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
+      const rawHeaders = without(filled.rawHeaders, (name) => name === 'accept-encoding' || name === 'sec-websocket-extensions')
+      return {
+        path: filled.path,
+        rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
+        used: [...new Set(used.map(({ secret }) => secret))],
+        scrub: scrubOf(used.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
+      }
+    },
+  }
+}
+
+/** The same call with the secret in it; null where the cell has sent something of its own in that place. */
+function putIn(
+  { path, rawHeaders }: Pick<Filled, 'path' | 'rawHeaders'>,
+  one: BoundCredential,
+  secretOf: (one: BoundCredential) => string,
+): Pick<Filled, 'path' | 'rawHeaders'> | null {
+  const { put, placeholder } = one
+  if (put.as === 'query') {
+    const value = encodeURIComponent(secretOf(one))
+    if (path.includes(placeholder)) return { path: path.replaceAll(placeholder, value), rawHeaders }
+    const [, query = ''] = /\?(.*)$/s.exec(path) ?? []
+    if (query.split('&').some((pair) => safeDecode(pair.split('=')[0]!) === put.name)) return null
+    return { path: `${path}${path.includes('?') ? '&' : '?'}${put.name}=${value}`, rawHeaders }
+  }
+  const header = put.as === 'basic' ? 'authorization' : put.name.toLowerCase()
+  const value = pairs(rawHeaders).find(([name]) => name.toLowerCase() === header)?.[1]
+  const rest = without(rawHeaders, (name) => name === header)
+  if (value === undefined) {
+    const [made] = put.as === 'basic' ? basicOf(one, secretOf(one)) : [put.format.replaceAll('{}', secretOf(one))]
+    return { path, rawHeaders: [...rest, header, put.as === 'basic' ? `Basic ${made}` : made!] }
+  }
+  if (value.includes(placeholder)) return { path, rawHeaders: [...rest, header, value.replaceAll(placeholder, secretOf(one))] }
+  const basic = basicIn(value)
+  if (basic?.includes(placeholder) !== true) return null
+  const made = Buffer.from(basic.replaceAll(placeholder, secretOf(one)), 'utf8').toString('base64')
+  return { path, rawHeaders: [...rest, header, `Basic ${made}`] }
+}
+
+const basicOf = ({ put }: BoundCredential, secret: string): string[] =>
+  put.as === 'basic' ? [Buffer.from(`${put.user}:${secret}`, 'utf8').toString('base64')] : []
+
+/** Why a call carries a key to a model that is not ours: with somebody else's key, what is sent there is theirs to read. */
+function foreignKey({ rawHeaders, path }: Call, isModelHost: boolean, isOurs: boolean): string | null {
+  const headers = pairs(rawHeaders).map(([name, value]) => [name.toLowerCase(), value] as const)
+  const isAnthropic = headers.some(([name]) => name.startsWith('anthropic-'))
+  const isKey = headers.some(
+    ([name, value]) =>
+      /sk-ant-/i.test(value) ||
+      /sk-ant-/i.test(basicIn(value) ?? '') ||
+      (name === 'x-api-key' && (isAnthropic || isModelHost)) ||
+      (isModelHost && (name === 'authorization' || name === 'cookie')),
+  )
+  if (/sk-ant-/i.test(safeDecode(path)) || (isKey && !isOurs) || headers.some(([, value]) => /sk-ant-/i.test(value)))
+    return 'It carries a key to a model that is not yours: whoever owns it could read what is sent'
+  if ((isAnthropic || isModelHost) && !isOurs) return 'Models are called through the model window, and by nothing else'
+  return null
+}
+
+function basicIn(value: string): string | null {
+  const found = /^basic\s+([A-Za-z0-9+/_=-]+)\s*$/i.exec(value)
+  return found === null ? null : Buffer.from(found[1]!, 'base64').toString('utf8')
+}
+const basicsOf = (rawHeaders: readonly string[]): string[] => pairs(rawHeaders).flatMap(([, value]) => basicIn(value) ?? [])
+
+function safeDecode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const pairs = (raw: readonly string[]): [string, string][] =>
+  Array.from({ length: raw.length / 2 }, (_, at) => [raw[at * 2]!, raw[at * 2 + 1]!])
+const without = (raw: readonly string[], drops: (name: string) => boolean): string[] =>
+  pairs(raw).flatMap(([name, value]) => (drops(name.toLowerCase()) ? [] : [name, value]))

@@ -1,0 +1,64 @@
+import { z } from 'zod'
+import { SecretName, secretCharsMin } from '../credentials.ts'
+import { Done, type Route } from './route.ts'
+
+export const SecretView = z.object({
+  name: SecretName,
+  mask: z.string().describe('Its first and last characters, never the secret'),
+  changed_at: z.int(),
+})
+export type SecretView = z.infer<typeof SecretView>
+
+/** Where a secret is put into calls. */
+export const CredentialView = z.object({
+  host: z.string(),
+  port: z.int(),
+  method: z.array(z.string()).optional(),
+  path: z.string().optional(),
+  as: z.enum(['header', 'basic', 'query']),
+  secret: SecretName,
+  env: z.string().optional().describe('The variable of a cell that holds the placeholder'),
+})
+export type CredentialView = z.infer<typeof CredentialView>
+
+const params = z.strictObject({ name: SecretName })
+
+export const secretsRoutes = {
+  listSecrets: {
+    method: 'GET',
+    path: '/secrets',
+    summary: 'The secrets of the house by name, and the endpoints that they are for',
+    status: 200,
+    response: z.object({ secrets: z.array(SecretView), credentials: z.array(CredentialView) }),
+  },
+  putSecret: {
+    method: 'PUT',
+    path: '/secrets/:name',
+    summary: 'Store a secret, encrypted, or another one under its name',
+    params,
+    body: z.strictObject({
+      value: z
+        .string()
+        .min(secretCharsMin)
+        .max(10_000)
+        .regex(/^[\x21-\x7e]+$/, 'it holds characters that no credential has'),
+    }),
+    status: 200,
+    response: SecretView,
+  },
+  deleteSecret: {
+    method: 'DELETE',
+    path: '/secrets/:name',
+    summary: 'Forget a secret',
+    params,
+    status: 200,
+    response: Done,
+  },
+  rotateKey: {
+    method: 'POST',
+    path: '/secrets/rotate-key',
+    summary: 'Encrypt every secret and every key of a provider anew, under a new key',
+    status: 200,
+    response: z.object({ resealed: z.int() }),
+  },
+} as const satisfies Record<string, Route>
