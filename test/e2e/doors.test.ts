@@ -274,7 +274,7 @@ describe('what is sent', () => {
     const head = `POST /api/v1/sessions HTTP/1.1\r\nhost: localhost:${new URL(it.url).port}\r\ncontent-type: application/json\r\n`
     expect(await spoken(`${head}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`)).toMatch(/^HTTP\/1\.1 401 /)
     expect(await spoken(`${head}content-length: 1000\r\n\r\n{`)).toMatch(/^HTTP\/1\.1 401 /)
-    expect(await post('/login', { secret: 'x'.repeat(10_000) }, {})).toMatchObject(refusal('too_large'))
+    expect(await post('/login', { secret: 'x'.repeat(20_000) }, {})).toMatchObject(refusal('too_large'))
   })
 
   test.each([

@@ -91,7 +91,7 @@ test('allow --session lets the like through for this session; allow --rule does 
   const other = await it.api.createSession({ body: { autonomy: 'supervised', prompt: { text: 'run `git status`' } } })
   const second = await request(other.id, 0)
   expect(await it.cli(['allow', second.body.id, '--rule'])).toMatchObject({
-    code: 1,
+    code: 2,
     out: expect.stringMatching(/The rule: .*git status.*\nOf \d+ actions since 20\S+ it would have allowed [1-9]/) as string,
     err: expect.stringContaining('nobody is here to confirm it') as string,
   })

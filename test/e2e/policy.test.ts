@@ -100,7 +100,7 @@ test('an agent has as many sessions at once as its policy says, and its keys are
   await using model = await upstream(() => ({ text: 'x' }))
   await it.api.putProvider({
     params: { name: 'second' },
-    body: { kind: 'local', base_url: model.url, credential: { from: 'none' } },
+    body: { kind: 'local', base_url: model.url, credential: { from: 'none' }, use: false },
   })
   expect((await it.api.createSession({ body: { ...body, provider: 'second', model: 'm' } })).id).not.toBe(mine)
   await bot.createSession({ body: { idempotency_key: 'k2' } })
