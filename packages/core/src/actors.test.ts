@@ -36,6 +36,7 @@ const table: Record<Exclude<Role, 'owner'>, Partial<Record<Permission, readonly 
     panic: all,
     'policy.read': all,
     'people.read': all,
+    'account.own': all,
     'tokens.own': all,
     'session.create': all,
     'session.create_wider': all,
@@ -48,7 +49,7 @@ const table: Record<Exclude<Role, 'owner'>, Partial<Record<Permission, readonly 
     'session.share': ['own'],
     'session.purge': ['own'],
   },
-  viewer: { 'house.read': all, 'policy.read': all, 'session.read': ['own', 'shared', 'shown'] },
+  viewer: { 'house.read': all, 'account.own': all, 'policy.read': all, 'session.read': ['own', 'shared', 'shown'] },
   agent: {
     'house.read': all,
     'policy.read': all,

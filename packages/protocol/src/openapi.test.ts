@@ -30,9 +30,13 @@ test('openapi() names every parameter of a path as required', () => {
   }
 })
 
-test('openapi() leaves open only the login, and says which calls stream', () => {
+test('openapi() leaves open only what logs in and what tells that it is reached, and says which calls stream', () => {
   const open = operations.filter(({ operation }) => operation.security?.length === 0)
-  expect(open.map(({ operation }) => operation.operationId)).toEqual(['login'])
+  expect(open.map(({ operation }) => operation.operationId)).toEqual([
+    ...['login', 'loginWays', 'loginByPassword', 'loginByCode', 'askPasskey', 'loginByPasskey'],
+    // Says back what it was told, for who tries the public URL.
+    'reach',
+  ])
   const streams = operations.filter(({ operation }) =>
     Object.values(operation.responses).some(({ content }) => 'text/event-stream' in content),
   )
