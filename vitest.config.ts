@@ -28,12 +28,27 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          exclude: ['**/*.long.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
           // Each file has an installation of its own; most of their time is waiting for processes.
           maxWorkers: 2,
         },
       },
+      // They wait for people, for money and for many sessions: run by `npm run test:long`, not by `npm test`.
+      ...(process.env.LONG === undefined
+        ? []
+        : [
+            {
+              test: {
+                name: 'long',
+                include: ['test/e2e/**/*.long.test.ts'],
+                testTimeout: 60_000,
+                hookTimeout: 120_000,
+                maxWorkers: 2,
+              },
+            },
+          ]),
       // A browser takes its time: run by `npm run test:browser`, not by `npm test`.
       ...(process.env.BROWSER === undefined
         ? []
@@ -83,7 +98,7 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.test.ts'],
+                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.long.test.ts'],
                 env: { ANCHORHOLD_IMAGES: testImages },
                 globalSetup: ['test/machine-images.ts'],
                 testTimeout: 600_000,
