@@ -76,6 +76,7 @@ test('passkey, password, code and recovery code: set up, and each of them leads 
   const code = totp(secret, stepAt(Date.now()))
   await page.getByLabel('The code that it shows now').fill(code)
   await tap('Switch it on')
+  await panel('Authenticator').getByRole('listitem').nth(9).waitFor()
   const recovery = await panel('Authenticator').getByRole('listitem').allTextContents()
   expect(recovery).toHaveLength(10)
   await look('phone-recovery-codes')
