@@ -95,3 +95,17 @@ test('outbox() begins empty when what is stored is not its own', () => {
   kept.set('anchorhold.outbox', '{"half')
   expect(tab().list()).toEqual([])
 })
+
+test('outbox() lets go of a prompt that the log showed before the daemon had answered', async () => {
+  const { tab, taken, state } = world()
+  const one = tab()
+  state.answers = 'too late'
+  one.add(session, 'first', 'steer')
+  await one.sendAll()
+  one.seen(new Set([...taken.values()].map(({ id }) => id)))
+  expect(one.list()).toHaveLength(1)
+  state.answers = 'well'
+  await one.sendAll()
+  expect(one.list()).toEqual([])
+  expect(taken.size).toBe(1)
+})

@@ -45,6 +45,8 @@ export interface Outbox {
 const place = 'anchorhold.outbox'
 /** What a full storage of a phone could still hold. */
 const waitingMax = 200
+/** More than can be on their way at a time. */
+const shownMax = 1000
 
 /** Prompts are stored before they are sent and leave when the log shows them: what was typed survives a lost connection, a closed tab
  *  and a restart of the daemon. Several tabs may send the same one; the daemon takes each key once. */
@@ -52,6 +54,8 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: O
   let waiting = read()
   const listeners = new Set<() => void>()
   let sending: Promise<void> | null = null
+  /** What the log has shown lately: it may be faster than the answer that tells a prompt's id. */
+  const shown = new Set<string>()
 
   function read(): readonly Waiting[] {
     try {
@@ -75,7 +79,9 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: O
       if (next === undefined) return
       const { key, session, text, mode } = next
       try {
-        update(key, { id: (await send(session, { text, mode, idempotency_key: key })).id })
+        const { id } = await send(session, { text, mode, idempotency_key: key })
+        if (shown.has(id)) it.discard(key)
+        else update(key, { id })
       } catch (error) {
         // The order in which they were written is kept: none overtakes one that could not be sent.
         if (isUnreachable(error)) return
@@ -100,6 +106,8 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: O
     },
     discard: (key) => change((list) => list.filter((one) => one.key !== key)),
     seen(ids) {
+      for (const id of ids) shown.add(id)
+      for (const id of shown) if (shown.size > shownMax) shown.delete(id)
       if (waiting.some(({ id }) => id !== null && ids.has(id)))
         change((list) => list.filter(({ id }) => id === null || !ids.has(id)))
     },
