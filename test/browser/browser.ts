@@ -75,7 +75,7 @@ export async function openTab(context: BrowserContext, it: Installation): Promis
     async look(name) {
       // What fades in is looked at when it is there.
       await page.evaluate(() =>
-        Promise.all(
+        Promise.allSettled(
           document
             .getAnimations()
             .filter(({ effect }) => effect?.getComputedTiming().iterations === 1)
