@@ -1,4 +1,3 @@
-import { testPushService } from '@anchorhold/daemon/push/test-push-service'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
@@ -150,88 +149,6 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     expect(wrong).toEqual([])
     await context.close()
   }, 120_000)
-})
-
-describe('web push, by a push service of this machine', () => {
-  test('a request reaches a device in words that only it can read, and is answered from the notification', async () => {
-    await using service = await testPushService()
-    await using house = await installation({
-      config: `push_hosts: ["${service.host}"]\ndisk_low_gib: 1000000\n`,
-      env: { NODE_EXTRA_CA_CERTS: service.certificateFile },
-    })
-    const { page, go, look, context, wrong } = await loggedIn(browser, 'phone', house)
-    // The disk is said to be full here, and everybody is told.
-    await page.getByText(/The disk is nearly full/).waitFor()
-    await go('/settings/notifications')
-    await page.getByRole('button', { name: 'Tell this device' }).waitFor()
-    // Debian's Chromium has no push service to subscribe to: the page hands over a subscription to the one of this test.
-    const added = await page.evaluate(
-      async (body) =>
-        (
-          await fetch('/api/v1/push/devices', {
-            method: 'POST',
-            headers: { 'content-type': 'application/json' },
-            body: JSON.stringify(body),
-          })
-        ).status,
-      { ...service.subscription(), name: 'Chromium of the test' },
-    )
-    expect(added).toBe(201)
-    await page.reload()
-    await page.getByText('It is told.').waitFor()
-    await look('phone-notifications')
-
-    const { id } = await house.api.createSession({
-      body: { name: 'Rings \u202E', autonomy: 'restricted', prompt: { text: 'run echo rung' } },
-    })
-    const { text, headers, sender } = await until(() => service.messages[0])
-    expect(JSON.parse(text)).toMatchObject({
-      kind: 'request',
-      session: id,
-      title: '“Rings \\u{202e}” wants to run',
-      body: 'echo rung',
-      actions: ['allow', 'deny'],
-    })
-    expect(headers).toMatchObject({ 'content-encoding': 'aes128gcm', urgency: 'high' })
-    expect(sender).toBe((await house.api.pushKey()).key)
-
-    // The message is given to the browser's own service worker, with the app closed: it shows it, and its button answers.
-    await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
-    const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent('serviceworker'))
-    const origin = new URL(page.url()).origin
-    await context.grantPermissions(['notifications'], { origin })
-    await page.goto('about:blank')
-    const outcome = await worker.evaluate(async (message) => {
-      const here = globalThis as unknown as {
-        registration: ServiceWorkerRegistration
-        dispatchEvent(event: Event): boolean
-        PushEvent: new (type: string, init: object) => Event
-        NotificationEvent: new (type: string, init: object) => Event
-      }
-      here.dispatchEvent(new here.PushEvent('push', { data: message }))
-      const shown = async (): Promise<Notification> => (await here.registration.getNotifications())[0] ?? shown()
-      const notification = await shown()
-      const { title, body } = notification
-      const actions = (notification as unknown as { actions: { action: string; title: string }[] }).actions
-      here.dispatchEvent(new here.NotificationEvent('notificationclick', { notification, action: 'allow' }))
-      return { title, body, actions: actions.map((one) => one.title) }
-    }, text)
-    expect(outcome).toEqual({ title: '“Rings \\u{202e}” wants to run', body: 'echo rung', actions: ['Allow once', 'Deny'] })
-    const answered = await until(async () => (await house.api.listRequests({ query: { all: 'true' } })).requests[0]?.answer)
-    expect(answered).toMatchObject({ decision: 'allow', scope: 'once' })
-    // Nobody watched it end: who follows its stream would have.
-    await until(() => service.messages.find((one) => one.text.includes('is done')))
-
-    // A subscription that is gone is forgotten.
-    service.answer = 410
-    await house.api.createSession({ body: { name: 'Nobody hears', prompt: { text: 'say bye' } } })
-    await until(async () => {
-      const { devices } = await house.api.listPushDevices()
-      return devices.length === 0
-    })
-    expect(wrong.filter((what) => !what.startsWith('request about:blank'))).toEqual([])
-    await context.close()
-  }, 400_000)
 })
 
 test('the first screen loads from this house alone, waits for no script, logs no error, and comes back without a network', async () => {
