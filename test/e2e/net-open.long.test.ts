@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -10,52 +9,18 @@ import { join, normalize } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { processes } from './host.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
+import { certificate, fillFiles, ownName } from './outside.ts'
 import { guises, scan } from './scan.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-open-'))
 const files = join(scratch, 'files')
 
-/** A name of this machine's that programs in a cell do not take for their own. */
-function ownName(): string {
-  const names = readFileSync('/etc/hosts', 'utf8')
-    .split('\n')
-    .flatMap((line) => (/^127\.0\.0\.1\s/.test(line) ? line.trim().split(/\s+/).slice(1) : []))
-  return names.find((name) => /^[a-z][a-z0-9-]*$/.test(name) && name !== 'localhost') ?? '127.0.0.2'
-}
 const host = ownName()
 
-function certificate(): { key: string; cert: string } {
-  const [key, cert] = [join(scratch, 'key.pem'), join(scratch, 'ca.pem')]
-  const san = /^\d/.test(host) ? `IP:${host}` : `DNS:${host}`
-  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
-  execFileSync('openssl', [...made, '-subj', '/CN=test', '-addext', `subjectAltName=${san}`, '-keyout', key, '-out', cert], {
-    stdio: 'ignore',
-  })
-  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-}
-
-/** A repository and a package, as a plain server of files gives them out. */
-function fillFiles(): void {
-  const work = join(scratch, 'work')
-  const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
-  mkdirSync(work)
-  git('init', '-q', '-b', 'main')
-  writeFileSync(join(work, 'README'), 'cloned through the window\n')
-  git('add', '.')
-  git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
-  git('clone', '-q', '--bare', work, join(files, 'repo.git'))
-  execFileSync('git', ['update-server-info'], { cwd: join(files, 'repo.git') })
-  const version = { name: 'left', version: '1.2.3', dist: { tarball: 'https://example.org/left.tgz', shasum: 'a' } }
-  writeFileSync(
-    join(files, 'left'),
-    JSON.stringify({ name: 'left', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }),
-  )
-  writeFileSync(join(files, 'hello'), 'hello from outside\n')
-  writeFileSync(join(files, 'private'), 'nobody may read this\n')
-}
-
-const tls = certificate()
-fillFiles()
+const tls = certificate(host)
+fillFiles(files)
+writeFileSync(join(scratch, 'ca.pem'), tls.cert)
+writeFileSync(join(files, 'private'), 'nobody may read this\n')
 type Seen = { readonly method: string; readonly path: string; readonly headers: IncomingHttpHeaders }
 const seen: Seen[] = []
 const server = createServer(tls, (request, response) => {

@@ -1,41 +1,21 @@
 import type { Event } from '@anchorhold/protocol/events'
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, normalize } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation, outputsOf } from './installation.ts'
-import { certificate, ownName } from './outside.ts'
+import { certificate, fillFiles, ownName } from './outside.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-net-'))
 const files = join(scratch, 'files')
 
 const host = ownName()
 
-/** A repository and a package, as a plain server of files gives them out. */
-function fillFiles(): void {
-  const work = join(scratch, 'work')
-  const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
-  mkdirSync(work)
-  git('init', '-q', '-b', 'main')
-  writeFileSync(join(work, 'README'), 'cloned through the window\n')
-  git('add', '.')
-  git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
-  git('clone', '-q', '--bare', work, join(files, 'repo.git'))
-  execFileSync('git', ['update-server-info'], { cwd: join(files, 'repo.git') })
-  const version = { name: 'left', version: '1.2.3', dist: { tarball: 'https://example.org/left.tgz', shasum: 'a' } }
-  writeFileSync(
-    join(files, 'left'),
-    JSON.stringify({ name: 'left', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }),
-  )
-  writeFileSync(join(files, 'hello'), 'hello from outside\n')
-}
-
 const tls = certificate(host)
-fillFiles()
+fillFiles(files)
 const seen: string[] = []
 const server = createServer(tls, (request, response) => {
   const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))

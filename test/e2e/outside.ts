@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -41,6 +41,25 @@ export function certificate(host: string): { readonly key: string; readonly cert
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+/** A repository and a package, as a plain server of files gives them out. */
+export function fillFiles(files: string): void {
+  const work = `${files}-work`
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: work, stdio: 'ignore' })
+  mkdirSync(work)
+  git('init', '-q', '-b', 'main')
+  writeFileSync(join(work, 'README'), 'cloned through the window\n')
+  git('add', '.')
+  git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '-qm', 'first')
+  git('clone', '-q', '--bare', work, join(files, 'repo.git'))
+  execFileSync('git', ['update-server-info'], { cwd: join(files, 'repo.git') })
+  const version = { name: 'left', version: '1.2.3', dist: { tarball: 'https://example.org/left.tgz', shasum: 'a' } }
+  writeFileSync(
+    join(files, 'left'),
+    JSON.stringify({ name: 'left', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }),
+  )
+  writeFileSync(join(files, 'hello'), 'hello from outside\n')
 }
 
 /** What it answers with. */
