@@ -1,0 +1,27 @@
+import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { CellSpec } from './cells/cell.ts'
+import type { Toolchain } from './cells/toolchains.ts'
+import { trustFolder } from './trust.ts'
+
+/** What programs in a session's cell find there besides its files. */
+export type Outfit = {
+  readonly mounts: CellSpec['mounts']
+  /** Folders of toolchains, for PATH. */
+  readonly path: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** The host's folder with whom they are to trust; null where they trust whom they would anyway. */
+  readonly trust: string | null
+}
+
+export function outfit(
+  { folder, network, toolchains, env }: Pick<KeeperStart, 'folder' | 'network' | 'toolchains' | 'env'>,
+  offered: readonly Toolchain[],
+): Outfit {
+  const chosen = offered.filter(({ name }) => toolchains.includes(name))
+  return {
+    mounts: chosen.flatMap((toolchain) => toolchain.mounts),
+    path: chosen.flatMap((toolchain) => toolchain.path),
+    env: Object.assign({}, ...chosen.map((toolchain) => toolchain.env), env) as Record<string, string>,
+    trust: network === 'proxy_only' ? trustFolder(folder) : null,
+  }
+}

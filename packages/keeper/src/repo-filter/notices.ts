@@ -1,0 +1,24 @@
+import type { NewEvent } from '@anchorhold/protocol/events'
+
+/** What a session's log says of the files that its cell does not see. */
+export const hiddenNotice = (paths: readonly string[]): NewEvent => ({
+  type: 'notice',
+  body: { level: 'info', code: 'files_hidden', message: `The repository filter hides ${listOf(paths)}` },
+})
+
+/** And of those that should be hidden, and came too late for that. */
+export const exposedNotice = (paths: readonly string[]): NewEvent => ({
+  type: 'notice',
+  body: {
+    level: 'warning',
+    code: 'files_exposed',
+    message: `The repository filter will hide from the next start of the cell on, and not before: ${listOf(paths)}`,
+  },
+})
+
+/** As many names as a person would read. */
+function listOf(paths: readonly string[]): string {
+  const rest = paths.length - namesShown
+  return `${paths.slice(0, namesShown).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+const namesShown = 20

@@ -1,0 +1,242 @@
+import type { Authority } from '@anchorhold/core/authority'
+import { breakerWatch, type BreakerWatch } from '@anchorhold/core/breakers'
+import type { Clock } from '@anchorhold/link/clock'
+import type { PromptId } from '@anchorhold/protocol/ids'
+import type { KeeperStart, Settlement } from '@anchorhold/protocol/link'
+import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
+import { answerWithin } from './agents/answer-within.ts'
+import type { Agent, AgentListener, AgentResult } from './agents/agent.ts'
+import type { Journal } from './journal.ts'
+import type { Pause } from './pause.ts'
+import { prompts as makePrompts, type WaitingPrompt } from './prompts.ts'
+import { exposedNotice } from './repo-filter/notices.ts'
+import type { Veil } from './repo-filter/veil.ts'
+
+/** The turns of a session, one at a time: what its agent is given, and each from its beginning to an end that is told once its usage is
+ *  settled. What is done in order (`handOn`, `end`, `takeUp`) is the caller's to call in order. */
+export interface Turns {
+  /** How many have begun. */
+  readonly count: number
+  readonly running: boolean
+  /** Nothing runs, and nothing waits to be run. */
+  readonly quiet: boolean
+  /** False for a prompt that was taken before. It is handed on with the next `handOn`. */
+  take(prompt: WaitingPrompt): boolean
+  isWaiting(prompt: PromptId): boolean
+  /** There is an agent now. What it has no memory of is handed to it once more. */
+  takeUp(agent: Agent): Promise<void>
+  /** Gives the agent what waits for it, as far as the prompts' modes allow. */
+  handOn(): Promise<void>
+  interrupt(why: string): Promise<void>
+  /** The running turn will not have come to its own end, whatever the agent says. A later reason does not replace an earlier one. */
+  cut(why: string, reason?: CutReason): void
+  /** Ends the running turn, if there is one. */
+  end(crashed: string | null): Promise<void>
+  readonly heard: Pick<AgentListener, 'event' | 'state' | 'tasks' | 'result'>
+}
+
+export type TurnsOptions = {
+  readonly start: Pick<KeeperStart, 'timeout_ms' | 'take_up' | 'unfinished'>
+  readonly journal: Journal
+  readonly check: Authority
+  readonly pause: Pause
+  readonly veil: Veil
+  readonly settle: () => Promise<Settlement | null>
+  readonly clock: Clock
+  /** Does this after all that was heard before. */
+  readonly behind: (work: () => Promise<unknown>) => void
+  /** Something began or ended. */
+  readonly onChange: () => void
+  /** The agent did not stop when it was asked to. */
+  readonly onStuck: () => void
+  readonly die: (error: unknown) => void
+  /** Aborted when the keeper leaves. */
+  readonly leaving: AbortSignal
+}
+
+type CutReason = Extract<TurnEnd, 'interrupted' | 'breaker' | 'waiting'>
+type Turn = {
+  readonly startedAt: number
+  readonly prompt: PromptId | null
+  /** Why it is not to go on. */
+  cut: { readonly reason: CutReason; readonly why: string } | null
+  readonly circles: BreakerWatch
+  readonly inTime: () => void
+}
+
+/** How long an interrupted agent may take to say that it is idle. */
+const interruptGraceMs = 5000
+
+export function turns(options: TurnsOptions): Turns {
+  const { start, journal, check, pause, veil, settle, clock, behind, onChange, onStuck, die, leaving } = options
+  let agent: Agent | null = null
+  let agentState: 'running' | 'idle' = 'idle'
+  /** Background tasks of the agent. */
+  let tasks = 0
+  let turn: Turn | null = null
+  let result: AgentResult | null = null
+  let count = 0
+  const prompts = makePrompts()
+
+  async function begin(cause: TurnCause, prompt: PromptId | null): Promise<void> {
+    const limitMs = start.timeout_ms
+    const tooLong = () => void interrupt(`It took longer than ${limitMs} ms`).catch(die)
+    result = null
+    turn = {
+      startedAt: clock.elapsed(),
+      prompt,
+      cut: null,
+      circles: breakerWatch(check.terms.policy.breakers),
+      inTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
+    }
+    count++
+    await journal.write({ type: 'turn.started', body: { cause, prompt } })
+  }
+
+  /** A turn that no prompt began: a background task came back, a steering prompt arrived after the end, or the agent goes on with what a
+   *  crash had cut short. */
+  async function beginByItself(): Promise<void> {
+    const [prompt] = prompts.unconfirmed()
+    if (prompt !== undefined) return begin('prompt', prompt)
+    if (start.take_up && count === 0) return begin('resume', start.unfinished.at(-1)?.id ?? null)
+    return begin('task', null)
+  }
+
+  async function end(crashed: string | null): Promise<void> {
+    const ending = turn
+    if (ending === null) return
+    ending.inTime()
+    if (ending.prompt !== null) prompts.confirm(ending.prompt)
+    // What waits for a background task is still wanted.
+    if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
+    await journal.closeBlocks()
+    const settlement = await settle()
+    const how = howItEnded(ending, crashed, result, settlement)
+    turn = null
+    // What the agent had not read when it was done. What a person cut short is over as a whole.
+    const left = ending.cut === null && crashed === null ? prompts.unconfirmed() : []
+    const body = {
+      ...how,
+      duration_ms: Math.round(clock.elapsed() - ending.startedAt),
+      ...(left.length > 0 ? { left: [...left] } : {}),
+      ...(tasks > 0 && !leaving.aborted ? { tasks } : {}),
+    }
+    await journal.write(
+      { type: 'turn.ended', body },
+      settlement === null ? undefined : { source: settlement.source, n: settlement.n },
+    )
+    const exposed = veil.uncovered()
+    if (exposed.length > 0) await journal.write(exposedNotice(exposed))
+    await handOn()
+  }
+
+  async function handOn(): Promise<void> {
+    while (agent !== null && !leaving.aborted) {
+      const next = prompts.next(turn === null ? 'rest' : 'turn')
+      if (next === null) break
+      const { id, text, images } = next
+      await journal.write(
+        next.again ? { type: 'prompt.again', body: { id } } : { type: 'prompt', body: { id, text, images: images.length } },
+      )
+      if (turn === null) await begin(next.cause, id)
+      prompts.handed(id)
+      agent.send(next)
+    }
+    onChange()
+  }
+
+  function cut(why: string, reason: CutReason = 'interrupted'): void {
+    if (turn !== null) turn.cut ??= { reason, why }
+  }
+
+  async function interrupt(why: string): Promise<void> {
+    if (turn === null || agent === null) return
+    cut(why)
+    const interrupted = turn
+    // Before anything that lets the agent go on: it is to stop where it is.
+    const stopped = answerWithin(clock, interruptGraceMs, agent.interrupt()).catch(() => {})
+    await check.takeBackAll(why)
+    // A paused tool would hold the turn open.
+    pause.refuseHeld()
+    // Whatever it says later would be taken for the next turn's: such an agent is let go, and another one goes on in its place.
+    clock.after(interruptGraceMs, () => turn === interrupted && onStuck())
+    await stopped
+  }
+
+  return {
+    get count() {
+      return count
+    },
+    get running() {
+      return turn !== null
+    },
+    get quiet() {
+      return turn === null && prompts.waiting === 0 && tasks === 0 && agentState === 'idle'
+    },
+    take: prompts.take,
+    isWaiting: prompts.isWaiting,
+    async takeUp(started) {
+      agent = started
+      prompts.know(start.unfinished.map(({ id }) => id))
+      const unseen = start.unfinished.filter(({ id }) => started.unseen.includes(id))
+      if (start.take_up)
+        return prompts.putFirst(unseen.map((prompt) => ({ ...prompt, mode: 'steer', cause: 'resume', again: true })))
+      for (const prompt of unseen) {
+        await journal.write({ type: 'prompt.again', body: { id: prompt.id } })
+        started.remind(prompt)
+      }
+    },
+    handOn,
+    interrupt,
+    cut,
+    end,
+    heard: {
+      event: (event) =>
+        behind(async () => {
+          // Not waited for: what comes in while the disk is busy goes out with the next group.
+          void journal.write(event)
+          const circles = turn?.circles.saw(event) ?? null
+          if (circles === null || turn === null || turn.cut !== null) return
+          cut(circles, 'breaker')
+          void interrupt(circles).catch(die)
+        }),
+      state(state) {
+        agentState = state
+        if (state === 'running') onChange()
+        behind(async () => {
+          if (state === 'running') {
+            if (turn === null && !leaving.aborted && agentState === 'running') await beginByItself()
+          } else {
+            if (agentState === 'idle') await end(null)
+            onChange()
+          }
+        })
+      },
+      tasks(living) {
+        tasks = living
+        onChange()
+      },
+      result: (ended) =>
+        behind(async () => {
+          result = ended
+          for (const id of ended.prompts) prompts.confirm(id)
+        }),
+    },
+  }
+}
+
+function howItEnded(
+  turn: Turn,
+  crashed: string | null,
+  result: AgentResult | null,
+  settlement: Settlement | null,
+): { readonly reason: TurnEnd; readonly why: string | null } {
+  if (crashed !== null) return { reason: 'crashed', why: crashed }
+  if (turn.cut !== null) return turn.cut
+  if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
+  if (result.ok) return { reason: 'done', why: null }
+  // The gate's word counts here, not what the agent makes of its answer.
+  if (settlement?.refused === 'asked') return { reason: 'waiting', why: result.why }
+  if (settlement?.refused === 'budget') return { reason: 'budget', why: result.why }
+  return { reason: 'error', why: result.why }
+}
