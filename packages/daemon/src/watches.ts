@@ -1,6 +1,7 @@
 /** Streams that stand open, and whether whoever opened each may still watch. */
 export interface Watches {
-  /** Ends when the client goes, and when `stillMay` has become false by the next look. */
+  /** Ends when the client goes, and when `stillMay` has become false by the next look. The first look is at once: what it was opened
+   *  for may have taken long, and nobody looked again meanwhile. */
   open(stillMay: () => boolean, client: AbortSignal): AbortController
   /** Somebody's access has changed: those who have lost theirs are cut off at once. */
   recheck(): void
@@ -17,6 +18,8 @@ export function watches(): Watches {
       client.addEventListener('abort', () => end.abort(readerGone), { once: true })
       standing.set(end, stillMay)
       end.signal.addEventListener('abort', () => standing.delete(end), { once: true })
+      if (client.aborted) end.abort(readerGone)
+      else if (!stillMay()) end.abort()
       return end
     },
     recheck() {

@@ -178,6 +178,19 @@ test('byPasskey() lets in who holds the passkey: for this challenge, once, at th
   expect(told().filter(({ type }) => type === 'login.failed')).toHaveLength(Object.keys(attacks).length)
 })
 
+test('byPasskey() lets in one of two who show the same count at the same moment', async () => {
+  const authenticator = await withPasskey(device().actor)
+  authenticator.counter++
+  const shown = await Promise.all(
+    [0, 1].map(async () => {
+      const { ticket, options } = await askPasskey(parts, origin)
+      return { ticket, passkey: authenticator.get(options.challenge, origin) }
+    }),
+  )
+  const settled = await Promise.allSettled(shown.map((one) => byPasskey(parts, one, caller)))
+  expect(settled.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+})
+
 test('a passkey is made for who asked, once, and not under an address', async () => {
   const { actor } = device()
   const { ticket, options } = await offerPasskey(parts, actor, origin)

@@ -44,7 +44,13 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
     const { shell = null, ...size } = query.data
     const terminal = await openTerminal(parts, known.actor, session.data, { size, shell })
     const end = parts.watches.open(() => stillMay(parts, known, 'session.shell', session.data), signal)
-    return { terminal, end, again: terminal.shell === shell }
+    const again = terminal.shell === shell
+    if (end.signal.aborted) {
+      // A shell that nobody has seen yet is not left standing for whoever learns its name.
+      if (!again) await terminal.close().catch(() => {})
+      throw new Failure('unauthenticated', 'Cannot open the terminal: the right to it ended while it was being opened')
+    }
+    return { terminal, end, again }
   }
 
   return (request, socket, head) => {
