@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { bothDoors, ended, letGo, reason, types, sessionsOf } from './both-doors.ts'
-import { type Installation, installation, textOf, until } from './installation.ts'
+import { command, type Installation, installation, textOf, until } from './installation.ts'
+import { atTerminal } from './terminal.ts'
 
 let it: Installation
 const scratch = mkdtempSync(join(tmpdir(), 'ah-turns-'))
@@ -114,4 +115,17 @@ describe.each(doors)('by $name', (door) => {
     expect(await it.api.getRequest({ params: { id: body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
     await expect(door.answer(body.id, { deny: 'too late' })).rejects.toThrow('settled already')
   })
+})
+
+test('who runs a turn at a terminal is told that it waits for an answer, where to give it, and that it went on', async () => {
+  const asked = ['run', '--autonomy', 'restricted', 'run `echo gone-$((1))-on`']
+  using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })
+  const screen = await person.sees('Allow? [y/N')
+  const [, id] = /it waits for your answer: anchorhold allow (req_\w+)/.exec(screen) ?? []
+  expect(screen).toContain(`or in the browser: http://localhost:${new URL(it.url).port}/inbox`)
+  expect(screen.match(/it waits for your answer/g)).toHaveLength(1)
+  // Somebody else is quicker: the question goes, and what comes of it is said.
+  await it.api.answerRequest({ params: { id: id! }, body: { decision: 'allow' } })
+  expect(await person.sees('✓ done')).toMatch(/allowed by owner: it goes on\n[^]*gone-1-on/)
+  expect(await person.exited).toBe(0)
 })

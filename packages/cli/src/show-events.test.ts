@@ -120,6 +120,33 @@ test.each(samples.map((one) => [one.type, one] as const))('summary() of %s lets 
   expect(words).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]/)
 })
 
+test('eventPrinter() says once that it waits for an answer, where to give it, what became of it, and that it goes on', () => {
+  const out = new PassThrough()
+  const made = terminal(out as unknown as NodeJS.WriteStream, new PassThrough() as unknown as NodeJS.WriteStream)
+  const print = eventPrinter(made, 'http://localhost:7777/inbox')
+  const shown = () => (out.read() as Buffer | null)?.toString() ?? ''
+  const opened = samples.find(({ type }) => type === 'request.opened')!
+  const settled = (answer: { decision: 'allow' | 'deny' | 'expired' | 'withdrawn'; reason?: string }) => {
+    print({ event: event(opened) })
+    expect(shown()).toMatch(
+      /it waits for your answer: anchorhold allow .*\n {2}or in the browser: http:\/\/localhost:7777\/inbox\n$/,
+    )
+    print({ event: event({ type: 'request.answered', body: { id: request, answer, actor: 'ann', door: 'http' } }) })
+    return shown().trim()
+  }
+  expect(settled({ decision: 'allow' })).toBe('allowed by ann: it goes on')
+  expect(settled({ decision: 'deny', reason: 'no' })).toBe('denied by ann: no: it goes on without')
+  expect(settled({ decision: 'expired' })).toBe('expired: nobody answered in time: it goes on without')
+  expect(settled({ decision: 'withdrawn', reason: 'Interrupted by ann' })).toBe('no longer asked: Interrupted by ann')
+})
+
+test('summary() tells what nobody answered from what somebody refused', () => {
+  const { made } = screen()
+  const body = { kind: 'net', effect: 'deny', by: 'x', digest: 'a'.repeat(64), call: null } as const
+  const words = (more: object) => summary(made, event({ type: 'decision', body: { ...body, ...more } }))
+  expect([words({}), words({ unanswered: true })]).toEqual(['  denied: x', '  not done: x'])
+})
+
 test('summary() says how a request is answered', () => {
   const { made } = screen()
   const words = samples.filter(({ type }) => type === 'request.opened').map((one) => summary(made, event(one)))

@@ -1,5 +1,6 @@
-import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { Event, LiveFrame, RequestAnswer } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { settledWords } from '@anchorhold/core/request-told'
 import { requestWords } from './request-words.ts'
 import type { Seen } from './stream.ts'
 import type { Terminal } from './terminal.ts'
@@ -7,7 +8,7 @@ import type { Terminal } from './terminal.ts'
 const outputLines = 6
 
 /** Writes what happens in a session for a person to read. */
-export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
+export function eventPrinter(terminal: Terminal, inbox: string | null = null): (seen: Seen) => void {
   /** How much of each block has been written already, as it streamed. */
   const written = new Map<string, number>()
   let cost = 0
@@ -15,6 +16,7 @@ export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
   let last = ''
   /** The last notice, which the end of a turn need not repeat. */
   let noticed: string | null = null
+  const asked = new Set<string>()
   const dim = (text: string) => terminal.style('dim', text)
 
   function delta(frame: Extract<LiveFrame, { block: string }>): void {
@@ -80,13 +82,31 @@ export function eventPrinter(terminal: Terminal): (seen: Seen) => void {
         noticed = event.body.message
         if (line !== null) terminal.line(line)
         break
+      case 'request.opened':
+        asked.add(event.body.id)
+        if (line !== null) terminal.line(line)
+        if (inbox !== null) terminal.line(dim(`  or in the browser: ${inbox}`))
+        break
+      case 'request.answered':
+        // What was asked before this began to look on, nobody here has waited for.
+        if (line !== null) terminal.line(asked.delete(event.body.id) ? `${line}${dim(goesOn[event.body.answer.decision])}` : line)
+        break
       default:
         if (line !== null) terminal.line(line)
     }
     if (event.type === 'turn.started' || event.type === 'tool.started')
       terminal.spin(event.type === 'turn.started' ? 'working' : terminal.foreign(event.body.tool))
+    if (event.type === 'request.answered') terminal.spin('working')
   }
 }
+
+/** What becomes of the turn once it is settled. */
+const goesOn = {
+  allow: ': it goes on',
+  deny: ': it goes on without',
+  expired: ': it goes on without',
+  withdrawn: '',
+} as const satisfies Record<RequestAnswer['decision'], string>
 
 /** One event in a line or a few; null for those that say nothing to a person. */
 export function summary(terminal: Terminal, event: Event): string | null {
@@ -125,11 +145,12 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'request.opened':
       return openedRequest(terminal, event)
     case 'request.answered':
-      return style('dim', `  ${event.body.answer.decision} by ${foreign(event.body.actor)}`)
+      return style('dim', `  ${foreign(settledWords(event.body.answer, event.body.actor))}`)
     case 'request.deferred':
       return style('dim', `  not now, says ${foreign(event.body.actor)}: it stays open`)
     case 'decision':
-      return event.body.effect === 'deny' ? style('yellow', `  denied: ${foreign(event.body.by)}`) : null
+      if (event.body.effect !== 'deny') return null
+      return style('yellow', `  ${event.body.unanswered === true ? 'not done' : 'denied'}: ${foreign(event.body.by)}`)
     case 'keeper.lost':
       return style('red', foreign(event.body.why))
     case 'notice':
@@ -153,7 +174,7 @@ function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'req
   const { id, action } = event.body
   const how = style(
     'dim',
-    `  answer with: anchorhold allow ${id}${action.kind === 'question' ? ' --answer "…"' : ''}   or: anchorhold deny ${id} --reason "…"`,
+    `  it waits for your answer: anchorhold allow ${id}${action.kind === 'question' ? ' --answer "…"' : ''}   or: anchorhold deny ${id} --reason "…"`,
   )
   const [first = '', ...rest] = requestWords(action)
   return [style('yellow', `? ${foreign(first)}`), ...rest.map((line) => foreign(line)), how].join('\n')

@@ -138,8 +138,8 @@ export function authority(parts: AuthorityParts): Authority {
     const { action } = meaning
     const digest = digestOrNull(action)
     if (digest === null) return { allow: false, why: 'This is not allowed: it is nested too deeply to be read' }
-    const settle = (effect: 'allow' | 'deny', by: string): Verdict => {
-      const body: EventBody<'decision'> = { kind: action.kind, effect, by: by.slice(0, 2000), digest, call }
+    const settle = (effect: 'allow' | 'deny', by: string, more: { readonly unanswered?: true } = {}): Verdict => {
+      const body: EventBody<'decision'> = { kind: action.kind, effect, by: by.slice(0, 2000), digest, call, ...more }
       write({ type: 'decision', body: action.kind === 'tool' ? body : { ...body, action } })
       return effect === 'allow' ? { allow: true, by } : { allow: false, why: by }
     }
@@ -167,7 +167,8 @@ export function authority(parts: AuthorityParts): Authority {
       const { suggestion, why } = inWords(compiled, meaning, decision.by, decision.command)
       const asking = await open({ action, call, why }, { digest, pins, ...suggestion }, signal)
       const answer = await waitFor(asking, signal, () => decide(compiled, meaning).effect === 'ask')
-      if (answer !== 'moot' && answer.decision !== 'allow') return settle('deny', refusalWords(answer))
+      if (answer !== 'moot' && answer.decision !== 'allow')
+        return settle('deny', refusalWords(answer), answer.decision === 'deny' ? {} : { unanswered: true })
     }
   }
 
@@ -270,7 +271,7 @@ export function authority(parts: AuthorityParts): Authority {
     const left = () => {
       if (parts.whenLeft === 'take back') asking.takeBack('The agent no longer asks')
       else asking.leave(isTimeOver(signal) ? 'still wants it' : 'gave up')
-      gone.resolve(withdrawn('Nobody waits for it any more', name))
+      gone.resolve(withdrawn(isTimeOver(signal) ? 'Nobody answered in time' : 'Nobody waits for it any more', name))
     }
     signal.addEventListener('abort', left, { once: true })
     if (signal.aborted) left()
@@ -400,7 +401,7 @@ export function refusalWords({ decision, reason, actor }: Heard): string {
     case 'expired':
       return 'Nobody answered in time, so it is not allowed'
     default:
-      return `It was not answered${because}`
+      return `It ended without an answer${because}`
   }
 }
 

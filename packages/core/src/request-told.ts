@@ -25,6 +25,21 @@ export function requestTold(action: RequestAction, answer: RequestAnswer, actor:
   }
 }
 
+/** What became of a request, in words for people. Only an answer has somebody who gave it. */
+export function settledWords({ decision, reason }: RequestAnswer, actor: string): string {
+  const because = reason === undefined || reason === '' ? '' : `: ${reason}`
+  switch (decision) {
+    case 'allow':
+      return `allowed by ${actor}`
+    case 'deny':
+      return `denied by ${actor}${because}`
+    case 'expired':
+      return 'expired: nobody answered in time'
+    case 'withdrawn':
+      return `no longer asked${because}`
+  }
+}
+
 const no = ({ decision }: RequestAnswer, actor: string, what: string, subject: string) =>
   decision === 'expired' ? `${subject} (${what}) was not answered in time, so it is not allowed` : `${actor} denied ${what}`
 

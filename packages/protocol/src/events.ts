@@ -232,6 +232,8 @@ export const eventBodies = {
     digest: Digest,
     call: z.string().nullable(),
     action: z.union([NetAction, HostAction, SpendAction]).optional(),
+    /** It was not done because nobody answered while somebody waited: nobody has refused it. */
+    unanswered: z.literal(true).optional(),
   }),
   /** What went through the net window to one host since the event before: written when it has gone quiet, or at the turn's end.
    *  Without a host it is what named none, or the rest of more hosts than are told apart. */

@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import { settledWords } from '@anchorhold/core/request-told'
 import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import type { Request, RuleLook } from '@anchorhold/protocol/api/requests'
 import { type Command, Option } from 'commander'
@@ -123,7 +124,7 @@ function showRequest(terminal: Terminal, request: Request): void {
   const { answer, answered_by, answered_from, digest, expires_at, rule, rule_refused, why } = request
   const dim = (label: string, words: string) => terminal.line(`    ${style('dim', `${label}: ${foreign(words)}`)}`)
   const open = request.deferred ? 'open (not now)' : 'open'
-  const state = answer === null ? style('yellow', open) : style('dim', answer.decision)
+  const state = answer === null ? style('yellow', open) : style('dim', foreign(settledWords(answer, answered_by ?? 'somebody')))
   terminal.line(`${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}`)
   for (const line of requestWords(request.action)) terminal.line(`    ${foreign(line)}`)
   if (why !== null) dim('why', why)
@@ -131,6 +132,7 @@ function showRequest(terminal: Terminal, request: Request): void {
   else if (rule_refused !== null) dim('no rule would settle it', rule_refused)
   if (digest !== null) dim('digest', digest.slice(0, digestShown))
   if (answer === null && expires_at !== null) dim('can be answered until', new Date(expires_at).toISOString())
-  if (answer !== null && answered_by !== null) dim('answered', `by ${answered_by} (door: ${answered_from ?? 'unknown'})`)
+  const isAnswered = answer?.decision === 'allow' || answer?.decision === 'deny'
+  if (isAnswered && answered_by !== null) dim('answered', `by ${answered_by} (door: ${answered_from ?? 'unknown'})`)
 }
 const digestShown = 12

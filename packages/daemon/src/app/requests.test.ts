@@ -90,7 +90,7 @@ test('answerRequest() lets one of many answers win, and tells the others who, wh
   expect(of(session, 'request.answered')).toHaveLength(1)
   const refusal = tries.find((one) => one.status === 'rejected')!.reason as Failure
   expect(refusal).toMatchObject({ code: 'conflict' })
-  expect(refusal.message).toMatch(/settled already: (allow|deny) by person (\d) at 1970\S+ \(door: door \2\)/)
+  expect(refusal.message).toMatch(/settled already at 1970\S+ \(door: door (\d)\): (allowed|denied) by person \1/)
 })
 
 test.each([
@@ -196,7 +196,9 @@ test('answerRequest() with later leaves the request open, says so, and parks the
 test('a request cannot be answered when its time is over, and the agent is told', async () => {
   const { id, session } = await asking(bash, { expires_at: 5000 })
   parts.at = 6000
-  await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toThrow(/settled already: expired by daemon/)
+  await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toThrow(
+    /settled already at 1970\S+: expired: nobody answered in time/,
+  )
   loseKeeper(session)
   await tellAll(parts, null)
   expect(of(session, 'prompt.queued')[0]?.body.text).toContain('not answered in time')

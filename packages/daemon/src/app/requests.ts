@@ -1,4 +1,5 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
+import { settledWords } from '@anchorhold/core/request-told'
 import type { AnswerRequest, Request } from '@anchorhold/protocol/api/requests'
 import type { NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -84,10 +85,10 @@ export function expire(parts: Parts, { id, session, answer, expires_at }: Reques
 
 function settledAlready({ id, answer, answered_by, answered_at, answered_from }: RequestRow): Failure {
   const when = answered_at === null ? '' : ` at ${new Date(answered_at).toISOString()}`
-  return new Failure(
-    'conflict',
-    `Request "${id}" is settled already: ${answer?.decision} by ${answered_by}${when} (door: ${answered_from ?? 'unknown'})`,
-  )
+  const isAnswered = answer?.decision === 'allow' || answer?.decision === 'deny'
+  const from = isAnswered ? ` (door: ${answered_from ?? 'unknown'})` : ''
+  const how = answer === null ? 'settled' : settledWords(answer, answered_by ?? 'somebody')
+  return new Failure('conflict', `Request "${id}" is settled already${when}${from}: ${how}`)
 }
 
 /** How far an allowance reaches, and for how long. */

@@ -229,7 +229,8 @@ export function fold(events: readonly Event[]): readonly Item[] {
         note('info', `${event.body.actor} put ${event.body.path} into the workspace`)
         break
       case 'decision':
-        if (event.body.effect === 'deny') note('warning', `Refused: ${event.body.by}`)
+        if (event.body.effect === 'deny')
+          note('warning', `${event.body.unanswered === true ? 'Not done' : 'Refused'}: ${event.body.by}`)
         break
       default:
         break

@@ -201,7 +201,7 @@ const decisions = {
   allow: 'Allowed',
   deny: 'Denied',
   withdrawn: 'No longer asked',
-  expired: 'Nobody answered in time',
+  expired: 'Expired: nobody answered in time',
 } as const satisfies Record<RequestAnswer['decision'], string>
 
 function Settled({
