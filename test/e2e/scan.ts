@@ -28,14 +28,18 @@ export function scan(secret: string): string {
         .join(',')})`,
   )
   return String.raw`
-use strict; use File::Find;
+use strict;
 my @needles = (${needles.join(', ')}); my ($files, $bytes, $processes, $memory) = (0, 0, 0, 0); my @found;
 sub look { my ($name, $text) = @_; for my $n (@needles) { push @found, $name if index($text, $n) >= 0 } }
 sub file { my ($path) = @_; open(my $in, '<:raw', $path) or return; my $last = ''; my $any = 0;
   while (sysread($in, my $part, 1 << 20)) { look($path, $last . $part); $last = substr($part, -200); $any += length $part; last if $any > 400 << 20 }
   $files++ if $any; $bytes += $any }
 for my $name (qw(environ cmdline comm status maps cgroup mountinfo)) { file("/proc/$_/$name") for map { m{(\d+)} } grep { m{/\d+$} } glob('/proc/*') }
-find({ no_chdir => 1, wanted => sub { return $File::Find::prune = 1 if m{^/(proc|sys|dev|usr|opt)(/|$)} && $_ ne '/dev/shm'; file($_) if -f $_ && !-l $_ } }, '/');
+# Without a module: the smallest Perl has none that does this.
+sub below { my ($folder) = @_; opendir(my $in, $folder) or return; for my $name (readdir $in) { next if $name eq '.' || $name eq '..';
+  my $path = $folder eq '/' ? "/$name" : "$folder/$name"; next if -l $path || $path =~ m{^/(proc|sys|dev|usr|opt)$};
+  if (-d _) { below($path) } elsif (-f _) { file($path) } } }
+below('/'); below('/dev/shm');
 for my $pid (map { m{(\d+)} } grep { m{/\d+$} } glob('/proc/*')) {
   open(my $maps, '<', "/proc/$pid/maps") or next; open(my $mem, '<:raw', "/proc/$pid/mem") or next; $processes++;
   while (<$maps>) { next unless /^([0-9a-f]+)-([0-9a-f]+) r(w| )?\S* \S+ \S+ \d+\s*(.*)/; next if $4 =~ /vvar|vsyscall/ || !defined $3; no warnings; my ($at, $end) = (hex $1, hex $2);

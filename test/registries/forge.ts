@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { type Asked, fill, type Registry } from './registry.ts'
+import { type Asked, fill, type Registry, shownIn } from './registry.ts'
 
 export type Forge = Registry & {
   /** Where its repositories lie, each as `OWNER/NAME.git`. */
@@ -22,12 +22,7 @@ export function forge(scratch: string, token: string | null, host = 'github.com'
   mkdirSync(folder, { recursive: true })
   const pathOf = (name: string) => join(folder, `${name}.git`)
 
-  function isKnown({ headers }: IncomingMessage): boolean {
-    if (token === null) return true
-    const [kind, value = ''] = (headers.authorization ?? '').split(' ')
-    if (kind === 'Basic') return Buffer.from(value, 'base64').toString().split(':').slice(1).join(':') === token
-    return (kind === 'Bearer' || kind === 'token') && value === token
-  }
+  const isKnown = ({ headers }: IncomingMessage) => token === null || shownIn(headers.authorization) === token
 
   async function answer(asked: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (asked.host.startsWith('api.')) return answerApi(asked, request, response)
@@ -93,14 +88,27 @@ export function forge(scratch: string, token: string | null, host = 'github.com'
     const { operation, objects } = JSON.parse(body.toString()) as { operation: string; objects: { oid: string; size: number }[] }
     if (operation === 'upload' && !isKnown(request))
       return void response.writeHead(401, { ...type, 'lfs-authenticate': 'Basic realm="forge"' }).end('{}')
-    const action = (one: string) => ({ href: `https://${host}/${name}.git/info/lfs/objects/${one}` })
+    // Some forges tell the client to show again what it has just shown.
+    const header = request.headers.authorization === undefined ? {} : { Authorization: request.headers.authorization }
+    const action = (one: string) => ({ href: `https://${host}/${name}.git/info/lfs/objects/${one}`, header })
     const answered = objects.map((one) => ({ ...one, actions: { [operation]: action(one.oid) } }))
     response.writeHead(200, type).end(JSON.stringify({ transfer: 'basic', objects: answered }))
   }
 
-  function answerApi({ path, method }: Asked, request: IncomingMessage, response: ServerResponse): void {
+  /** What `gh pr list` asks: first which fields there are, then the list. */
+  async function answerGraphql(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { query } = JSON.parse((await buffer(request)).toString()) as { query: string }
+    const author = { login: 'somebody', id: 'U_1', name: 'Somebody' }
+    const open = { number: 7, title: 'a pull request', state: 'OPEN', headRefName: 'agent/one', isDraft: false, author }
+    const pullRequests = { totalCount: 1, nodes: [open], pageInfo: { hasNextPage: false, endCursor: '' } }
+    const data = query.includes('__type') ? {} : { repository: { pullRequests } }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data }))
+  }
+
+  function answerApi({ path, method }: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> | void {
     const type = { 'content-type': 'application/json; charset=utf-8' }
     if (!isKnown(request)) return void response.writeHead(401, type).end('{"message":"Bad credentials"}')
+    if (path === '/graphql') return answerGraphql(request, response)
     const name = /^\/repos\/([\w.-]+\/[\w.-]+)/.exec(path)?.[1]
     if (name === undefined || !existsSync(pathOf(name))) return void response.writeHead(404, type).end('{"message":"Not Found"}')
     // It tells what it was shown, as a server that logs too much would.

@@ -52,3 +52,19 @@ export function zip(folder: string, names: readonly string[]): Buffer {
   execFileSync('/usr/bin/python3', ['-c', program, ...names], { cwd: folder })
   return readFileSync(join(folder, 'made.zip'))
 }
+
+/** The same registry for those alone who show a secret, whichever way of RFC 7235 they show it in. */
+export const demanding = (secret: string, registry: Registry): Registry => ({
+  hosts: registry.hosts,
+  answer(asked, request, response) {
+    if (shownIn(request.headers.authorization) === secret) return registry.answer(asked, request, response)
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="registry"' }).end()
+  },
+})
+
+/** The token or password that a header Authorization holds. */
+export function shownIn(authorization: string | undefined | null): string | null {
+  const [kind = '', value = ''] = (authorization ?? '').split(' ')
+  if (kind === 'Basic') return Buffer.from(value, 'base64').toString().split(':').slice(1).join(':')
+  return kind === 'Bearer' || kind === 'token' ? value : null
+}

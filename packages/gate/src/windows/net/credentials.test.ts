@@ -109,6 +109,17 @@ test('a secret goes by a user and a password, or in the query, where the owner s
   expect(body).not.toContain(secret)
 })
 
+test('what was struck out of an answer stands for the secret where it is shown again, and nowhere else', async () => {
+  await using it = await setUp([bearer, { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } }])
+  const echoes = [await it.ask('/repos/mine/a'), await it.ask('/git/repo')].map(({ headers }) => String(headers['x-echo']))
+  expect(echoes.every((echo) => /^(Bearer|Basic) \*+$/.test(echo))).toBe(true)
+  it.seen.length = 0
+  await it.ask('/repos/mine/b', { authorization: echoes[0]! })
+  await it.ask('/git/objects', { authorization: echoes[1]! })
+  await it.ask('/repos/other/b', { authorization: echoes[0]! })
+  expect(it.seen.map(({ headers }) => headers.authorization)).toEqual([`Bearer ${secret}`, basic(secret), echoes[0]])
+})
+
 test.each([
   ['another path', '/repos/other/a', {}, 'allowed.test', 'GET'],
   ['a path that a server may read as another', '/repos/mine/../other/a', {}, 'allowed.test', 'GET'],

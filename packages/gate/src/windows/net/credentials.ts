@@ -97,16 +97,23 @@ function putIn(
   const header = put.as === 'basic' ? 'authorization' : put.name.toLowerCase()
   const value = pairs(rawHeaders).find(([name]) => name.toLowerCase() === header)?.[1]
   const rest = without(rawHeaders, (name) => name === header)
-  if (value === undefined) {
-    const [made] = put.as === 'basic' ? basicOf(one, secretOf(one)) : [put.format.replaceAll('{}', secretOf(one))]
-    return { path, rawHeaders: [...rest, header, put.as === 'basic' ? `Basic ${made}` : made!] }
-  }
+  // Some servers have a client show again what it has just shown (LFS does, for each object): what was struck out then stands for it.
+  if (value === undefined || (value.includes('****') && value === struckOut(one, secretOf)))
+    return { path, rawHeaders: [...rest, header, madeOf(one, secretOf(one))] }
   if (value.includes(placeholder)) return { path, rawHeaders: [...rest, header, value.replaceAll(placeholder, secretOf(one))] }
   const basic = basicIn(value)
   if (basic?.includes(placeholder) !== true) return null
   const made = Buffer.from(basic.replaceAll(placeholder, secretOf(one)), 'utf8').toString('base64')
   return { path, rawHeaders: [...rest, header, `Basic ${made}`] }
 }
+
+/** The header's whole value. */
+const madeOf = (one: BoundCredential, secret: string): string =>
+  one.put.as === 'header' ? one.put.format.replaceAll('{}', secret) : `Basic ${basicOf(one, secret).join('')}`
+
+/** How a cell sees that value when a server echoes it. */
+const struckOut = (one: BoundCredential, secretOf: (one: BoundCredential) => string): string =>
+  scrubOf([secretOf(one), ...basicOf(one, secretOf(one))]).text(madeOf(one, secretOf(one)))
 
 const basicOf = ({ put }: BoundCredential, secret: string): string[] =>
   put.as === 'basic' ? [Buffer.from(`${put.user}:${secret}`, 'utf8').toString('base64')] : []
