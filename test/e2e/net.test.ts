@@ -77,14 +77,25 @@ test('curl, git clone and npm reach what a rule opens, and nothing else is neede
 })
 
 test('what is denied is answered in words that a program can read, and the agent’s own calls never come here', async () => {
-  const { session, events } = await it.run(
-    'run `curl -s http://denied.example/x; curl -sv https://denied.example/ 2>&1 | grep "^< HTTP"; curl -s http://127.0.0.1.:1/; curl -s --noproxy x http://localhost:1/; curl -s --noproxy "*" -m 2 http://192.0.2.1/ || echo no way around; for at in denied.example 127.0.0.1 169.254.169.254; do curl -sS --noproxy x --socks5-hostname 127.0.0.1:8379 https://$at/; done`',
-  )
+  const commands = [
+    'curl -s http://denied.example/x',
+    'curl -s https://denied.example/tls',
+    'curl -s http://127.0.0.1.:1/; curl -s --noproxy x http://localhost:1/',
+    'curl -s --noproxy "*" -m 2 http://192.0.2.1/ || echo no way around',
+    'for at in denied.example 127.0.0.1 169.254.169.254; do curl -sS --noproxy x --socks5-hostname 127.0.0.1:8379 https://$at/; done',
+    'git clone https://denied.example/a/b.git',
+    'npm view --fetch-retries 0 --registry https://denied.example/ left version',
+    '/usr/bin/pip3 download --disable-pip-version-check --retries 1 --no-deps --index-url https://denied.example/simple left',
+  ]
+  const { session, events } = await it.run(`run \`${commands.join('; ')}\``)
   const said = outputsOf(events)
   expect(said).toContain('"blocked":{"host":"denied.example","port":80,"method":"GET","path":"/x"}')
-  expect(said).toContain('not from here')
+  expect(said).toContain('"blocked":{"host":"denied.example","port":443,"method":null,"path":null}')
   expect(said).toContain('how_to_ask')
-  expect(said).toContain('403 Blocked by Anchorhold')
+  const why = 'Blocked by Anchorhold: This is not allowed (rule: deny net denied.example (not from here))'
+  expect(said).toContain(`remote: ${why}`)
+  expect(said).toMatch(/npm (error|ERR!) 403 .*not from here/)
+  expect(said).toContain(`Tunnel connection failed: 403 ${why}`)
   expect(said).toContain('no way around')
   // Not allowed by a ruleset: how SOCKS says that something is blocked.
   expect(said.match(/\(2\)/g)).toHaveLength(3)

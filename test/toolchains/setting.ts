@@ -95,6 +95,7 @@ export async function allThreeOn(
     { rung, repo: 'me/mine', workspace },
   )
   const said = outputsOf(events)
+  expect(events.at(-1), JSON.stringify(events.slice(-3))).toMatchObject({ type: 'session.state', body: { to: 'ready' } })
   for (const name of ['curl', 'git', 'npm'] as const) expect(said, name).toContain(shown[name])
   expect(said).toContain('push 0')
   expect(said).not.toMatch(/certificate/i)

@@ -14,15 +14,21 @@ export type Wanted = {
 /** An answer of the window's own: what was blocked or failed, why, and what an agent can do about it. */
 export type Refusal = { readonly status: 400 | 403 | 502 | 503; readonly wanted: Wanted; readonly why: string }
 
-/** Of a refused CONNECT most clients show nothing but this line. */
+/** Some programs show nothing but the first line of an answer: what was blocked says why there as well. */
+const reasonOf = ({ status, why }: Refusal): string =>
+  status === 403 ? `${reasons[403]}: ${why.replace(/[^\x20-\x7e]/g, '?').slice(0, reasonCharsMax)}` : reasons[status]
+const reasonCharsMax = 200
 const reasons = { 400: 'Bad Request', 403: 'Blocked by Anchorhold', 502: 'Bad Gateway', 503: 'Service Unavailable' } as const
 
 /** Answers a request. */
 export function refuse(response: ServerResponse, refusal: Refusal): void {
   if (response.destroyed) return
   if (response.headersSent) return void response.destroy()
-  const body = bodyOf(refusal)
-  response.writeHead(refusal.status, reasons[refusal.status], { ...headersOf(refusal, body), connection: 'close' }).end(body)
+  // Git shows what a server says in plain text, and nothing else of it.
+  const isGit = refusal.status === 403 && response.req.headers['user-agent']?.startsWith('git/') === true
+  const body = isGit ? `${reasons[403]}: ${refusal.why}\n${howToAsk(refusal.wanted.target)}\n` : bodyOf(refusal)
+  const type = isGit ? { 'content-type': 'text/plain; charset=utf-8' } : {}
+  response.writeHead(refusal.status, reasonOf(refusal), { ...headersOf(refusal, body), ...type, connection: 'close' }).end(body)
 }
 
 /** Answers a CONNECT, whose connection is no longer a server's to answer on. */
@@ -30,7 +36,7 @@ export function refuseRaw(socket: Duplex, refusal: Refusal): void {
   if (socket.destroyed || !socket.writable) return void socket.destroy()
   const body = bodyOf(refusal)
   const headers = Object.entries(headersOf(refusal, body)).map(([name, value]) => `${name}: ${value}\r\n`)
-  sayLast(socket, `HTTP/1.1 ${refusal.status} ${reasons[refusal.status]}\r\n${headers.join('')}connection: close\r\n\r\n${body}`)
+  sayLast(socket, `HTTP/1.1 ${refusal.status} ${reasonOf(refusal)}\r\n${headers.join('')}connection: close\r\n\r\n${body}`)
 }
 
 function headersOf({ status, wanted: { target } }: Refusal, body: string): Record<string, string> {
@@ -45,7 +51,9 @@ function bodyOf({ status, wanted, why }: Refusal): string {
   const { target, method, path } = wanted
   const what = { host: target?.host ?? null, port: target?.port ?? null, method, path }
   if (status !== 403) return `${JSON.stringify({ anchorhold: { failed: what, why } })}\n`
-  return `${JSON.stringify({ anchorhold: { blocked: what, why, how_to_ask: howToAsk(target) } })}\n`
+  // gh shows the `message` of an answer.
+  const message = `${reasons[403]}: ${why}`
+  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk(target) } })}\n`
 }
 
 export function howToAsk(target: Target | null): string {

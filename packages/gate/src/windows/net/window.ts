@@ -18,10 +18,11 @@ import { ownCalls, type OwnCallsParts } from './own-calls.ts'
 import { type LineFailure, lines, type Place } from './lines.ts'
 import { openTls } from './open-tls.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
+import { refusedInside, showsRefusedConnect } from './refuse-inside.ts'
 import type { SessionCa } from './session-ca.ts'
 import { traffic } from './traffic.ts'
 import { answerRefused, type PushRefusal } from './push.ts'
-import { beginning, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
+import { beginning, type NextBytes, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
 import { listenAt } from '../listen.ts'
 
 /** A session's window to everything but its model: an HTTP proxy that leads only where the rules say.
@@ -82,6 +83,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const upstreams = new Set<Socket>()
   /** Connections that were opened to one place, and what is spoken to it: plain HTTP, or HTTP over TLS that ends here. */
   const within = new WeakMap<object, { readonly target: Target; readonly secure: boolean }>()
+  const inside = refusedInside(parts.authority)
   const kept = lines({ dial: (place, signal) => reach(place, signal), trust: parts.trust, signal: closing.signal })
 
   const server = createServer({
@@ -102,6 +104,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   server.on('request', (request, response) => {
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
+    if (inside.hasAnswered(request, (refusal) => refuse(response, refusal))) return
     if (!within.has(request.socket) && own.isOne(request))
       return void own.answer(request, response, goneSignal(response)).catch(() => response.destroy())
     const gone = goneSignal(response)
@@ -137,6 +140,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       return response
     }
     const refuseWith = refusing(request, client, 101)
+    if (inside.hasAnswered(request, refuseWith)) return
     const gone = goneSignal(client)
     void answerOn(request, gone, refuseWith, async (asked, place, filled, secure, fail) => {
       const reached = await (secure ? kept.dial(place, gone) : reach(place, gone))
@@ -257,6 +261,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   async function answerConnect(request: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
     const refuseWith = refusing(request, client, 200)
+    if (inside.hasAnswered(request, refuseWith)) return
     // A connection within a connection would be one to somebody else's proxy.
     if (within.has(request.socket)) return misnamed('a CONNECT within a connection', nothing, refuseWith)
     const target = connectTarget(request.url ?? '')
@@ -270,10 +275,12 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const isOpened = parts.credentials.speaksOf(target) || routeOf(target).how === 'open'
     // Where plain HTTP is spoken, or TLS is opened, each request is judged by itself.
     const isJudgedInside = target.port === 80 || isOpened
-    const upstream = isJudgedInside ? null : await lead(wanted, gone, refuseWith)
+    let refusal = null as Refusal | null
+    const upstream = isJudgedInside ? null : await lead(wanted, gone, (said) => (refusal = said))
+    const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
+    if (refusal !== null) return refuseConnect(request, client, first, { target, refusal }, refuseWith, slow)
     if (upstream === null && !isJudgedInside) return
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
-    const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
     const begun = await beginning(first, slow)
     if (begun === 'nothing' || client.destroyed) {
       upstream?.destroy()
@@ -318,6 +325,23 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     passed.blocked(target, other)
     socket.destroy()
     client.destroy()
+  }
+
+  /** Says why where the client's user reads it: most programs show nothing of a refused CONNECT, and all of them what a server answers. */
+  async function refuseConnect(
+    request: IncomingMessage,
+    client: Duplex,
+    first: NextBytes,
+    refused: { readonly target: Target; readonly refusal: Refusal },
+    refuseWith: (refusal: Refusal) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (refused.refusal.status !== 403 || showsRefusedConnect(request)) return refuseWith(refused.refusal)
+    const secure = await inside.open(client, first, refused, signal)
+    if (secure === null) return
+    // The log knows of each request inside by its place.
+    within.set(secure, { target: refused.target, secure: true })
+    server.emit('connection', secure)
   }
 
   function misnamed(why: string, wanted: Wanted, refuseWith: (refusal: Refusal) => void): void {
