@@ -157,6 +157,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       pid: process.pid,
       settle: () => (gate === null ? Promise.resolve(null) : gate.settle(process, session)),
       pinFiles: async () => [],
+      checkedOut: async () => null,
       clock: process.clock,
       random: randomBytes,
       die: () => machine.kill(process),

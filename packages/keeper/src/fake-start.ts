@@ -9,6 +9,7 @@ export const fakeStart: KeeperStart = {
   folder: '/state/sessions/one',
   workspace: '/home/owner/project',
   snapshot: false,
+  checked_out: { branch: null, commit: null },
   repo_filter: 'none',
   windows: '/windows',
   rung: 'none',

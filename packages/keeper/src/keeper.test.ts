@@ -6,6 +6,7 @@ import type { Pin } from '@anchorhold/protocol/actions'
 import { type EventBody, type NewEvent, parseNewEvent, type RequestAnswer } from '@anchorhold/protocol/events'
 import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { newPromptId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
+import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import type { Grant, KeeperStart, Settlement } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -27,6 +28,7 @@ type Made = {
   readonly settle?: () => Promise<Settlement | null>
   readonly veil?: Veil
   readonly pins?: readonly Pin[]
+  readonly checkedOut?: () => Promise<CheckedOut | null>
 }
 
 /** A keeper over a memory disk, with a fake cell and a fake agent that the test speaks for. */
@@ -44,6 +46,7 @@ async function make(made: Made = {}) {
     live: () => {},
     settle: made.settle ?? (async () => null),
     pinFiles: async () => made.pins ?? [],
+    checkedOut: made.checkedOut ?? (async () => null),
     clock: systemClock,
     random: randomBytes,
     die: (error) => {
@@ -316,6 +319,32 @@ test('keeper() begins a turn of its own for a background task that comes back', 
     { cause: 'prompt', prompt: id },
     { cause: 'task', prompt: null },
   ])
+})
+
+test('keeper() tells what is checked out when that has changed: before the first turn, and after each', async () => {
+  const first = { branch: 'main', commit: 'a'.repeat(40) }
+  const then = { branch: 'topic', commit: 'b'.repeat(40) }
+  const looks: (CheckedOut | null | Error)[] = [first, first, null, new Error('gone'), then]
+  const { prompt, work, events } = await make({
+    checkedOut: async () => {
+      const next = looks.shift() ?? null
+      if (next instanceof Error) throw next
+      return next
+    },
+  })
+  for (let turn = 1; turn <= 4; turn++) {
+    const id = newId()
+    await prompt(id)
+    await work([id])
+    await settled()
+  }
+  const told = (await events()).flatMap((event): unknown[] =>
+    event.type === 'workspace.at' ? [event.body] : event.type === 'turn.started' ? ['turn'] : [],
+  )
+  expect(told).toEqual([first, 'turn', 'turn', 'turn', 'turn', then])
+  const known = await make({ start: { checked_out: first }, checkedOut: async () => first })
+  await known.prompt(newId())
+  expect(await known.types()).not.toContain('workspace.at')
 })
 
 test('keeper() takes a task for a task after a turn that confirmed no prompt', async () => {

@@ -6,6 +6,7 @@ import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
 import { newRequestId, type RandomBytes } from '@anchorhold/protocol/ids'
 import { KeeperCommand, type KeeperStart, type Settlement } from '@anchorhold/protocol/link'
+import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import { createHash } from 'node:crypto'
 import { agentStart } from './agent-start.ts'
 import { answerWithin } from './agents/answer-within.ts'
@@ -23,6 +24,7 @@ import { requireLimits } from './require-limits.ts'
 import { beginHistory } from './snapshot.ts'
 import { turns as makeTurns } from './turns.ts'
 import { visitors as makeVisitors } from './visitors.ts'
+import { repositoryWatch } from './workspace/repository-watch.ts'
 
 /** One live session: its cell, its agent, and what becomes of prompts and requests. */
 export interface Keeper {
@@ -49,6 +51,8 @@ export type KeeperOptions = {
   readonly settle: () => Promise<Settlement | null>
   /** Looks inside the cell at what a tool call would execute. */
   readonly pinFiles: PinFiles
+  /** Looks inside the cell at what its repository has checked out; null where that cannot be told. */
+  readonly checkedOut: (cell: Cell) => Promise<CheckedOut | null>
   readonly clock: Clock
   readonly random: RandomBytes
   /** Ends this process: what it met must not be gone on from. */
@@ -72,6 +76,7 @@ export function keeper(options: KeeperOptions): Keeper {
     stored = () => {},
     settle,
     pinFiles,
+    checkedOut,
     clock,
     random,
     die,
@@ -97,6 +102,11 @@ export function keeper(options: KeeperOptions): Keeper {
   const outfit = makeOutfit(start, toolchains)
   const journal = makeJournal({ session, outbox, live, stored, die })
   const pause = makePause()
+  const repository = repositoryWatch(
+    start.checked_out,
+    checkedOut,
+    (found) => void journal.write({ type: 'workspace.at', body: found }),
+  )
   const check = authority({
     terms: start.authority,
     name: 'keeper',
@@ -113,6 +123,8 @@ export function keeper(options: KeeperOptions): Keeper {
   const turns = makeTurns({
     ...{ start, journal, check, pause, veil, settle, clock, behind, die },
     onChange: restIfQuiet,
+    // Nobody waits for it: the next turn may begin meanwhile.
+    onEnded: () => cell !== null && void repository.look(cell),
     onStuck: () => leaveBehind('The agent did not stop when it was asked to'),
     leaving: leaving.signal,
   })
@@ -138,7 +150,10 @@ export function keeper(options: KeeperOptions): Keeper {
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
     stands.resolve(cell)
+    // Before the agent can do anything: against this commit its changes are held.
+    const looked = repository.look(cell)
     agent = await agents.start(agentStart(start, { cell, outfit, heard }))
+    await looked
     await journal.write({
       type: 'keeper.started',
       body: {

@@ -23,6 +23,7 @@ import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
 import { trustFolder, writeTrust } from './trust.ts'
 import { warmCell } from './warm-cell.ts'
+import { checkedOutIn } from './workspace/repository-watch.ts'
 
 const settleMs = 5000
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
@@ -72,6 +73,7 @@ const one = await tend({
   pid: process.pid,
   settle: () => settle(`${start.windows}/model.sock`),
   pinFiles,
+  checkedOut: (cell) => checkedOutIn(cell, start),
   clock: systemClock,
   random: randomBytes,
   die(error) {

@@ -47,6 +47,8 @@ export type TurnsOptions = {
   readonly behind: (work: () => Promise<unknown>) => void
   /** Something began or ended. */
   readonly onChange: () => void
+  /** A turn is over, and that is told. */
+  readonly onEnded: () => void
   /** The agent did not stop when it was asked to. */
   readonly onStuck: () => void
   readonly die: (error: unknown) => void
@@ -68,7 +70,7 @@ type Turn = {
 const interruptGraceMs = 5000
 
 export function turns(options: TurnsOptions): Turns {
-  const { start, journal, check, pause, veil, settle, clock, behind, onChange, onStuck, die, leaving } = options
+  const { start, journal, check, pause, veil, settle, clock, behind, onChange, onEnded, onStuck, die, leaving } = options
   let agent: Agent | null = null
   let agentState: 'running' | 'idle' = 'idle'
   /** Background tasks of the agent. */
@@ -120,6 +122,7 @@ export function turns(options: TurnsOptions): Turns {
       duration_ms: Math.round(clock.elapsed() - ending.startedAt),
       ...(left.length > 0 ? { left: [...left] } : {}),
       ...(tasks > 0 && !leaving.aborted ? { tasks } : {}),
+      ...(result?.context === undefined ? {} : { context: result.context }),
     }
     await journal.write(
       { type: 'turn.ended', body },
@@ -128,6 +131,7 @@ export function turns(options: TurnsOptions): Turns {
     const exposed = veil.uncovered()
     if (exposed.length > 0) await journal.write(exposedNotice(exposed))
     await handOn()
+    onEnded()
   }
 
   async function handOn(): Promise<void> {

@@ -6,7 +6,8 @@ import { Nanos } from './money.ts'
 import { ShareAccess } from './people.ts'
 import { Autonomy, Effect, Rule } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
-import { Network, OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
+import { ContextUse, Network, OnCrash, PromptMode, SessionState, Spend, TurnCause, TurnEnd } from './sessions.ts'
+import { CheckedOut } from './workspace.ts'
 
 export const bounds = {
   toolOutputChars: 64 * 1024,
@@ -196,6 +197,8 @@ export const eventBodies = {
   'terminal.closed': z.object({ shell: z.string().max(60), why: z.string().max(500) }),
   /** Somebody has put a file into the workspace. */
   'file.uploaded': z.object({ path: z.string().max(5000), bytes: z.int().min(0), actor: z.string(), door: z.string() }),
+  /** Another branch or commit is checked out than the event before said, in the words of the cell's own git. */
+  'workspace.at': CheckedOut,
   /** Stored before anybody is asked. */
   'request.opened': z.object({
     id: RequestId,
@@ -284,6 +287,8 @@ export const eventBodies = {
     left: z.array(PromptId).optional(),
     /** Background tasks that go on, and may still want what they asked for. */
     tasks: z.int().min(1).optional(),
+    /** How much of what the model can be told at once the conversation takes up, as the agent says. */
+    context: ContextUse.optional(),
   }),
   'keeper.started': z.object({
     rung: Rung,

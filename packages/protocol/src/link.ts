@@ -9,7 +9,7 @@ import { Nanos } from './money.ts'
 import { Policy, Rule } from './policy.ts'
 import { ContainerEngine, LimitInForce, LimitName, Rung } from './rungs.ts'
 import { ShellId, TerminalSize } from './terminal.ts'
-import { WorkspaceAsk } from './workspace.ts'
+import { CheckedOut, WorkspaceAsk } from './workspace.ts'
 import { Extras, Image, Network, PromptMode, RepoFilter, Spend, TurnCause } from './sessions.ts'
 
 /** Raised with every change that a peer of the previous release would not understand. A daemon attaches to keepers and a gate of
@@ -147,6 +147,8 @@ export const KeeperStart = z.strictObject({
   workspace: z.string(),
   /** It is a copy without history: it gets a first commit of its own. */
   snapshot: z.boolean(),
+  /** What its repository had checked out, as far as the log says: only what differs is told. */
+  checked_out: CheckedOut,
   /** Which files of the workspace the cell does not see. */
   repo_filter: RepoFilter,
   /** The folder with the session's windows. */

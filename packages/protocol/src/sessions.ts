@@ -160,6 +160,10 @@ export const NewPrompt = z.strictObject({
 })
 export type NewPrompt = z.infer<typeof NewPrompt>
 
+/** Tokens of a conversation, and how many its model takes. */
+export const ContextUse = z.object({ used_tokens: z.int().min(0), window_tokens: z.int().min(1) })
+export type ContextUse = z.infer<typeof ContextUse>
+
 /** A session as every door shows it: what its events add up to. */
 export const Session = z.object({
   id: SessionId,
@@ -173,6 +177,11 @@ export const Session = z.object({
   model: z.string(),
   simulated: z.boolean(),
   workspace: z.string(),
+  branch: z
+    .string()
+    .nullable()
+    .describe("The branch that its repository had checked out when the last turn ended, in the cell's words"),
+  context: ContextUse.nullable().describe('How much of its context the last turn left in use'),
   created_at: z.int(),
   active_at: z.int(),
   archived_at: z.int().nullable(),

@@ -70,7 +70,7 @@ export const Changes = z.union([
   z.object({
     git: z.literal(true),
     branch: z.string().max(1000).nullable(),
-    /** The commit that the files are held against; none in a repository without one. */
+    /** The commit that the files are held against; none where they are held against nothing. */
     head: z.object({ hash: z.string().max(100), subject: z.string().max(1000) }).nullable(),
     files: z.array(ChangedFile).max(workspaceBounds.changedFiles),
     more: z.boolean(),
@@ -85,6 +85,17 @@ export const SlashCommand = z.object({ name: z.string().max(200), description: z
 export type SlashCommand = z.infer<typeof SlashCommand>
 export const slashCommandsMax = 500
 
+/** What a workspace's repository has checked out; nothing where there is none, or no commit yet. */
+export const CheckedOut = z.object({
+  branch: z.string().max(1000).nullable(),
+  commit: z
+    .string()
+    .regex(/^[0-9a-f]{40,64}$/)
+    .nullable(),
+})
+export type CheckedOut = z.infer<typeof CheckedOut>
+export const nothingCheckedOut: CheckedOut = { branch: null, commit: null }
+
 /** What is asked of a workspace, in its cell. */
 export const WorkspaceAsk = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('list'), path: WorkspacePath }),
@@ -92,7 +103,12 @@ export const WorkspaceAsk = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('bytes'), path: WorkspacePath }),
   z.object({ ask: z.literal('put'), name: z.string().regex(/^[^/\0]{1,200}$/), base64: z.string() }),
   z.object({ ask: z.literal('names') }),
-  z.object({ ask: z.literal('changes') }),
+  z.object({ ask: z.literal('checked_out') }),
+  /** Held against the last commit, or against another one; `none` is an empty repository. */
+  z.object({
+    ask: z.literal('changes'),
+    since: z.union([z.literal('head'), z.literal('none'), CheckedOut.shape.commit.unwrap()]),
+  }),
 ])
 export type WorkspaceAsk = z.infer<typeof WorkspaceAsk>
 
@@ -103,6 +119,7 @@ export const workspaceAnswers = {
   bytes: FileBytes,
   put: Uploaded,
   names: FileNames,
+  checked_out: CheckedOut,
   changes: Changes,
 } as const satisfies Record<WorkspaceAsk['ask'], z.ZodType>
 export type WorkspaceAnswer<A extends WorkspaceAsk['ask']> = z.infer<(typeof workspaceAnswers)[A]>

@@ -13,6 +13,7 @@ import { freshUser } from './create-session.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { requireProof } from './step-up.ts'
 
 const pageSize = 500
 /** The last of an agent's messages may not have been written down when its home is copied; one of so many has. */
@@ -24,6 +25,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   require(parts, actor, 'session.work', from)
   require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
+  if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
     throw new Failure('bad_request', `Cannot fork session "${from}" at event ${at}: its last one is ${origin.last_seq}`)

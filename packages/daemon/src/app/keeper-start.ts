@@ -40,6 +40,7 @@ export async function keeperStart(
       folder: folders.session(id),
       workspace: session.workspace,
       snapshot: options.workspace_access === 'snapshot',
+      checked_out: session.checkedOut,
       repo_filter: options.repo_filter ?? filterFor(config, options),
       windows,
       rung: session.rung,

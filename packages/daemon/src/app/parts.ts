@@ -124,6 +124,8 @@ export function shown(row: SessionRow): Session {
     forgetAfter: _f,
     costNanos: _n,
     autonomyGiven: _a,
+    checkedOut: _k,
+    baseCommit: _m,
     budgetNanos: _b,
     ...session
   } = row

@@ -17,6 +17,7 @@ import {
   workspaceBounds,
 } from '@anchorhold/protocol/workspace'
 import { z } from 'zod'
+import type { SessionRow } from '../store/store.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** How often a keeper may leave just when it is asked. */
@@ -52,9 +53,17 @@ async function ask<A extends WorkspaceAsk['ask']>(
 }
 
 /** Who may only look at a session sees what was said and done; its files are for those who work on it. */
-export function changes(parts: Parts, actor: Actor, id: SessionId): Promise<Changes> {
+export function changes(parts: Parts, actor: Actor, id: SessionId, against: 'head' | 'start'): Promise<Changes> {
   require(parts, actor, 'session.work', id)
-  return ask(parts, id, { ask: 'changes' })
+  return ask(parts, id, { ask: 'changes', since: against === 'head' ? 'head' : commitAtStart(sessionFor(parts, id, 'enter')) })
+}
+
+/** What was checked out before the session's first turn; an empty repository where there was none. */
+function commitAtStart({ id, baseCommit }: SessionRow): string {
+  if (baseCommit !== 'unknown') return baseCommit ?? 'none'
+  throw new Failure('wrong_state', `Cannot tell what session "${id}" began with: it is older than this was written down`, {
+    hint: 'Look at what differs from the last commit',
+  })
 }
 
 export function listFiles(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<FileList> {

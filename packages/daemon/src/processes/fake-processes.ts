@@ -97,6 +97,7 @@ const looked = {
   bytes: { base64: '' },
   put: { path: 'uploads/a' },
   names: { names: [], more: false },
+  checked_out: { branch: null, commit: null },
   changes: { git: false, why: 'no_repository', message: '' },
 } as const satisfies { [A in WorkspaceAsk['ask']]: WorkspaceAnswer<A> }
 

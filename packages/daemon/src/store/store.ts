@@ -12,6 +12,7 @@ import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhol
 import type { PromptId, PushDeviceId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { Credential, Grant, ProviderKind } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
+import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
 
@@ -124,6 +125,10 @@ export type SessionRow = Session & {
   readonly budgetNanos: number | null
   /** Its autonomy was chosen by somebody who may give more than the policy does. */
   readonly autonomyGiven: boolean
+  /** What its repository had checked out when that was last told. */
+  readonly checkedOut: CheckedOut
+  /** What it had checked out before the first turn: null where there was no commit, `unknown` in a session older than this. */
+  readonly baseCommit: string | null
 }
 export type NewSessionRow = Pick<SessionRow, 'id' | 'options' | 'runAs' | 'conversation' | 'conversing' | 'grants'> &
   Partial<Pick<SessionRow, 'forgetAfter' | 'ownerId'>>

@@ -1,6 +1,6 @@
 import type { LiveFrame, NewEvent, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
-import type { Image, Network } from '@anchorhold/protocol/sessions'
+import type { ContextUse, Image, Network } from '@anchorhold/protocol/sessions'
 import type { SlashCommand } from '@anchorhold/protocol/workspace'
 import type { Cell } from '../cells/cell.ts'
 
@@ -87,4 +87,10 @@ export interface AgentListener {
   gone(why: string): void
 }
 
-export type AgentResult = { readonly ok: boolean; readonly why: string | null; readonly prompts: readonly PromptId[] }
+export type AgentResult = {
+  readonly ok: boolean
+  readonly why: string | null
+  readonly prompts: readonly PromptId[]
+  /** Missing where the agent does not say. */
+  readonly context?: ContextUse
+}

@@ -140,7 +140,7 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
         git('config', 'diff.external', 'touch owned')
       },
       async (ask, folder) => {
-        const found = await ask({ ask: 'changes' })
+        const found = await ask({ ask: 'changes', since: 'head' })
         if (!found.git) throw new Error(found.message)
         expect([found.branch, found.head?.subject, found.more]).toEqual(['main', 'First', false])
         const told = found.files.map(({ path, status, added, removed, binary }) => [path, status, added, removed, binary])
@@ -163,11 +163,42 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
     )
   })
 
+  test('tells what is checked out, and what differs from an earlier commit or from nothing', async () => {
+    await inCell(
+      driver,
+      (folder, git) => {
+        if (process.getuid?.() === 0) execFileSync('chmod', ['-R', 'a+rwX', folder])
+        git('init', '-q', '-b', 'main', '.')
+        for (const name of ['one', 'two']) {
+          writeFileSync(join(folder, name), `${name}\n`)
+          git('add', '-A')
+          git('commit', '-q', '-m', `Add ${name}`)
+        }
+        git('checkout', '-q', '-b', 'topic')
+        writeFileSync(join(folder, 'three'), 'three\n')
+      },
+      async (ask, folder) => {
+        const hashOf = (name: string) =>
+          execFileSync('git', ['-c', 'safe.directory=*', 'rev-parse', name], { cwd: folder, encoding: 'utf8' }).trim()
+        expect(await ask({ ask: 'checked_out' })).toEqual({ branch: 'topic', commit: hashOf('HEAD') })
+        const since = async (at: string) => {
+          const found = await ask({ ask: 'changes', since: at })
+          if (!found.git) throw new Error(found.message)
+          return [found.head?.subject ?? null, ...found.files.map(({ path, status }) => `${status} ${path}`)]
+        }
+        expect(await since('head')).toEqual(['Add two', 'untracked three'])
+        expect(await since(hashOf('HEAD~1'))).toEqual(['Add one', 'added two', 'untracked three'])
+        expect(await since('none')).toEqual([null, 'added one', 'added two', 'untracked three'])
+        expect(await ask({ ask: 'changes', since: 'f'.repeat(40) })).toMatchObject({ git: false, why: 'unreadable' })
+      },
+    )
+  })
+
   test('says so where there is no repository, and holds one without a commit against nothing', async () => {
     await inCell(
       driver,
       () => {},
-      async (ask) => expect(await ask({ ask: 'changes' })).toMatchObject({ git: false, why: 'no_repository' }),
+      async (ask) => expect(await ask({ ask: 'changes', since: 'head' })).toMatchObject({ git: false, why: 'no_repository' }),
     )
     await inCell(
       driver,
@@ -176,7 +207,7 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
         writeFileSync(join(folder, 'a'), 'a\n')
       },
       async (ask) =>
-        expect(await ask({ ask: 'changes' })).toMatchObject({
+        expect(await ask({ ask: 'changes', since: 'head' })).toMatchObject({
           git: true,
           head: null,
           files: [{ path: 'a', status: 'untracked' }],

@@ -1,4 +1,4 @@
-import type { ChangedFile, Changes, FileEntry, WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
+import type { ChangedFile, Changes, CheckedOut, FileEntry, WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
 
 /** Runs inside the cell, by our own Node, in the workspace: answers one question on its standard input, and ends.
  *  Its source is what is run there, so it uses nothing from around it.
@@ -186,16 +186,25 @@ export function lookInside(): void {
     return found
   }
 
-  function changes(): Changes {
+  function checkedOut(): CheckedOut {
+    const branch = git(['symbolic-ref', '--short', '-q', 'HEAD'], 100_000).out.trim().slice(0, 1000)
+    const commit = git(['rev-parse', '--verify', '-q', 'HEAD^{commit}'], 1000).out.trim()
+    return { branch: branch === '' ? null : branch, commit: /^[0-9a-f]{40,64}$/.test(commit) ? commit : null }
+  }
+
+  function changes(since: string): Changes {
     const inRepository = git(['rev-parse', '--is-inside-work-tree'], 100_000)
     if (inRepository.missing) return { git: false, why: 'no_git', message: 'There is no git in this cell' }
     if (!inRepository.ok || inRepository.out.trim() !== 'true')
       return { git: false, why: 'no_repository', message: inRepository.err.trim().slice(0, 500) }
-    const branch = git(['symbolic-ref', '--short', '-q', 'HEAD'], 100_000).out.trim().slice(0, 1000)
-    const last = git(['log', '-1', '--no-show-signature', '--format=%h%x00%s'], 100_000)
-    const [hash = '', subject = ''] = last.ok ? last.out.trim().split('\0') : []
-    // A repository without a commit is held against an empty one.
-    const base = hash === '' ? git(['hash-object', '-t', 'tree', '/dev/null'], 1000).out.trim() : 'HEAD'
+    const { branch, commit } = checkedOut()
+    const against = since === 'head' ? (commit ?? 'none') : since
+    const last =
+      against === 'none' ? null : git(['log', '-1', '--no-show-signature', '--format=%h%x00%s', against, '--'], 100_000)
+    if (last?.ok === false) return { git: false, why: 'unreadable', message: last.err.trim().slice(0, 500) }
+    const [hash = '', subject = ''] = last?.out.trim().split('\0') ?? []
+    // What has no commit to be held against is held against an empty repository.
+    const base = hash === '' ? git(['hash-object', '-t', 'tree', '/dev/null'], 1000).out.trim() : against
     const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames', '--ignore-submodules=dirty', base, '--']
     const statuses = git(['diff', '--name-status', '-z', ...plain], 4_000_000)
     const counts = git(['diff', '--numstat', '-z', ...plain], 4_000_000)
@@ -237,7 +246,7 @@ export function lookInside(): void {
     }
     return {
       git: true,
-      branch: branch === '' ? null : branch,
+      branch,
       head: hash === '' ? null : { hash: hash.slice(0, 100), subject: subject.slice(0, 1000) },
       files: files.slice(0, bounds.changedFiles),
       more: statuses.cut || others.cut || all > bounds.changedFiles,
@@ -280,8 +289,10 @@ export function lookInside(): void {
         return put(asked.name, asked.base64)
       case 'names':
         return names()
+      case 'checked_out':
+        return checkedOut()
       case 'changes':
-        return changes()
+        return changes(asked.since)
     }
   }
   try {

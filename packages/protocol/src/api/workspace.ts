@@ -14,8 +14,10 @@ export const workspaceRoutes = {
   changes: {
     method: 'GET',
     path: '/sessions/:id/changes',
-    summary: 'What differs from the last commit, by file, untracked files too: git, run in the cell',
+    summary:
+      'What differs from the last commit, or from what the session began with, by file, untracked files too: git, run in the cell',
     ...session,
+    query: z.strictObject({ against: z.enum(['head', 'start']).optional() }),
     status: 200,
     response: Changes,
   },

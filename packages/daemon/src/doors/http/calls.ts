@@ -125,7 +125,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
     sessionNet: ({ actor, params }) => read.sessionNet(parts, actor, params.id),
     turnCosts: ({ actor, params }) => ({ turns: [...read.turnCosts(parts, actor, params.id)] }),
-    changes: ({ actor, params }) => workspace.changes(parts, actor, params.id),
+    changes: ({ actor, params, query }) => workspace.changes(parts, actor, params.id, query.against ?? 'head'),
     listFiles: ({ actor, params, query }) => workspace.listFiles(parts, actor, params.id, query.path),
     readFile: ({ actor, params, query }) => workspace.readFile(parts, actor, params.id, query.path),
     async downloadFile({ actor, params, query }) {

@@ -17,6 +17,11 @@ export function projection(db: Database): (event: Event) => void {
   const rebudget = db.prepare(`update session set budget_nanos = ? where id = ?`)
   const freed = db.prepare(`update session set options = json_set(options, '$.autonomy', ?, '$.autonomy_given', ?) where id = ?`)
   const tended = db.prepare(`update session set limits = ? where id = ?`)
+  const located = db.prepare(
+    `update session set branch = ?, at_commit = ?, base_commit = case turns when 0 then coalesce(base_commit, ?) else base_commit end
+     where id = ?`,
+  )
+  const filled = db.prepare(`update session set context_used = ?, context_window = ? where id = ?`)
   const turned = db.prepare(`update session set turns = turns + 1, conversing = 1 where id = ?`)
   const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
   const booked = db.prepare(`
@@ -58,7 +63,12 @@ export function projection(db: Database): (event: Event) => void {
       case 'turn.started':
         turned.run(session)
         break
+      case 'workspace.at':
+        located.run(event.body.branch, event.body.commit, event.body.commit, session)
+        break
       case 'turn.ended':
+        if (event.body.context !== undefined)
+          filled.run(event.body.context.used_tokens, event.body.context.window_tokens, session)
         // What a crash cut short is not finished: the next agent may have to be told of it again.
         if (event.body.reason !== 'crashed') finished.run(session, JSON.stringify(event.body.left ?? []))
         break

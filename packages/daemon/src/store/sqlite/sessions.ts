@@ -23,6 +23,11 @@ type Row = {
   model: string
   simulated: number
   workspace: string
+  branch: string | null
+  at_commit: string | null
+  base_commit: string | null
+  context_used: number | null
+  context_window: number | null
   run_as: string | null
   conversation: string
   conversing: number
@@ -143,6 +148,11 @@ function toSession(row: Row): SessionRow {
     model: row.model,
     simulated: row.simulated === 1,
     workspace: row.workspace,
+    branch: row.branch,
+    context:
+      row.context_used === null || row.context_window === null
+        ? null
+        : { used_tokens: row.context_used, window_tokens: row.context_window },
     created_at: row.created_at,
     active_at: row.active_at,
     archived_at: row.archived_at,
@@ -161,6 +171,8 @@ function toSession(row: Row): SessionRow {
     policy: options.policy ?? null,
     observe: options.observe ?? false,
     group: options.group ?? null,
+    checkedOut: { branch: row.branch, commit: row.at_commit },
+    baseCommit: row.base_commit,
     autonomyGiven: given === 1,
     options,
     standing,

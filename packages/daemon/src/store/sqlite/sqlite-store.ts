@@ -18,6 +18,7 @@ import { calls } from './migrations/013-calls.ts'
 import { push } from './migrations/014-push.ts'
 import { folders } from './migrations/015-folders.ts'
 import { secrets } from './migrations/016-secrets.ts'
+import { checkedOut } from './migrations/017-checked-out.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -53,6 +54,7 @@ const migrations = [
   push,
   folders,
   secrets,
+  checkedOut,
 ] as const
 
 export function sqliteStore(path: string): Store {

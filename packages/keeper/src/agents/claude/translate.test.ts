@@ -133,6 +133,28 @@ test('claudeTranslator() names the prompts that a result took up', () => {
   expect(results).toEqual([{ ok: true, why: null, prompts: [id] }])
 })
 
+test('claudeTranslator() tells how full the context is after the last call of the main thread', () => {
+  const { translate, results } = translator()
+  const said = (input: number, parent: string | null) =>
+    translate({
+      type: 'assistant',
+      parent_tool_use_id: parent,
+      message: {
+        id: 'm',
+        model: 'm-1',
+        content: [],
+        usage: { input_tokens: input, cache_read_input_tokens: 100, output_tokens: 1 },
+      },
+    })
+  const modelUsage = { 'm-1': { contextWindow: 1000 }, 'm-2': { contextWindow: 5 } }
+  said(10, null)
+  said(700, 'sub')
+  translate({ type: 'stream_event', parent_tool_use_id: null, event: { type: 'message_delta', usage: { output_tokens: 20 } } })
+  translate({ type: 'result', subtype: 'success', modelUsage })
+  translate({ type: 'result', subtype: 'success', modelUsage: { 'm-1': { contextWindow: 'many' } } })
+  expect(results.map(({ context }) => context)).toEqual([{ used_tokens: 130, window_tokens: 1000 }, undefined])
+})
+
 test.each([
   [{ subtype: 'success', is_error: true, result: 'API Error: 403' }, 'API Error: 403'],
   [{ subtype: 'error_during_execution', errors: ['one', 'two'] }, 'one; two'],

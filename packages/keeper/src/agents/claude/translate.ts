@@ -1,5 +1,6 @@
 import { bounds, type BlockId, type NewEvent } from '@anchorhold/protocol/events'
 import { promptOfUuid } from '@anchorhold/protocol/ids'
+import type { ContextUse } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
 import type { AgentListener } from '../agent.ts'
 
@@ -37,6 +38,8 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
   /** The message being streamed, for the main thread (null) and for each sub-agent. */
   const streams = new Map<string | null, Message>()
   const toolNames = new Map<string, string>()
+  /** The last call of the main thread: its model, and how many tokens went in and came out. */
+  let call = { model: '', input: 0, output: 0 }
 
   const say = (event: NewEvent) => heard.event(event)
 
@@ -56,6 +59,10 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
       case 'message_start':
         cut(parent, { superseded: true })
         if (streams.size < keptMax) streams.set(parent, { id: word(fields(event.message).id), blocks: new Map() })
+        return
+      case 'message_delta':
+        // The first message of a call tells only what it was given.
+        if (parent === null) call = { ...call, output: count(fields(event.usage).output_tokens) }
         return
       case 'content_block_start': {
         const kind = fields(event.content_block).type
@@ -135,7 +142,8 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
       case 'assistant': {
         // What the CLI makes of a refused model call; the result that follows says the same.
         if (typeof raw.error === 'string') return
-        const { id, content } = fields(raw.message)
+        const { id, content, model, usage } = fields(raw.message)
+        if (parent === null) call = { ...call, model: word(model), input: inputOf(fields(usage)) }
         if (Array.isArray(content)) return assistant(parent, word(id), content, from)
         break
       }
@@ -154,7 +162,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
         const errors = texts(raw.errors).join('; ')
         const why = ok ? null : clip(plainly(textIn(raw.result) || errors || word(raw.subtype)), 2000)
         const prompts = texts(raw.user_message_uuids).map(promptOfUuid)
-        return heard.result({ ok, why, prompts: prompts.filter((id) => id !== null) })
+        return heard.result({ ok, why, prompts: prompts.filter((id) => id !== null), ...contextAfter(call, raw.modelUsage) })
       }
       case 'system':
         if (raw.subtype === 'session_state_changed') return heard.state(raw.state === 'idle' ? 'idle' : 'running')
@@ -209,6 +217,18 @@ const textIn = (value: unknown) => (typeof value === 'string' ? value : '')
 const texts = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [])
 /** A whole number from 0 up, whatever came. */
 const count = (value: unknown) => Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(Number(value)))) || 0
+
+/** All that a call was given, cached or not. */
+const inputOf = (usage: Raw) =>
+  count(count(usage.input_tokens) + count(usage.cache_read_input_tokens) + count(usage.cache_creation_input_tokens))
+
+function contextAfter(
+  { model, input, output }: { readonly model: string; readonly input: number; readonly output: number },
+  modelUsage: unknown,
+): { readonly context?: ContextUse } {
+  const window = count(fields(fields(modelUsage)[model]).contextWindow)
+  return window === 0 || input === 0 ? {} : { context: { used_tokens: count(input + output), window_tokens: window } }
+}
 
 /** What is nested deeper than the writer can go cannot be stored either. */
 const tooDeep = '(nested too deeply)'
