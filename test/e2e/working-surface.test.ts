@@ -82,6 +82,15 @@ test('changes and files are seen from inside the cell, uploads go in, and nothin
     expect.arrayContaining(['modified a.txt', 'untracked c.txt']),
   )
   expect(found.files.find(({ path }) => path === 'a.txt')?.patch).toContain('-one\n+two')
+  expect((await it.api.getSession({ params })).branch).toBe('trunk')
+  // What is committed since is no change to the last commit, and one to what the session began with.
+  git('add', 'a.txt')
+  git('commit', '-q', '-m', 'Second')
+  const changed = async (against: 'head' | 'start') => {
+    const since = await it.api.changes({ params, query: { against } })
+    return since.git ? since.files.map(({ path }) => path).filter((path) => path === 'a.txt' || path === 'c.txt') : since.message
+  }
+  expect([await changed('head'), await changed('start')]).toEqual([['c.txt'], ['a.txt', 'c.txt']])
 
   const { entries } = await it.api.listFiles({ params, query: { path: '' } })
   expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(['sub', 'a.txt', 'passwd']))

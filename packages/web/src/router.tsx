@@ -84,7 +84,10 @@ const session = createRoute({
   path: '/sessions/$id',
   params: { parse: ({ id }) => ({ id: SessionId.parse(id) }) },
   // Asked for while the page's code is still coming; what goes wrong is shown by the page.
-  loader: ({ params, context: { cache } }) => void openLog({ cache, daemon }, params.id).catch(() => {}),
+  loader({ params, context: { cache } }) {
+    void openLog({ cache, daemon }, params.id).catch(() => {})
+    void import('./ui/RichText.tsx')
+  },
   component: lazyRouteComponent(() => import('./session/SessionPage.tsx'), 'SessionPage'),
   errorComponent: Lost,
 })

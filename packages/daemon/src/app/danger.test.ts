@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
+import { forkSession } from './fork-session.ts'
 import { record } from './parts.ts'
 import { putProvider } from './providers.ts'
 import { answerRequest } from './requests.ts'
@@ -89,5 +90,9 @@ test('a session without a wall and a credential ask for a fresh proof', async ()
   const provider = { kind: 'local', base_url: 'http://127.0.0.1:1', credential: { from: 'none' } } as const
   await expect(putProvider(parts, stale, 'mine', provider)).rejects.toMatchObject({ code: 'proof_needed' })
   await createSession(parts, stale, {})
-  await createSession(parts, fresh, { rung: 'none' })
+  const { id } = await createSession(parts, fresh, { rung: 'none' })
+  record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
+  // A copy of it has no more of a wall.
+  await expect(forkSession(parts, stale, id, {})).rejects.toMatchObject({ code: 'proof_needed' })
+  expect((await forkSession(parts, fresh, id, {})).rung).toBe('none')
 })

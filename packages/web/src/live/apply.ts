@@ -46,6 +46,7 @@ const ofTheRow = new Set<EventType>([
   'request.answered',
   'usage',
   'turn.ended',
+  'workspace.at',
   'keeper.started',
 ])
 const ofRequests = new Set<EventType>(['request.opened', 'request.answered', 'request.deferred'])

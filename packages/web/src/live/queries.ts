@@ -1,5 +1,6 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
+import type { Changes } from '@anchorhold/protocol/workspace'
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { daemon } from '../daemon.ts'
 import { type Cached, keys, newestOf } from './apply.ts'
@@ -45,11 +46,12 @@ export const searchQuery = (q: string) =>
 /** Looked at anew after every turn: no event says what became of a file. */
 const sinceTurn = ({ id, turns, state }: Session) => [id, turns, state === 'working'] as const
 
-export const changesQuery = (session: Session) =>
+export const changesQuery = (session: Session, against: 'head' | 'start') =>
   queryOptions({
-    queryKey: ['changes', ...sinceTurn(session)],
-    queryFn: () => daemon.changes({ params: { id: session.id } }),
-    placeholderData: keepPreviousData,
+    queryKey: ['changes', against, ...sinceTurn(session)],
+    queryFn: () => daemon.changes({ params: { id: session.id }, query: { against } }),
+    // What is held against another commit is no answer to this.
+    placeholderData: (known: Changes | undefined, query) => (query?.queryKey[1] === against ? known : undefined),
     staleTime: 0,
   })
 

@@ -8,11 +8,12 @@ import { Archive, ArrowLeft, CirclePause, CirclePlay, EllipsisVertical, GitFork,
 import { type ReactNode, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { putSession } from '../live/apply.ts'
-import { folderName } from '../sessions/order.ts'
+import { Place } from '../sessions/Place.tsx'
 import { ConnectionMark } from '../shell/ConnectionMark.tsx'
 import { useWide } from '../shell/use-wide.ts'
 import { Button, Chip, Dialog, Menu, type MenuEntry, Trouble } from '../ui/controls.tsx'
 import { rungFaces, stateFaces } from '../ui/faces.ts'
+import { ContextRing } from './ContextRing.tsx'
 
 type Asking = 'rename' | 'budget' | 'archive' | null
 
@@ -24,6 +25,11 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
   const [asking, setAsking] = useState<Asking>(null)
   const state = stateFaces[session.state]
   const rung = rungFaces[session.rung]
+  const wall = (
+    <Chip tone={rung.tone} title={rung.about}>
+      {rung.label}
+    </Chip>
+  )
   const act = useMutation({
     mutationFn: (verb: 'pause' | 'resume' | 'stop' | 'start' | 'archive') => daemon[verb]({ params: { id: session.id } }),
     onSuccess(row, verb) {
@@ -60,23 +66,38 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
             <h1 className="truncate text-[1.0625rem] font-semibold tracking-tight">{printableLine(session.name)}</h1>
             {wide ? <Chip {...state}>{state.label}</Chip> : <ConnectionMark />}
           </div>
-          <div className="mt-0.5 flex min-w-0 items-center gap-2 text-[0.8125rem] text-soft">
-            {!wide && <Chip {...state}>{state.label}</Chip>}
-            <Chip tone={rung.tone} title={rung.about}>
-              {rung.label}
-            </Chip>
-            <span className="truncate" title={session.workspace}>
-              {printableLine(folderName(session.workspace, session.id))}
-            </span>
-            {wide && <span className="truncate text-faint">{printableLine(session.model)}</span>}
-            {!wide && <Cost session={session} />}
-          </div>
+          {!wide && (
+            <div className="flex text-[0.8125rem] text-soft">
+              <Place session={session} />
+            </div>
+          )}
+          {wide && (
+            <div className="mt-0.5 flex min-w-0 items-center gap-2.5 text-[0.8125rem] text-soft">
+              {wall}
+              <Place session={session} />
+              <span className="truncate text-faint">{printableLine(session.model)}</span>
+            </div>
+          )}
         </div>
-        {wide && <Cost session={session} />}
+        {wide && (
+          <div className="flex shrink-0 items-center gap-4 text-[0.8125rem]">
+            {session.context !== null && <ContextRing context={session.context} />}
+            <Cost session={session} />
+          </div>
+        )}
         {entries.length > 0 && (
           <Menu name="Session" icon={<EllipsisVertical size={20} aria-hidden />} entries={entries} className="max-lg:mr-0" />
         )}
       </div>
+      {!wide && (
+        <div className="flex items-center gap-2 px-4 pb-2 text-[0.8125rem]">
+          <Chip {...state}>{state.label}</Chip>
+          {wall}
+          <span className="ml-auto" />
+          {session.context !== null && <ContextRing context={session.context} />}
+          <Cost session={session} />
+        </div>
+      )}
       {session.simulated && (
         <p className="border-t border-line bg-accent-wash px-5 py-1.5 text-center text-xs text-accent-ink">
           Rehearsal: no model is asked, the money is play money
@@ -104,7 +125,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
 function Cost({ session: { cost_micros: cost, budget_micros: budget } }: { readonly session: Session }) {
   const share = budget === null || budget === 0 ? 0 : Math.min(1, cost / budget)
   return (
-    <div className="ml-auto shrink-0 text-right text-[0.8125rem] tabular-nums">
+    <div className="shrink-0 text-right text-[0.8125rem] tabular-nums">
       <p className="font-medium">
         {formatUsd(cost)}
         {budget !== null && <span className="font-normal text-faint"> / {formatUsd(budget)}</span>}

@@ -4,7 +4,8 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import { Link, useSearch } from '@tanstack/react-router'
 import { rungFaces, stateFaces } from '../ui/faces.ts'
 import { ago } from '../ui/time.ts'
-import { folderName, needsYou } from './order.ts'
+import { needsYou } from './order.ts'
+import { Place } from './Place.tsx'
 
 const dots = { accent: 'bg-accent', good: 'bg-good', quiet: 'bg-line-strong', danger: 'bg-danger' } as const
 
@@ -20,47 +21,46 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
         params={{ id: session.id }}
         search={{ q, show }}
         data-row
-        className={`grid min-h-16 grid-cols-[auto_1fr_auto] items-baseline gap-x-3 gap-y-0.5 rounded-2xl px-3.5 py-3 transition-colors hover:bg-raised ${needsYou(session) ? 'bg-accent-wash' : ''}`}
+        className={`flex min-h-16 gap-3 rounded-2xl px-3.5 py-3 transition-colors hover:bg-raised ${needsYou(session) ? 'bg-accent-wash' : ''}`}
         activeProps={{ className: 'bg-raised', 'aria-current': 'page' }}
         activeOptions={{ includeSearch: false }}
       >
         <span
           aria-hidden
-          className={`size-2 translate-y-[-0.1rem] rounded-full ${dots[state.tone]} ${state.moving ? 'working-dot' : ''}`}
+          className={`mt-2 size-2 shrink-0 rounded-full ${dots[state.tone]} ${state.moving ? 'working-dot' : ''}`}
         />
-        <span className="truncate font-medium">{printableLine(session.name)}</span>
-        <time className="justify-self-end text-xs text-faint tabular-nums" dateTime={new Date(session.active_at).toISOString()}>
-          {ago(session.active_at, now)}
-        </time>
-        <span className="col-start-2 flex min-w-0 items-center gap-1.5 text-[0.8125rem] text-soft">
-          <span
-            className={state.tone === 'danger' ? 'text-danger' : state.tone === 'accent' ? 'font-medium text-accent-ink' : ''}
-          >
-            {state.label}
+        <span className="grid min-w-0 flex-1 gap-0.5 text-[0.8125rem] text-soft">
+          <span className="flex items-baseline justify-between gap-3">
+            <span className="truncate text-base font-medium text-ink">{printableLine(session.name)}</span>
+            <time className="shrink-0 text-xs text-faint tabular-nums" dateTime={new Date(session.active_at).toISOString()}>
+              {ago(session.active_at, now)}
+            </time>
           </span>
-          <span aria-hidden className="text-faint">
-            ·
+          <span className="flex items-center gap-1.5">
+            <span
+              className={state.tone === 'danger' ? 'text-danger' : state.tone === 'accent' ? 'font-medium text-accent-ink' : ''}
+            >
+              {state.label}
+            </span>
+            <span aria-hidden className="text-faint">
+              ·
+            </span>
+            <span
+              title={rung.about}
+              className={rung.tone === 'danger' ? 'rounded-full bg-danger-solid px-2 text-xs font-medium text-white' : ''}
+            >
+              {rung.label}
+            </span>
+            <span className="ml-auto shrink-0 tabular-nums">
+              {formatUsd(session.cost_micros)}
+              {session.budget_micros !== null && <span className="text-faint"> / {formatUsd(session.budget_micros)}</span>}
+            </span>
           </span>
           {(session.state === 'interrupted' || session.state === 'failed') && session.why !== null ? (
             <span className="truncate text-danger">{printableLine(session.why)}</span>
           ) : (
-            <span className="truncate" title={session.workspace}>
-              {printableLine(folderName(session.workspace, session.id))}
-            </span>
+            <Place session={session} />
           )}
-          <span aria-hidden className="text-faint">
-            ·
-          </span>
-          <span
-            title={rung.about}
-            className={rung.tone === 'danger' ? 'rounded-full bg-danger-solid px-2 text-xs font-medium text-white' : ''}
-          >
-            {rung.label}
-          </span>
-        </span>
-        <span className="justify-self-end text-[0.8125rem] text-soft tabular-nums">
-          {formatUsd(session.cost_micros)}
-          {session.budget_micros !== null && <span className="text-faint"> / {formatUsd(session.budget_micros)}</span>}
         </span>
       </Link>
     </li>

@@ -1,10 +1,16 @@
 import { createElement } from 'react'
 import { renderToStaticMarkup } from 'react-dom/server'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { Markdown } from './Markdown.tsx'
 import { readable, safeLink } from './markdown-bounds.ts'
 
 const html = (text: string, growing = false) => renderToStaticMarkup(createElement(Markdown, { text, growing }))
+
+beforeAll(async () => {
+  expect(html('**bold** <b>')).toBe('<div class="prose whitespace-pre-wrap">**bold** &lt;b&gt;</div>')
+  await import('./RichText.tsx')
+  await vi.waitUntil(() => html('**bold**').includes('<strong>'))
+})
 
 test.each([
   '<script>alert(1)</script>',

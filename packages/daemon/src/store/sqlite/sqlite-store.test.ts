@@ -508,3 +508,22 @@ function canMount(): boolean {
     rmSync(folder, { recursive: true, force: true })
   }
 }
+
+test('the first commit that is told before a turn is what a session began with; later ones are where it is', () => {
+  const at = (branch: string, commit: string): NewEvent => ({ type: 'workspace.at', body: { branch, commit } })
+  const told = (...events: readonly NewEvent[]) => {
+    const id = newSession()
+    for (const event of events) append(id, event)
+    return store.sessions.get(id)
+  }
+  const [a, b] = ['a'.repeat(40), 'b'.repeat(40)]
+  const context = { used_tokens: 5, window_tokens: 10 }
+  const full: NewEvent = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1, context } }
+  expect(told(at('main', a), turnStarted, full, at('topic', b), turnStarted, turnEnded)).toMatchObject({
+    branch: 'topic',
+    baseCommit: a,
+    checkedOut: { branch: 'topic', commit: b },
+    context,
+  })
+  expect(told(turnStarted, at('main', b))).toMatchObject({ branch: 'main', baseCommit: null, context: null })
+})

@@ -10,31 +10,47 @@ import { Button, CopyButton, Empty, Trouble } from '../../ui/controls.tsx'
 import { Pane } from './Pane.tsx'
 import { Patch } from './Patch.tsx'
 
-/** What the workspace has that its last commit has not. Looked at anew after every turn, and when somebody wants to know. */
+/** What the workspace has that its last commit has not, or that it had not when the session began. Looked at anew after every turn, and when somebody wants to know. */
 export function ChangesTab({ session }: { readonly session: Session }) {
-  const { data, error, isFetching, refetch } = useQuery(changesQuery(session))
+  const [against, setAgainst] = useState<Against>('head')
+  const { data, error, isFetching, refetch } = useQuery(changesQuery(session, against))
   return (
     <Pane name="Changes">
+      <div className="flex items-center justify-between gap-3">
+        <div role="group" aria-label="Changes since" className="flex rounded-xl bg-raised p-1">
+          {(['head', 'start'] as const).map((one) => (
+            <button
+              key={one}
+              type="button"
+              aria-pressed={one === against}
+              onClick={() => setAgainst(one)}
+              className={`min-h-9 rounded-lg px-3 text-sm ${one === against ? 'bg-surface font-medium shadow-card' : 'text-soft hover:text-ink'}`}
+            >
+              {sinceWords[one]}
+            </button>
+          ))}
+        </div>
+        <Button look="ghost" disabled={isFetching} onClick={() => void refetch()} aria-label="Look again" title="Look again">
+          <RefreshCw size={16} aria-hidden className={isFetching ? 'animate-spin' : ''} />
+        </Button>
+      </div>
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {data === undefined && error === null && <p className="text-sm text-faint">Looking at the workspace…</p>}
-      {data !== undefined && (
-        <div className="flex items-center gap-3 text-sm text-soft">
-          <Summary changes={data} />
-          <Button look="ghost" className="ml-auto" disabled={isFetching} onClick={() => void refetch()}>
-            <RefreshCw size={16} aria-hidden className={isFetching ? 'animate-spin' : ''} />
-            Look again
-          </Button>
-        </div>
-      )}
+      {error === null && data !== undefined && <Summary changes={data} />}
       {data?.git === true && data.files.map((file) => <FileChanges key={file.path} file={file} />)}
       {data?.git === true && data.more && <p className="text-sm text-faint">There are more files than are shown here.</p>}
-      {data?.git === true && data.files.length === 0 && (
-        <Empty title="Nothing has changed">The workspace is as its last commit has it.</Empty>
-      )}
+      {data?.git === true && data.files.length === 0 && <Empty title="Nothing has changed">{unchanged[against]}</Empty>}
       {data?.git === false && <Empty title={without[data.why]}>{printableLine(data.message)}</Empty>}
     </Pane>
   )
 }
+
+type Against = 'head' | 'start'
+const sinceWords = { head: 'Last commit', start: 'Start of the session' } as const satisfies Record<Against, string>
+const unchanged = {
+  head: 'The workspace is as its last commit has it. What the agent commits is seen against the start of the session.',
+  start: 'The workspace is as it was when the session began.',
+} as const satisfies Record<Against, string>
 
 const without = {
   no_repository: 'This workspace is no git repository',
@@ -46,11 +62,13 @@ function Summary({ changes }: { readonly changes: Changes }) {
   if (!changes.git) return null
   const sum = (of: 'added' | 'removed') => changes.files.reduce((all, file) => all + (file[of] ?? 0), 0)
   return (
-    <p className="min-w-0 [overflow-wrap:anywhere]">
+    <p className="min-w-0 text-sm text-soft [overflow-wrap:anywhere]">
       {changes.files.length} {changes.files.length === 1 ? 'file' : 'files'}{' '}
       <Counts added={sum('added')} removed={sum('removed')} />{' '}
       {changes.branch !== null && <>on {printableLine(changes.branch)} </>}
-      {changes.head === null ? '(no commit yet)' : `since ${changes.head.hash} ${printableLine(changes.head.subject)}`}
+      {changes.head === null
+        ? 'since nothing was committed'
+        : `since ${changes.head.hash} ${printableLine(changes.head.subject)}`}
     </p>
   )
 }

@@ -6,7 +6,7 @@ import { Tab, tabFaces } from './tab.ts'
 export function TabBar({ session, tab }: { readonly session: SessionId; readonly tab: Tab | undefined }) {
   return (
     <nav aria-label="Views of this session" className="overflow-x-auto border-b border-line bg-surface [scrollbar-width:none]">
-      <ul className="flex min-w-max px-2 lg:px-5">
+      <ul className="flex min-w-max px-2 max-sm:justify-between lg:px-5">
         {[undefined, ...Tab.options].map((one) => (
           <li key={one ?? 'chat'}>
             <Link
@@ -15,7 +15,7 @@ export function TabBar({ session, tab }: { readonly session: SessionId; readonly
               search={one === undefined ? {} : { tab: one }}
               replace
               aria-current={one === tab ? 'page' : undefined}
-              className={`inline-flex min-h-11 items-center border-b-2 px-3 text-sm font-medium ${one === tab ? 'border-accent text-ink' : 'border-transparent text-soft hover:text-ink'}`}
+              className={`inline-flex min-h-11 items-center border-b-2 px-2 text-sm sm:px-3 font-medium ${one === tab ? 'border-accent text-ink' : 'border-transparent text-soft hover:text-ink'}`}
             >
               {one === undefined ? 'Chat' : tabFaces[one]}
             </Link>
