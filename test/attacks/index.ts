@@ -21,6 +21,7 @@ import { otherSessions } from './other-sessions.ts'
 import { output } from './output.ts'
 import { releaseAgent } from './release-agent.ts'
 import { setuid } from './setuid.ts'
+import { sharedCaches } from './shared-caches.ts'
 import { socketFamilies } from './socket-families.ts'
 import { survivors } from './survivors.ts'
 import { terminal } from './terminal.ts'
@@ -28,7 +29,7 @@ import { writeOutside } from './write-outside.ts'
 
 /** Every attack on a cell, in the order of the card. What takes a daemon or a gate to attack is in the test files beside this. */
 export const attacks: readonly Attack[] = [
-  ...[writeOutside, hostSecrets, otherSessions, leaveByPath],
+  ...[writeOutside, hostSecrets, otherSessions, sharedCaches, leaveByPath],
   ...[hostProcesses, environment, descriptors, survivors, insideProgram],
   ...[network, datagrams, socketFamilies],
   ...[mounts, namespaces, devices, setuid, kernelSettings, releaseAgent, kernelCalls, terminal],

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { audit } from './commands/audit.ts'
+import { cache } from './commands/cache.ts'
 import { doctor } from './commands/doctor.ts'
 import { expose } from './commands/expose.ts'
 import { exportLog } from './commands/export.ts'
@@ -75,6 +76,7 @@ for (const add of [
   token,
   sandbox,
   image,
+  cache,
   doctor,
   prove,
   up,

@@ -149,6 +149,20 @@ export const ConfigFile = z.strictObject({
     .min(0)
     .default(2)
     .describe('With less room than this where the state folder lies, status and web app say so'),
+  caches: z
+    .strictObject({
+      shared: z
+        .boolean()
+        .default(true)
+        .describe('Whether sessions of one person in one host folder share what npm, Yarn, pip, Cargo and Go download'),
+      size_gib: z
+        .number()
+        .positive()
+        .default(10)
+        .describe('What all of them may take together; the one that was longest not used goes first'),
+    })
+    .prefault({})
+    .describe('Downloads that outlive a session'),
   require_limits: z
     .array(LimitName)
     .default([])
@@ -192,6 +206,7 @@ export type Config = {
     readonly open_files: number
     readonly tmp_bytes: number
   }
+  readonly caches: { readonly shared: boolean; readonly sizeBytes: number }
   readonly pushHosts: ReadonlySet<string>
   readonly diskLowBytes: number
   readonly requireLimits: readonly LimitName[]
@@ -264,6 +279,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
       open_files: file.limits.open_files,
       tmp_bytes: bytes(file.limits.tmp_gib),
     },
+    caches: { shared: file.caches.shared, sizeBytes: bytes(file.caches.size_gib) },
     pushHosts: new Set(file.push_hosts),
     diskLowBytes: bytes(file.disk_low_gib),
     requireLimits: file.require_limits,

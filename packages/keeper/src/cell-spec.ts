@@ -3,7 +3,10 @@ import type { CellLimits, CellSpec } from './cells/cell.ts'
 import { trustFolder, trustInside } from './trust.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
-export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<CellSpec, 'mounts' | 'covers'>): CellSpec {
+export function cellSpec(
+  place: KeeperPlace['place'],
+  { mounts, covers, caches }: Pick<CellSpec, 'mounts' | 'covers' | 'caches'>,
+): CellSpec {
   return {
     name: place.session,
     workspace: place.workspace,
@@ -18,6 +21,7 @@ export function cellSpec(place: KeeperPlace['place'], { mounts, covers }: Pick<C
     extras: place.extras,
     cgroups: place.cgroups,
     runAs: null,
+    ...(caches === undefined ? {} : { caches }),
   }
 }
 

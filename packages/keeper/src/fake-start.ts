@@ -12,6 +12,7 @@ export const fakeStart: KeeperStart = {
   checked_out: { branch: null, commit: null },
   repo_filter: 'none',
   windows: '/windows',
+  caches: null,
   rung: 'none',
   root: null,
   provider: 'rehearsal',

@@ -14,6 +14,7 @@ import { text } from 'node:stream/consumers'
 import { netFiles } from './agents/net-route.ts'
 import { claudeDriver } from './agents/claude/claude.ts'
 import { writeSettings } from './cell-settings.ts'
+import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
@@ -99,7 +100,7 @@ async function makeFolders({ folder }: Pick<KeeperStart, 'folder'>): Promise<voi
 }
 
 /** The agent's home belongs to the agent: a file is only ever made where there is none, and no link is followed. */
-async function prepareHome({ folder, git_identity, network }: KeeperStart): Promise<void> {
+async function prepareHome({ folder, git_identity, network, caches }: KeeperStart): Promise<void> {
   const lines = ['[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n']
   if (git_identity !== null) {
     const quote = (value: string) => `"${value.replace(/[\\"]/g, '\\$&').replace(/[\n\r\0]/g, ' ')}"`
@@ -110,6 +111,7 @@ async function prepareHome({ folder, git_identity, network }: KeeperStart): Prom
       if (error.code !== 'EEXIST') throw error
     },
   )
+  linkCaches(`${folder}/home`, { shared: caches !== null })
   if (network !== 'proxy_only') return
   for (const file of netFiles) {
     // A folder that is there already is the agent's, and so is what should be in it.

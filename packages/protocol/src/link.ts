@@ -153,6 +153,8 @@ export const KeeperStart = z.strictObject({
   repo_filter: RepoFilter,
   /** The folder with the session's windows. */
   windows: z.string(),
+  /** A folder of downloads that it shares with other sessions of its workspace; null for none. */
+  caches: z.string().nullable(),
   rung: Rung,
   /** The root folder of the session's image; null for the host's own programs. */
   root: z.string().nullable(),

@@ -34,7 +34,7 @@ export function diskReport(state: string): DiskReport {
       .map((id) => ({ path: join(state, kind, id), bytes: sizeOf(join(state, kind, id)) })),
   )
   const total = (list: readonly { readonly bytes: number }[]) => list.reduce((sum, { bytes }) => sum + bytes, 0)
-  const known = new Set(['sessions', 'windows', 'runtime', 'images', 'homes', 'compiled', 'gate'])
+  const known = new Set(['sessions', 'windows', 'runtime', 'images', 'caches', 'homes', 'compiled', 'gate'])
   const files = entriesOf(state).filter((name) => !known.has(name))
   const sumOf = (names: readonly string[]) => names.reduce((sum, name) => sum + sizeOf(join(state, name)), 0)
   return {
@@ -53,6 +53,12 @@ export function diskReport(state: string): DiskReport {
         free: null,
       },
       { name: 'images', bytes: sumOf(['images']), what: 'roots of containers and machines', free: 'anchorhold image rm NAME' },
+      {
+        name: 'caches',
+        bytes: sumOf(['caches']),
+        what: 'downloads that sessions of one folder share',
+        free: 'anchorhold cache clear',
+      },
       { name: 'runtime', bytes: sumOf(['runtime']), what: 'programs that cells run, by release', free: null },
       {
         name: 'homes',

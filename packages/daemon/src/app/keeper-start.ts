@@ -9,6 +9,7 @@ import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
+import { cacheOf } from './caches.ts'
 import { boundCredentials, modelHosts, placeholders } from './credentials.ts'
 import { filterFor } from './create-session.ts'
 import { type Network, noExtras } from '@anchorhold/protocol/sessions'
@@ -43,6 +44,7 @@ export async function keeperStart(
       checked_out: session.checkedOut,
       repo_filter: options.repo_filter ?? filterFor(config, options),
       windows,
+      caches: cacheOf(parts, session),
       rung: session.rung,
       root: rootFor(parts, session.rung, session.options.image),
       provider: session.provider,

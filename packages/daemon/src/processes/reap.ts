@@ -6,6 +6,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
 import type { Folders } from '../folders.ts'
+import { reapCaches } from '../workspace/caches.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
@@ -56,6 +57,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, log }: Reap
     if (pid !== undefined && !existsSync(`/proc/${pid}`))
       await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
+  await attempt('caches', () => reapCaches(folders.caches))
   await attempt('launched cells', () => reapLaunched(folders, runtime))
   await attempt('programs of other releases', () => reapRuntimes(folders, runtime))
 }

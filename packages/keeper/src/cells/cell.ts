@@ -69,6 +69,9 @@ export type CellSpec = {
   readonly home: string
   /** The folder with the window sockets, seen read-only; null for a cell without windows. */
   readonly windows: string | null
+  /** A folder of downloads that cells of the same workspace and owner share, writable and, where the rung can hold that, with nothing
+   *  in it that can be run. Only bwrap, containers and gVisor have a place for it. */
+  readonly caches?: string
   /** Read-only extras: the agent's program, toolchains. Targets lie under /opt, /run, /nix or the source's own path. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
   /** `host` is no isolation of the network at all: only for who asks for it by name, and only where a driver can. */

@@ -1,10 +1,10 @@
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { limitNames } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
-import type { CellDriver } from './cell.ts'
+import type { CellDriver, CellSpec } from './cell.ts'
 import { readProc } from './limits/processes.ts'
 import { run, type TrialSpecs, trialSpecs } from './trial.ts'
 
@@ -128,6 +128,28 @@ export function cellContract(
       expect(await readFile(join(spec.workspace, '.env'), 'utf8')).toBe('hunter2\n')
     })
 
+    promise('finds in its caches what a cell before it left there, and another cell does not', async ({ make }) => {
+      const spec = await make()
+      const withCaches = { ...spec, caches: await cachesBeside(spec) }
+      await using first = await driver.start(withCaches, soon())
+      const file = first.place(join(withCaches.caches, 'npm/kept'))
+      expect(await run(first, ['sh', '-c', `echo kept > ${file}`])).toMatchObject({ code: 0 })
+      await using second = await driver.start({ ...(await make()), caches: withCaches.caches }, soon())
+      expect((await run(second, ['cat', file])).output).toBe('kept\n')
+      await using other = await driver.start(await make(), soon())
+      expect((await run(other, ['sh', '-c', `cat ${file} 2>/dev/null || echo refused`])).output).toBe('refused\n')
+    })
+
+    promise('runs nothing out of its caches', async ({ make }) => {
+      const spec = await make()
+      const caches = await cachesBeside(spec)
+      await using cell = await driver.start({ ...spec, caches }, soon())
+      const program = cell.place(join(caches, 'npm/program'))
+      const script = `cp /usr/bin/id ${program} && chmod 6755 ${program} && cmp /usr/bin/id ${program} && echo there
+        ${program} >/dev/null 2>&1 && echo RAN || echo refused`
+      expect((await run(cell, ['sh', '-c', script])).output).toBe('there\nrefused\n')
+    })
+
     promise('cannot write outside its folders', async ({ make }) => {
       await using cell = await driver.start(await make(), soon())
       for (const path of [
@@ -235,6 +257,8 @@ type Promise_ =
   | 'sees the windows and can talk through them'
   | 'sees extra mounts at their target'
   | 'sees what covers a file and not the file'
+  | 'finds in its caches what a cell before it left there, and another cell does not'
+  | 'runs nothing out of its caches'
   | 'cannot write outside its folders'
   | 'has scratch space that anyone inside may write to'
   | 'cannot make a file among the devices'
@@ -247,6 +271,15 @@ type Promise_ =
   | 'refuses to be started by root without a user of its own'
 
 const path = { PATH: '/usr/bin:/bin' }
+
+/** As the daemon makes them: the folder is not the session's, and what is in it is. */
+async function cachesBeside({ workspace, runAs }: CellSpec): Promise<string> {
+  const caches = join(dirname(workspace), 'caches')
+  await mkdir(caches, { mode: 0o755 })
+  await mkdir(join(caches, 'npm'))
+  if (runAs !== null) await chown(join(caches, 'npm'), runAs.uid, runAs.gid)
+  return caches
+}
 
 async function runningSleeps(seconds: readonly string[]): Promise<string[]> {
   return (await readdir('/proc'))

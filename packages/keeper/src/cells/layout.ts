@@ -1,7 +1,7 @@
 import type { CellSpec } from './cell.ts'
 
 /** Where a cell finds its own things, whatever the session. */
-export const inside = { workspace: '/workspace', home: '/home/agent', windows: '/run/windows' } as const
+export const inside = { workspace: '/workspace', home: '/home/agent', windows: '/run/windows', caches: '/run/caches' } as const
 
 /** What is made up rather than taken from the host. */
 export const generatedFiles = {
@@ -25,7 +25,7 @@ export function isPlaceForMount({ source, target }: CellSpec['mounts'][number]):
   if (!/^(\/[^/\0]+)+$/.test(target) || target.split('/').some((part) => part === '.' || part === '..')) return false
   const [, top = ''] = target.split('/')
   if (['opt', 'nix'].includes(top)) return true
-  if (top === 'run') return target !== '/run' && !isWithin(target, inside.windows)
+  if (top === 'run') return target !== '/run' && ![inside.windows, inside.caches].some((own) => isWithin(target, own))
   return target === source && !taken.includes(top) && !isWithin(target, inside.home) && !isWithin(inside.home, target)
 }
 
@@ -40,6 +40,7 @@ export function placeInside(spec: CellSpec, hostPath: string): string {
     { source: spec.workspace, target: inside.workspace },
     { source: spec.home, target: inside.home },
     ...(spec.windows === null ? [] : [{ source: spec.windows, target: inside.windows }]),
+    ...(spec.caches === undefined ? [] : [{ source: spec.caches, target: inside.caches }]),
     ...spec.mounts,
   ]
   // One folder may lie in another: the innermost is where the path is seen.

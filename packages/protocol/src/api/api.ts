@@ -1,4 +1,5 @@
 import { accessRoutes } from './access.ts'
+import { cachesRoutes } from './caches.ts'
 import { daemonRoutes } from './daemon.ts'
 import { loginRoutes } from './login.ts'
 import { moneyRoutes } from './money.ts'
@@ -26,6 +27,7 @@ export const api = {
   ...policyRoutes,
   ...policyFilesRoutes,
   ...pushRoutes,
+  ...cachesRoutes,
   ...daemonRoutes,
 } as const
 

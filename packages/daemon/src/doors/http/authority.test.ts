@@ -88,6 +88,8 @@ const expected: Record<ApiName, Row> = {
   listBudgets: everyone,
   setBudget: ownersOnly,
   workers: everyone,
+  listCaches: ownersOnly,
+  clearCaches: ownersOnly,
   listProviders: everyone,
   putProvider: ownersOnly,
   useProvider: ownersOnly,

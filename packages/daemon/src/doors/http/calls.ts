@@ -25,6 +25,7 @@ import * as read from '../../app/read.ts'
 import * as requests from '../../app/requests.ts'
 import { doctor, health, mayShutDown, status } from '../../app/status.ts'
 import * as workspace from '../../app/workspace.ts'
+import { clearCaches, listCaches } from '../../app/caches.ts'
 import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './http.ts'
 import { loginCookie } from './http.ts'
@@ -146,6 +147,8 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     listBudgets: ({ actor }) => ({ budgets: [...ledger.listBudgets(parts, actor)] }),
     setBudget: async ({ actor, body }) => ({ budgets: [...(await ledger.setBudget(parts, actor, body))] }),
     workers: async ({ actor }) => ({ workers: [...(await listWorkers(parts, actor))] }),
+    listCaches: async ({ actor }) => ({ caches: [...(await listCaches(parts, actor))] }),
+    clearCaches: ({ actor, body }) => clearCaches(parts, actor, body?.id ?? null),
     listSecrets: ({ actor }) => secrets.listSecrets(parts, actor),
     putSecret: ({ actor, params, body }) => secrets.putSecret(parts, actor, params.name, body),
     async deleteSecret({ actor, params }) {

@@ -53,6 +53,8 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...spec.covers.flatMap(({ path, by }) => ['--ro-bind', by, `${inside.workspace}${path.slice(spec.workspace.length)}`]),
     // The folder and not the sockets, so that the gate may restart and make them anew.
     ...(spec.windows === null ? [] : ['--ro-bind', spec.windows, inside.windows]),
+    // Not without execution, which bwrap has no option for.
+    ...(spec.caches === undefined ? [] : ['--bind', spec.caches, inside.caches]),
     ...spec.mounts.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     // Last: what lies between the mounts is a file system of its own, which belongs to the cell's user.
     ...['--remount-ro', '/'],

@@ -7,7 +7,7 @@ import type { CellSpec } from '../cell.ts'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()
-cellContract(driver)
+cellContract(driver, { 'runs nothing out of its caches': 'bwrap has no option for it' })
 
 /** The clone may lie where the cell's user cannot go; a copy beside the workspace is always within reach. */
 function nodeBeside({ workspace }: CellSpec): string {

@@ -85,11 +85,11 @@ export function gvisorConfig(plan: Plan) {
         source: 'tmpfs',
         options: ['nosuid', 'nodev', `size=${plan.tmpBytes}`, 'mode=1777'],
       })),
-      ...plan.binds.map(({ source, target, writable }) => ({
+      ...plan.binds.map(({ source, target, writable, noexec }) => ({
         destination: target,
         type: 'bind',
         source,
-        options: ['rbind', 'nosuid', 'nodev', writable ? 'rw' : 'ro'],
+        options: ['rbind', 'nosuid', 'nodev', ...(noexec ? ['noexec'] : []), writable ? 'rw' : 'ro'],
       })),
       ...listers(plan).map(({ source, target }) => ({
         destination: target,

@@ -17,6 +17,7 @@ const plan: Plan = {
   binds: [
     { source: '/home/a, "b"/w', target: '/workspace', writable: true },
     { source: '/v', target: '/run/windows', writable: false },
+    { source: '/c', target: '/run/caches', writable: true, noexec: true },
   ],
   tmpBytes: 1 << 20,
   rlimits: { nofile: 512, fsize: 1 << 24, core: 1, nproc: 100 },
@@ -55,6 +56,7 @@ describe('podmanOptions()', () => {
     expect(mounts).toEqual([
       'type=bind,"source=/home/a, ""b""/w",destination=/workspace,nosuid,nodev',
       'type=bind,source=/v,destination=/run/windows,nosuid,nodev,ro=true',
+      'type=bind,source=/c,destination=/run/caches,nosuid,nodev,noexec',
     ])
   })
 
@@ -135,13 +137,14 @@ describe.each([
   })
 })
 
-test('gvisorConfig() gives no capability, a filter, and nothing writable but workspace and home', () => {
+test('gvisorConfig() gives no capability, a filter, and nothing writable but workspace, home and caches', () => {
   const config = gvisorConfig(plan)
   expect(config.process).toMatchObject({ noNewPrivileges: true, capabilities: { bounding: [], effective: [] } })
   expect(config.root).toEqual({ path: '/r', readonly: true })
   expect(config.linux.seccomp.syscalls.length).toBeGreaterThan(5)
   const writable = config.mounts.filter(({ type, options }) => type === 'bind' && options.includes('rw'))
-  expect(writable.map(({ destination }) => destination)).toEqual(['/workspace'])
+  expect(writable.map(({ destination }) => destination)).toEqual(['/workspace', '/run/caches'])
+  expect(writable.at(-1)?.options).toContain('noexec')
 })
 
 describe('a root folder of the session’s', () => {

@@ -89,9 +89,13 @@ export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
     ...['--tmpfs', '/dev:ro,nosuid,noexec,size=64k,mode=755'],
     ...['--mount', `type=bind,source=${join(folder, 'terminals')},destination=/dev/pts,nosuid,noexec`],
     ...scratchPlaces.flatMap((place) => ['--tmpfs', `${place}:rw,nosuid,nodev,exec,size=${plan.tmpBytes},mode=1777`]),
-    ...plan.binds.flatMap(({ source, target, writable }) => [
+    ...plan.binds.flatMap(({ source, target, writable, noexec }) => [
       '--mount',
-      ['type=bind', `source=${source}`, `destination=${target}`, 'nosuid', 'nodev', ...(writable ? [] : ['ro=true'])]
+      [
+        ...['type=bind', `source=${source}`, `destination=${target}`, 'nosuid', 'nodev'],
+        ...(noexec ? ['noexec'] : []),
+        ...(writable ? [] : ['ro=true']),
+      ]
         .map(csvField)
         .join(','),
     ]),

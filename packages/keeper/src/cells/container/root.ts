@@ -21,7 +21,13 @@ import type { CellFiles, CellSpec } from '../cell.ts'
 import { type HostRoot } from '../host-root.ts'
 import { generatedFiles, inside } from '../layout.ts'
 
-export type Bind = { readonly source: string; readonly target: string; readonly writable: boolean }
+export type Bind = {
+  readonly source: string
+  readonly target: string
+  readonly writable: boolean
+  /** Nothing in it can be run. */
+  readonly noexec?: true
+}
 
 /** What the cell's root is made of: a folder, the folder that it is laid over if there is one, and what is mounted on top. */
 export type Root = { readonly folder: string; readonly over: string | null; readonly binds: readonly Bind[] }
@@ -82,6 +88,7 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
     ...spec.covers.map(({ path, by }) => readOnly(by, `${inside.workspace}${path.slice(spec.workspace.length)}`)),
     // The folder and not the sockets, so that the gate may restart and make them anew.
     ...(spec.windows === null ? [] : [readOnly(spec.windows, inside.windows)]),
+    ...(spec.caches === undefined ? [] : [{ source: spec.caches, target: inside.caches, writable: true, noexec: true } as const]),
     ...spec.mounts.map(({ source, target }) => readOnly(source, target)),
   ]
   for (const { source, target } of binds) {

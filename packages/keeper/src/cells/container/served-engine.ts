@@ -114,9 +114,14 @@ export function servedRun(engine: ServedName, plan: ServedPlan): string[] {
     ...rlimitOptions({ ...plan.rlimits }),
     ...(podman ? [] : ['--shm-size', String(plan.tmpBytes)]),
     ...scratch.flatMap((place) => ['--tmpfs', `${place}:rw,nosuid,nodev,exec,size=${plan.tmpBytes},mode=1777`]),
-    ...plan.binds.flatMap(({ source, target, writable }) => [
+    ...plan.binds.flatMap(({ source, target, writable, noexec }) => [
       '--mount',
-      ['type=bind', `source=${source}`, `destination=${target}`, ...(writable ? [] : [podman ? 'ro=true' : 'readonly'])]
+      [
+        ...['type=bind', `source=${source}`, `destination=${target}`],
+        // Docker has no such option.
+        ...(noexec && podman ? ['noexec'] : []),
+        ...(writable ? [] : [podman ? 'ro=true' : 'readonly']),
+      ]
         .map(csvField)
         .join(','),
     ]),

@@ -38,7 +38,7 @@ const noOwnTasks: OwnTasks = { tasks: 0, whose: '' }
 /** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
 export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = noOwnTasks): Limits {
   // A link that somebody has put in its place since it was looked at leads who knows where.
-  const absent = [spec.workspace, spec.home].find((folder) => !lstatSync(folder, { throwIfNoEntry: false })?.isDirectory())
+  const absent = foldersOf(spec).find((folder) => !lstatSync(folder, { throwIfNoEntry: false })?.isDirectory())
   if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
   const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, {
     ...spec.limits,
@@ -46,7 +46,7 @@ export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = n
   })
   let measured: Promise<DiskWatch> | null = null
   const disk = () => {
-    measured ??= diskWatcher(spec.limits.diskBytes, [spec.workspace, spec.home], roots)
+    measured ??= diskWatcher(spec.limits.diskBytes, foldersOf(spec), roots)
     measured.catch(() => {}) // who awaits it first may not come to that
     return measured
   }
@@ -176,5 +176,8 @@ function processesByRlimit(spec: CellSpec, rlimits: Rlimits, seen: SeenInside, p
   }
   return { name, value: String(set), enforcement: 'enforced', how: 'rlimit, over all tasks of the user on this machine' }
 }
+
+/** What a cell may fill. */
+const foldersOf = ({ workspace, home, caches }: CellSpec) => [workspace, home, ...(caches === undefined ? [] : [caches])]
 
 const userOf = (spec: CellSpec) => spec.runAs?.uid ?? process.getuid?.() ?? 0

@@ -24,7 +24,15 @@ const driver = microvmDriver(options)
 const startMs = 120_000
 const soon = () => AbortSignal.timeout(startMs)
 
-cellContract(driver, {}, { startMs })
+const shares = 'a machine goes on with the shares that it was saved with'
+cellContract(
+  driver,
+  {
+    'finds in its caches what a cell before it left there, and another cell does not': shares,
+    'runs nothing out of its caches': shares,
+  },
+  { startMs },
+)
 
 /** The machine that a cell of this kind goes on from, by itself. */
 function partsOf(spec: CellSpec): MachineOptions {
