@@ -54,4 +54,4 @@ test('what one session of a folder has downloaded, the next one has; a session o
   )
   for (const { session } of [first, second, third]) await it.cli(['stop', session.id])
   expect((await it.cli(['cache', 'clear'])).out).toContain('2 caches are cleared')
-})
+}, 180_000)

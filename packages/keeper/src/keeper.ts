@@ -14,14 +14,9 @@ import type { Agent, AgentDriver, AgentListener } from './agents/agent.ts'
 import { cellSpec } from './cell-spec.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
-<<<<<<< HEAD
 import { journal as makeJournal } from './journal.ts'
 import { outfit as makeOutfit } from './outfit.ts'
 import { pause as makePause } from './pause.ts'
-=======
-import { cacheEnvironment } from './caches.ts'
-import { cellSpec } from './cell-spec.ts'
->>>>>>> 7a34a5f (cells: sessions of one folder share what their tools download)
 import type { PinFiles } from './pins.ts'
 import { hiddenNotice } from './repo-filter/notices.ts'
 import type { Veil } from './repo-filter/veil.ts'
@@ -148,16 +143,11 @@ export function keeper(options: KeeperOptions): Keeper {
 
   async function startUp(): Promise<void> {
     const covers = veil.cover()
-<<<<<<< HEAD
     const mounts = [...agents.mounts(start.files), ...outfit.mounts]
-    cell = await cells.start(cellSpec(start, { mounts, covers }), leaving.signal)
-=======
-    const mounts = [...agents.mounts(start.files), ...offers.flatMap((offer) => offer.mounts)]
     cell = await cells.start(
       cellSpec(start, { mounts, covers, ...(start.caches === null ? {} : { caches: start.caches }) }),
-      starting.signal,
+      leaving.signal,
     )
->>>>>>> 7a34a5f (cells: sessions of one folder share what their tools download)
     requireLimits(cell.limits, start.require_limits)
     if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
@@ -248,51 +238,11 @@ export function keeper(options: KeeperOptions): Keeper {
   const leaveBehind = (...how: Parameters<typeof leave>): void => void leave(...how).catch(die)
   const refusal = () => new Failure('wrong_state', `Session "${session}" is being left by its keeper`)
 
-<<<<<<< HEAD
   function state(): 'leaving' | 'paused' | 'waiting' | 'working' | 'idle' {
     if (leaving.signal.aborted) return 'leaving'
     if (pause.on) return 'paused'
     if (check.waiting > 0) return 'waiting'
     return turns.running ? 'working' : 'idle'
-=======
-  behind(async () => {
-    try {
-      await startUp()
-      await handOn()
-    } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
-      leaveBehind(`${why}${hint}`, { failed: true, ...(error instanceof Failure ? { code: error.code } : {}) })
-    }
-  })
-
-  const caches = start.caches === null ? {} : cacheEnvironment
-  const toolEnv = () => Object.assign({}, caches, ...offers.map((offer) => offer.env), start.env) as Record<string, string>
-  /** A shell finds what the agent's programs find, but no way of its own to the model. */
-  async function openShell({ cols, rows, actor, door }: Extract<KeeperCommand, { do: 'shell.open' }>): Promise<string> {
-    const there = await stands.promise
-    const trust = start.network === 'proxy_only' ? trustEnvironment(there.place(trustFolder(start.folder))) : {}
-    const env = {
-      ...cellEnvironment({
-        home: there.place(`${start.folder}/home`),
-        path,
-        env: { ...(start.network === 'proxy_only' ? netEnvironment : {}), ...trust, ...toolEnv() },
-      }),
-      ...{ TERM: 'xterm-256color', COLORTERM: 'truecolor' },
-    }
-    const node = there.place(start.files.node)
-    const shell = shells.open({ cols, rows }, (args) => {
-      const command = [node, ...args] as const
-      const routed =
-        start.network === 'proxy_only'
-          ? besideNet([node, there.place(start.files.forwarder)], there.place(start.windows), command)
-          : command
-      return there.spawn(routed, { env, cwd: there.place(start.workspace) })
-    })
-    await journal({ type: 'terminal.opened', body: { shell, actor, door } })
-    stayUp()
-    return shell
->>>>>>> 7a34a5f (cells: sessions of one folder share what their tools download)
   }
 
   async function handle(raw: unknown): Promise<unknown> {

@@ -1,4 +1,5 @@
 import type { KeeperStart } from '@anchorhold/protocol/link'
+import { cacheEnvironment } from './caches.ts'
 import type { CellSpec } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
 import { trustFolder } from './trust.ts'
@@ -14,14 +15,15 @@ export type Outfit = {
 }
 
 export function outfit(
-  { folder, network, toolchains, env }: Pick<KeeperStart, 'folder' | 'network' | 'toolchains' | 'env'>,
+  { folder, network, toolchains, env, caches }: Pick<KeeperStart, 'folder' | 'network' | 'toolchains' | 'env' | 'caches'>,
   offered: readonly Toolchain[],
 ): Outfit {
   const chosen = offered.filter(({ name }) => toolchains.includes(name))
+  const told = caches === null ? {} : cacheEnvironment
   return {
     mounts: chosen.flatMap((toolchain) => toolchain.mounts),
     path: chosen.flatMap((toolchain) => toolchain.path),
-    env: Object.assign({}, ...chosen.map((toolchain) => toolchain.env), env) as Record<string, string>,
+    env: Object.assign({}, told, ...chosen.map((toolchain) => toolchain.env), env) as Record<string, string>,
     trust: network === 'proxy_only' ? trustFolder(folder) : null,
   }
 }
