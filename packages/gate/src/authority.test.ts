@@ -28,6 +28,8 @@ function startedAgain(terms: Partial<Terms>, before: Partial<Asks>) {
     onChange() {},
   })
   const opened = () => events.flatMap((event) => (event.type === 'request.opened' ? [event.body.id] : []))
+  const decisions = () =>
+    events.flatMap((event) => (event.type === 'decision' && event.body.action?.kind === 'net' ? [event.body.action] : []))
   /** What comes of the call for somebody who does not wait. */
   async function make() {
     const gone = new AbortController()
@@ -36,7 +38,7 @@ function startedAgain(terms: Partial<Terms>, before: Partial<Asks>) {
     gone.abort()
     return (await verdict).allow
   }
-  return { authority, opened, make }
+  return { authority, opened, decisions, make }
 }
 
 test('a grant that is kept lets its call through, and not when the gate before this one had used it', async () => {
@@ -66,4 +68,23 @@ test('an answer that was heard by the gate before this one is not told anew', as
   const answered = { request, answer: { decision: 'deny' as const }, actor: 'owner', grant: null }
   expect(await startedAgain({ asked: [open] }, { told: new Set([request]) }).authority.answer(answered)).toEqual({ told: true })
   expect(await startedAgain({ asked: [open] }, {}).authority.answer(answered)).toEqual({ told: false })
+})
+
+test('a decision is told for each method and path of a host once, and so many paths are told apart and no more', async () => {
+  const host = (name: string, effect: 'allow' | 'deny') => ({ on: 'net' as const, match: { host: name }, effect })
+  const policy = { ...defaultPolicy, rules: [host('example.org', 'allow'), host('evil.example', 'deny')] }
+  const { authority, decisions } = startedAgain({ policy }, {})
+  const make = async (method: string | null, path: string | null, name = 'example.org') =>
+    authority.judge({ ...call, host: name, method, path }, AbortSignal.timeout(5000))
+  for (const method of [null, 'GET', 'POST', 'DELETE', 'GET', 'POST', 'DELETE']) await make(method, method && '/a?b=1')
+  expect(decisions().map(({ method }) => method)).toEqual([null, 'GET', 'POST', 'DELETE'])
+  await make('GET', '/a?b=2')
+  await make('GET', '/b')
+  await make('GET', '/x', 'evil.example')
+  await make('GET', '/y', 'evil.example')
+  expect(decisions().map(({ path }) => path)).toEqual([null, '/a?b=1', '/a?b=1', '/a?b=1', '/b', '/x', '/y'])
+  for (let n = 0; n < 500; n++) await make('GET', `/many/${n}`)
+  expect(decisions().length).toBeLessThan(210)
+  await make('PATCH', '/many/1')
+  expect(decisions().at(-1)?.method).toBe('PATCH')
 })

@@ -32,6 +32,8 @@ export type SessionAuthorityParts = {
 }
 
 const toldMax = 1000
+/** Of one host, so many paths are told apart: a cell can name any number of them. */
+const pathsToldMax = 200
 
 export function sessionAuthority({
   terms,
@@ -47,15 +49,24 @@ export function sessionAuthority({
   // What the terms do not name though they know of it was settled.
   const since = before.opened.flatMap(({ asked, n }) => (n > heardTo ? [asked] : []))
   const open = [...terms.asked, ...since].filter(({ request }) => !before.settled.has(request))
-  /** Decisions on hosts that are in the log. A host is called a thousand times over, and `net` events count how often. */
+  /** Decisions on calls that are in the log. A host is called a thousand times over, and `net` events count how often. */
   let told = new Set<string>()
+  let pathsTold = new Map<string, number>()
   function isToldAlready(event: NewEvent): boolean {
     if (event.type !== 'decision' || event.body.action?.kind !== 'net') return false
     const { effect, by, action } = event.body
-    const key = `${effect} ${action.host}:${action.port} ${by}`
-    if (told.has(key)) return true
-    if (told.size >= toldMax) told = new Set()
-    told.add(key)
+    const host = `${action.host}:${action.port}`
+    const whole = JSON.stringify([effect, host, action.method, by])
+    const path = action.path?.split('?')[0] ?? null
+    const exact = path === null ? whole : JSON.stringify([effect, host, action.method, by, path])
+    const paths = pathsTold.get(host) ?? 0
+    if (told.has(exact) || (paths >= pathsToldMax && told.has(whole))) return true
+    if (told.size >= toldMax) {
+      told = new Set()
+      pathsTold = new Map()
+    }
+    if (path !== null) pathsTold.set(host, (pathsTold.get(host) ?? 0) + 1)
+    told.add(whole).add(exact)
     return false
   }
   const one = authority({

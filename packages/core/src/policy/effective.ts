@@ -48,6 +48,8 @@ export type PolicySettings = {
   readonly requireIdempotency: boolean
   readonly money: MoneyLimits
   readonly rates: RateLimits
+  /** The line that switches everything off, where one does. */
+  readonly disabledAt: number | null
 }
 
 export const noSettings = (file: string): PolicySettings => ({
@@ -77,6 +79,7 @@ export const noSettings = (file: string): PolicySettings => ({
     tickMs: null,
   },
   rates: { requestsPerMinute: null, tokensPerMinute: null },
+  disabledAt: null,
 })
 
 /** What the session itself asks for. */

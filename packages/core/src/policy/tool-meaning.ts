@@ -2,6 +2,7 @@
 import type { ToolAction } from '@anchorhold/protocol/actions'
 import { forEachChild, parse, type Command, type Redirection, type SyntaxNode, type Word } from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
+import type { Inner, Stdin } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
 import { evaluates, innerOf } from './wrappers.ts'
 
@@ -131,11 +132,19 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   if (words.length > 0 || !plain) found.push({ words, plain })
   if (words.length === 0) return
   if (evaluates(words)) seen.evaluated = true
-  const inner = innerOf(words, stdinOf(command))
+  takeIn(innerOf(words, stdinOf(command)), depth, found, seen)
+}
+
+function takeIn(inner: Inner, depth: number, found: ShellCommand[], seen: Seen): void {
   for (const script of inner.scripts) readScript(script, depth + 1, found)
   for (const one of inner.commands) {
     found.push(one)
     if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
+  }
+  for (const text of inner.guessed) {
+    const inside: ShellCommand[] = []
+    readScript(text, depth + 1, inside)
+    found.push(...inside.map((one) => ({ ...one, guess: true as const })))
   }
   if (inner.unknown) found.push(anything)
 }
@@ -147,13 +156,7 @@ function readInner(words: readonly ShellWord[], depth: number, found: ShellComma
     return
   }
   if (evaluates(words)) seen.evaluated = true
-  const inner = innerOf(words, { kind: 'unknown' })
-  for (const script of inner.scripts) readScript(script, depth + 1, found)
-  for (const one of inner.commands) {
-    found.push(one)
-    if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
-  }
-  if (inner.unknown) found.push(anything)
+  takeIn(innerOf(words, { kind: 'unknown' }), depth, found, seen)
 }
 
 /** A word's value, where it is certain. */
@@ -185,8 +188,6 @@ function writesFile(redirect: Redirection): boolean {
   if (target === '/dev/null') return false
   return !(redirect.operator === '>&' && target !== null && /^(\d+-?|-)$/.test(target))
 }
-
-export type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'text'; readonly text: string }
 
 /** What a command reads from its standard input, where its text says so. */
 function stdinOf({ redirects }: Command): Stdin {

@@ -1,28 +1,6 @@
-import type { ShellCommand } from './meaning.ts'
+import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown } from './inner.ts'
 import { baseName, type ShellWord } from './patterns.ts'
-
-/** What a command runs besides itself. */
-export type Inner = {
-  readonly commands: readonly ShellCommand[]
-  /** Texts that a shell runs. */
-  readonly scripts: readonly string[]
-  /** It also runs what cannot be told from its words. */
-  readonly unknown: boolean
-}
-
-type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'text'; readonly text: string }
-
-const nothing: Inner = { commands: [], scripts: [], unknown: false }
-const unknown: Inner = { ...nothing, unknown: true }
-const runs = (words: readonly ShellWord[]): Inner =>
-  words.length === 0 ? nothing : { ...nothing, commands: [{ words, plain: true }] }
-const script = (text: ShellWord | undefined): Inner =>
-  text === undefined ? nothing : text === null ? unknown : { ...nothing, scripts: [text] }
-const both = (a: Inner, b: Inner): Inner => ({
-  commands: [...a.commands, ...b.commands],
-  scripts: [...a.scripts, ...b.scripts],
-  unknown: a.unknown || b.unknown,
-})
+import { isRunner, runnerInner } from './runners.ts'
 
 /** Programs that run the command in their arguments: options without and with a value, and how many operands come first. */
 type Wrapper = { readonly flags?: string; readonly takes?: string; readonly operands?: number; readonly assignments?: true }
@@ -68,6 +46,38 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
     'xvfb-run': { flags: '-a --auto-servernum', takes: '-s --server-args -n --server-num -e -f -w -p' },
     'dbus-run-session': {},
     'systemd-run': {},
+    fakeroot: { flags: '-u --unknown-is-real', takes: '-l --lib -f --faked -s -i -b' },
+    firejail: {},
+    torsocks: { flags: '-i --isolate -d --debug -q --quiet', takes: '-u --user -p --pass -a --address -P --port' },
+    torify: {},
+    tsocks: {},
+    proxychains: { flags: '-q', takes: '-f' },
+    proxychains4: { flags: '-q', takes: '-f' },
+    rlwrap: { flags: '-A -a -c -i -n -N -r', takes: '-b -C -D -f -g -H -l -m -p -q -s -S -t -z' },
+    eatmydata: {},
+    faketime: { flags: '-m', takes: '-f', operands: 1 },
+    gosu: { operands: 1 },
+    'su-exec': { operands: 1 },
+    setuidgid: { operands: 1 },
+    envdir: { operands: 1 },
+    chpst: {},
+    softlimit: {},
+    pkexec: { flags: '--disable-internal-agent', takes: '--user -u' },
+    numactl: {},
+    cgexec: { takes: '-g', flags: '--sticky' },
+    setarch: {},
+    linux32: {},
+    linux64: {},
+    tini: { flags: '-s -v -w -g', takes: '-p -e' },
+    'dumb-init': { flags: '-c -v --single-child --verbose' },
+    chronic: { flags: '-v -e' },
+    ifne: { flags: '-n' },
+    'ssh-agent': { flags: '-c -D -d -s', takes: '-a -E -O -P -t' },
+    'cross-env': { assignments: true },
+    'cross-env-shell': { assignments: true },
+    proot: {},
+    bwrap: {},
+    valgrind: {},
     caffeinate: { flags: '-d -i -m -s -u', takes: '-t -w' },
     busybox: {},
     toybox: {},
@@ -84,10 +94,11 @@ const otherShells: ReadonlySet<string> = new Set(['fish', 'csh', 'tcsh', 'pwsh',
 
 /** Whether a rule for the program alone would be one for everything. */
 export const runsAnything = (program: string): boolean =>
-  wrappers.has(program) ||
-  shells.has(program) ||
-  otherShells.has(program) ||
-  ['eval', 'source', '.', 'find', 'fd', 'watch', 'parallel', 'su', 'script', 'trap', 'alias', 'ssh'].includes(program)
+  wrappers.has(program) || shells.has(program) || otherShells.has(program) || isRunner(program) || runAnythingBesides.has(program)
+
+const runAnythingBesides: ReadonlySet<string> = new Set(
+  'eval source . find fd fdfind watch parallel su runuser script sg newgrp at batch crontab trap alias'.split(' '),
+)
 
 /** Builtins that take a name or a number in a text and evaluate what stands in its brackets. */
 const evaluating: ReadonlySet<string> = new Set([
@@ -142,9 +153,17 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     case 'parallel':
       return both(unknown, guesses(args))
     case 'su':
-    case 'script':
     case 'runuser':
-      return optionScripts(args, /^(-c|--command|--session-command)$/)
+    case 'script':
+      return userInner(program, args)
+    case 'sg':
+      return script(/^(-c|--command)$/.test(args[1] ?? '') ? args[2] : args[1])
+    case 'newgrp':
+      return stdinInner(stdin)
+    case 'at':
+    case 'batch':
+    case 'crontab':
+      return laterInner(args, stdin)
     case 'git':
       return gitInner(args)
     case 'mapfile':
@@ -158,7 +177,7 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     case 'enable':
       return args.some((word) => word === null || /^-[a-z]*[pf]/.test(word)) ? unknown : nothing
     default:
-      return nothing
+      return runnerInner(program, args, () => stdinInner(stdin))
   }
 }
 
@@ -166,14 +185,6 @@ const valueOf = (assignment: string): string | undefined => {
   const at = assignment.indexOf('=')
   return at === -1 ? undefined : assignment.slice(at + 1)
 }
-
-/** Every reading of where a command may begin. */
-const guesses = (args: readonly ShellWord[]): Inner => ({
-  ...nothing,
-  commands: args.flatMap((word, index) =>
-    word === null ? [] : [{ words: args.slice(index), plain: true, guess: true as const }],
-  ),
-})
 
 function wrapperInner(
   program: string,
@@ -285,6 +296,25 @@ function execInner(args: readonly ShellWord[], option: RegExp, end: RegExp): Inn
     at += words.length
   }
   return inner
+}
+
+/** `su -c TEXT USER`, `runuser -u USER -- COMMAND`, `script -qc TEXT FILE`: with another shell, what it is given cannot be read. */
+function userInner(program: string, args: readonly ShellWord[]): Inner {
+  let inner = program === 'su' ? nothing : guesses(args)
+  for (const [index, word] of args.entries()) {
+    if (word === null) inner = both(inner, { ...nothing, commands: [{ words: [null], plain: true, guess: true }] })
+    else if (/^--(session-)?command=/.test(word)) inner = both(inner, script(valueOf(word)))
+    else if (/^(-[a-zA-Z]*c|--command|--session-command)$/.test(word)) inner = both(inner, script(args[index + 1]))
+    else if (/^-[a-zA-Z]*?c./s.test(word)) inner = both(inner, script(word.replace(/^-[a-zA-Z]*?c/, '')))
+    else if (program !== 'script' && /^(-s|--shell(=.*)?)$/.test(word)) inner = both(inner, unknown)
+  }
+  return inner
+}
+
+/** `at`, `batch` and `crontab` run later what they read; with some options they only look, or take away. */
+function laterInner(args: readonly ShellWord[], stdin: Stdin): Inner {
+  if (args.some((word) => word !== null && /^-[lrdceV]$/.test(word))) return nothing
+  return args.some((word) => word === null || word === '-f') ? unknown : stdinInner(stdin)
 }
 
 function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {

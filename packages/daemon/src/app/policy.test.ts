@@ -69,6 +69,7 @@ test.each<[string, Partial<PolicySettings>, CreateSession, string | null]>([
   ['a budget where one is required', money({ requireMaxCost: true }), { budget_micros: 1 }, null],
   ['no key where one is required', { requireIdempotency: true }, {}, 'requires an idempotency key'],
   ['a key where one is required', { requireIdempotency: true }, { idempotency_key: 'k' }, null],
+  ['a policy that switches all off', { disabledAt: 3 }, {}, 'line 3, has access: disabled'],
   ['a policy that is not there', {}, { policy: 'nobody' }, 'There is no policy "nobody"'],
 ])('createSession() with %s', async (_, house, input, message) => {
   const made = createSession(under(house), owner, input)

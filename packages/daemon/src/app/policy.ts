@@ -16,6 +16,7 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import type { Policy } from '@anchorhold/protocol/policy'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, SessionOptions } from '@anchorhold/protocol/sessions'
+import { allDenied } from '../policy/all-denied.ts'
 import type { ProviderRow, SessionRow } from '../store/store.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forgesFor } from './repos.ts'
@@ -69,16 +70,7 @@ function namedSettings({ policies }: Pick<Parts, 'policies'>, name: string): Pol
   const found = policies.named(name)
   if (found !== null) return found.settings
   const file = `policies/${name}.yaml`
-  const why = `${file} is not there`
-  return {
-    ...noSettings(file),
-    rules: [
-      { rule: { on: 'tool', match: {}, effect: 'deny', why }, line: 1 },
-      { rule: { on: 'net', match: { host: '*' }, effect: 'deny', why }, line: 1 },
-      { rule: { on: 'host', match: { program: '*' }, effect: 'deny', why }, line: 1 },
-      { rule: { on: 'spend', match: {}, effect: 'deny', why }, line: 1 },
-    ],
-  }
+  return { ...noSettings(file), ...allDenied(`${file} is not there`, 1) }
 }
 
 /** What a new session is held to, as far as it is settled when it is made. */
@@ -115,6 +107,15 @@ export function admit(
         `Cannot start a session: ${file} cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`,
         {
           hint: 'Mend it: anchorhold policy check',
+        },
+      )
+  for (const { settings } of appliedTo(parts, { ownerId: owner, options }))
+    if (settings.disabledAt !== null)
+      throw new Failure(
+        'forbidden',
+        `Cannot start a session: ${settings.file}, line ${settings.disabledAt}, has access: disabled`,
+        {
+          hint: 'The owner opens it again there',
         },
       )
   const held = effectiveFor(parts, { ownerId: owner, options })

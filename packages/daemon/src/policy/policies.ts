@@ -4,6 +4,7 @@ import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import { createHash } from 'node:crypto'
 import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs'
 import { join } from 'node:path'
+import { allDenied } from './all-denied.ts'
 import { appendRule, replaceFile } from './append-rule.ts'
 import { policyBytesMax, readPolicy, tooLarge } from './read-policy.ts'
 
@@ -237,12 +238,5 @@ function readText(path: string, file: string): string | PolicyProblem | null {
 
 /** What holds where a policy was meant and none can be had: nothing is allowed. */
 function locked(file: string): PolicySettings {
-  const why = `${file} cannot be used: anchorhold policy check says why`
-  const rules: readonly Rule[] = [
-    { on: 'tool', match: {}, effect: 'deny', why },
-    { on: 'net', match: { host: '*' }, effect: 'deny', why },
-    { on: 'host', match: { program: '*' }, effect: 'deny', why },
-    { on: 'spend', match: {}, effect: 'deny', why },
-  ]
-  return { ...noSettings(file), rules: rules.map((rule) => ({ rule, line: 1 })) }
+  return { ...noSettings(file), ...allDenied(`${file} cannot be used: anchorhold policy check says why`, 1) }
 }

@@ -157,7 +157,11 @@ export const SeedMounts = z.strictObject({
   mounts: z.strictObject({
     '/claude': z.strictObject({
       type: z.literal('claude').optional(),
-      access: z.enum(['budgeted', 'read_only', 'read_write', 'disabled']).optional(),
+      access: z
+        .enum(['budgeted', 'read_only', 'read_write', 'full', 'disabled'], {
+          error: 'write budgeted, read_only, read_write, full or disabled',
+        })
+        .optional(),
       budget: Budget.optional(),
       policy: PolicyFile.omit({ budget: true, rules: true }).optional(),
     }),

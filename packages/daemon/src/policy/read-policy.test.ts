@@ -75,6 +75,7 @@ tick_seconds: 600
       tickMs: 600_000,
     },
     rates: { requestsPerMinute: 10, tokensPerMinute: 1000 },
+    disabledAt: null,
   })
   expect(rules.map(({ rule, line }) => `${line} ${ruleWords(rule)}`)).toEqual([
     '6 deny WebFetch (blocked_tools)',
@@ -255,4 +256,25 @@ test('readPolicy() is not brought down by files that grow when they are read', (
   ).toHaveLength(50)
   expect(settings('__proto__:\n').rules).toEqual([])
   expect(problems('__proto__: { default_autonomy: full }\n').length).toBe(1)
+})
+
+const mount = (access: string) => `mounts:
+  /claude:
+    access: ${access}
+    policy:
+      default_autonomy: full
+`
+
+test('readPolicy() takes the access of a mount: disabled denies all, read_only runs no tool, anything unknown is refused', () => {
+  const disabled = settings(mount('disabled'))
+  expect(disabled.disabledAt).toBe(3)
+  expect(disabled.rules.map(({ rule, line }) => `${line} ${rule.on} ${rule.effect} ${rule.why}`)).toEqual(
+    ['tool', 'net', 'host', 'spend'].map((on) => `3 ${on} deny policy.yaml:3: access: disabled`),
+  )
+  expect(settings(mount('read_only')).autonomy).toBe('read_only')
+  for (const open of ['budgeted', 'read_write', 'full'])
+    expect(settings(mount(open))).toMatchObject({ autonomy: 'full', disabledAt: null, rules: [] })
+  expect(problems(mount('sometimes'))).toEqual([
+    '3:13 error mounts./claude.access: write budgeted, read_only, read_write, full or disabled',
+  ])
 })

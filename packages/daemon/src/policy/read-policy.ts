@@ -15,6 +15,7 @@ import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { type PolicyProblem, Preset, type Rule } from '@anchorhold/protocol/policy'
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml'
 import type { z } from 'zod'
+import { allDenied } from './all-denied.ts'
 import { PolicyFile, SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
 
@@ -106,7 +107,11 @@ export function readPolicy(file: string, text: string): PolicyReading {
     base,
     budgetAt,
   })
-  return problems.some(({ level }) => level === 'error') ? failed() : { settings, problems }
+  if (problems.some(({ level }) => level === 'error')) return failed()
+  if (!nested || (known.data as z.output<typeof SeedMounts>).mounts['/claude'].access !== 'disabled')
+    return { settings, problems }
+  const { line } = place(['mounts', '/claude', 'access'])
+  return { settings: { ...settings, ...allDenied(`${file}:${line}: access: disabled`, line), disabledAt: line }, problems }
 }
 
 function parse(text: string, lineCounter: LineCounter): readonly Document.Parsed[] | string {
@@ -210,10 +215,16 @@ function distance(a: string, b: string): number {
   return row[b.length]!
 }
 
-/** In the seed an agent is supervised unless its policy says otherwise; who wrote one relied on that. */
+/** In the seed an agent is supervised unless its policy says otherwise; who wrote one relied on that. A mount that can only be read
+ *  is one where no tool runs. */
 function fromMounts({ mounts: { '/claude': mount } }: z.output<typeof SeedMounts>): PolicyFile {
-  const { policy = {}, budget } = mount
-  return { default_autonomy: 'supervised', ...policy, ...(budget === undefined ? {} : { budget }) }
+  const { policy = {}, budget, access } = mount
+  return {
+    default_autonomy: 'supervised',
+    ...policy,
+    ...(access === 'read_only' ? { default_autonomy: 'read_only' as const } : {}),
+    ...(budget === undefined ? {} : { budget }),
+  }
 }
 
 type Reader = {

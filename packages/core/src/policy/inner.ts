@@ -1,0 +1,38 @@
+import type { ShellCommand } from './meaning.ts'
+import type { ShellWord } from './patterns.ts'
+
+/** What a command runs besides itself. */
+export type Inner = {
+  readonly commands: readonly ShellCommand[]
+  /** Texts that a shell runs. */
+  readonly scripts: readonly string[]
+  /** Texts that a shell may run: what would deny their commands or ask for them counts. */
+  readonly guessed: readonly string[]
+  /** It also runs what cannot be told from its words. */
+  readonly unknown: boolean
+}
+
+/** What a command reads. */
+export type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'text'; readonly text: string }
+
+export const nothing: Inner = { commands: [], scripts: [], guessed: [], unknown: false }
+export const unknown: Inner = { ...nothing, unknown: true }
+export const runs = (words: readonly ShellWord[]): Inner =>
+  words.length === 0 ? nothing : { ...nothing, commands: [{ words, plain: true }] }
+export const script = (text: ShellWord | undefined): Inner =>
+  text === undefined ? nothing : text === null ? unknown : { ...nothing, scripts: [text] }
+export const both = (a: Inner, b: Inner): Inner => ({
+  commands: [...a.commands, ...b.commands],
+  scripts: [...a.scripts, ...b.scripts],
+  guessed: [...a.guessed, ...b.guessed],
+  unknown: a.unknown || b.unknown,
+})
+
+/** Every reading of where a command may begin, and every word that may be a text for a shell. */
+export const guesses = (args: readonly ShellWord[]): Inner => ({
+  ...nothing,
+  commands: args.flatMap((word, index) =>
+    word === null ? [] : [{ words: args.slice(index), plain: true, guess: true as const }],
+  ),
+  guessed: args.flatMap((word) => (word !== null && /[\s;&|$`(<]/.test(word) ? [word.replace(/^-{1,2}[\w-]+=/, '')] : [])),
+})
