@@ -10,7 +10,7 @@ import { defaultPolicy } from './policy/default-policy.ts'
 import { plainMeaning } from './policy/meaning.ts'
 import { toolMeaning } from './policy/tool-meaning.ts'
 
-const supervised: Policy = { ...defaultPolicy, autonomy: 'supervised' }
+const supervised: Policy = { ...defaultPolicy, autonomy: 'supervised', rules: [{ on: 'spend', match: {}, effect: 'ask' }] }
 const never = () => new AbortController().signal
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 const meaningOf = (action: Action) => (action.kind === 'tool' ? toolMeaning(action) : plainMeaning(action))
@@ -56,8 +56,9 @@ function make(terms: Partial<Terms> = {}, more: Partial<AuthorityParts> = {}) {
     },
   }
 }
-const grantOf = ({ id, digest, pins = [] }: EventBody<'request.opened'>, more: Partial<Grant> = {}): Grant => ({
+const grantOf = ({ id, digest, pins = [], action }: EventBody<'request.opened'>, more: Partial<Grant> = {}): Grant => ({
   ...{ request: id, digest: digest!, pins, scope: 'once', rule: null, expires_at: null, actor: 'ann' },
+  nanos: action.kind === 'spend' ? action.needed_nanos : null,
   ...more,
 })
 
@@ -86,6 +87,7 @@ const base = {
   write: { kind: 'tool', tool: 'Write', input: { file_path: '/workspace/a', content: 'x' } },
   agent: { kind: 'tool', tool: 'Agent', input: { prompt: 'Look', subagent_type: 'general', description: 'Looks' } },
   net: { kind: 'net', host: 'example.org', port: 443, method: 'GET', path: '/a?b=1' },
+  spend: { kind: 'spend', provider: 'own', model: 'm', needed_nanos: 100, left_nanos: 0, budget_nanos: 0 },
   host: { kind: 'host', program: 'deploy', params: { to: 'staging', force: false, times: 1 } },
 } as const satisfies Record<string, Action>
 type Named = keyof typeof base
@@ -113,6 +115,9 @@ const mutations: readonly (readonly [string, Named, object])[] = [
   ['another method', 'net', { method: 'POST' }],
   ['no method', 'net', { method: null }],
   ['another path', 'net', { path: '/a?b=2' }],
+  ['another model', 'spend', { model: 'dearer' }],
+  ['another provider', 'spend', { provider: 'other' }],
+  ['a much larger sum', 'spend', { needed_nanos: 126 }],
   ['another program', 'host', { program: 'destroy' }],
   ['another value', 'host', { params: { ...base.host.params, to: 'production' } }],
   ['a switch that was off', 'host', { params: { ...base.host.params, force: true } }],
@@ -135,6 +140,7 @@ test.each([
   ['its fields in another order', 'bash', { input: { timeout: 5000, command: 'make build' } }],
   ["a sub-agent's description reworded", 'agent', { input: { ...base.agent.input, description: 'Other words' } }],
   ['its host in capitals and with its root', 'net', { host: 'EXAMPLE.org.' }],
+  ['a sum that has grown a little', 'spend', { needed_nanos: 125 }],
   ['its parameters in another order', 'host', { params: { times: 1, force: false, to: 'staging' } }],
 ] as const)('a grant covers the same with %s', async (_, named, change) => {
   const it = await allowed(base[named])
@@ -241,6 +247,29 @@ test('a grant for the session covers what its rule does, again and again, and ne
   const deny = { on: 'tool', match: { command: 'make test' }, effect: 'deny', why: 'Tests are slow' } as const
   const strict = make({ ...terms, policy: { ...supervised, rules: [deny] } })
   expect(await strict.judge(other)).toMatchObject({ allow: false, why: expect.stringContaining('Tests are slow') })
+})
+
+test('a grant for the session covers what it executes only as long as that is what was allowed', async () => {
+  const pin = (sha256: string) => [{ path: '/workspace/build.sh', sha256 }]
+  const rule = { on: 'tool', match: { tool: 'Bash', command: 'make *' }, effect: 'allow' } as const
+  const it = await allowed(base.bash, pin(hash('a')))
+  const free = make({ grants: it.one.terms.grants.map((one) => ({ ...one, scope: 'session' as const, rule })) })
+  const runs = [pin(hash('a')), pin(hash('b')), [{ path: '/tmp/build.sh', sha256: hash('a') }], []]
+  const went = []
+  for (const pins of runs) went.push(await happens(free, base.bash, pins))
+  expect(went).toEqual(['yes', 'asked', 'asked', 'yes'])
+})
+
+test('an answer that comes when the new policy has let the action go on finds it told, and leaves no grant', async () => {
+  const it = make()
+  const went = it.judge(base.bash)
+  await settled()
+  const { id } = it.of('request.opened')[0]!
+  const grant = it.grant()
+  it.one.setPolicy({ ...supervised, rules: [{ on: 'tool', match: { command: 'make *' }, effect: 'allow' }] })
+  expect(await went).toMatchObject({ allow: true })
+  expect(await it.allow(id, grant)).toEqual({ told: true })
+  expect([it.of('request.told'), it.one.terms.grants]).toEqual([[{ id }], []])
 })
 
 test('a grant for once never overrides a rule that denies, nor read_only', async () => {

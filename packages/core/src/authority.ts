@@ -119,6 +119,8 @@ export function authority(parts: AuthorityParts): Authority {
   const told = new Set(parts.before?.told)
   /** Requests whose answer has come by here, whether or not anybody waited for it. */
   const settled = new Set(told)
+  /** Requests that a new policy settled for whoever waited: they have gone on by it, so an answer that comes too finds them told. */
+  const moot = new Set<RequestId>()
   for (const request of used) grants.delete(request)
   let policyChanged = Promise.withResolvers<undefined>()
 
@@ -157,7 +159,7 @@ export function authority(parts: AuthorityParts): Authority {
       } catch (error) {
         return settle('deny', error instanceof Error ? error.message : String(error))
       }
-      const granted = takeGrant(digest, pins) ?? takeRule(meaning)
+      const granted = takeGrant(action, digest, pins) ?? takeRule(meaning, pins)
       if (granted !== null) {
         if ('changed' in granted) return settle('deny', granted.changed)
         write({ type: 'grant.used', body: { request: granted.request, digest, call } })
@@ -184,7 +186,7 @@ export function authority(parts: AuthorityParts): Authority {
       const sized = tooLarge(action)
       if (sized !== null) return { allow: false, why: sized }
       const kept = [...grants.values()].find((one) => one.digest === digest && one.rule === null && !isOver(one))
-      const granted = kept ?? takeRule(meaning)
+      const granted = kept ?? takeRule(meaning, [])
       if (granted !== null) return { allow: true, by: `${granted.request} allowed by ${granted.actor}` }
       const { suggestion, why } = inWords(compiled, meaning, decision.by, decision.command)
       const asking = await open({ action, call: null, why: `${why}${saidBy(said)}` }, { digest, pins: [], ...suggestion }, signal)
@@ -197,9 +199,13 @@ export function authority(parts: AuthorityParts): Authority {
   }
 
   /** A grant for just this action, used up by being taken if it is for once. */
-  function takeGrant(digest: Digest, pins: readonly Pin[]): Grant | { readonly changed: string } | null {
+  function takeGrant(
+    action: RequestAction,
+    digest: Digest,
+    pins: readonly Pin[],
+  ): Grant | { readonly changed: string } | null {
     for (const grant of grants.values()) {
-      if (grant.digest !== digest || grant.rule !== null) continue
+      if (grant.digest !== digest || grant.rule !== null || exceeds(action, grant)) continue
       if (isOver(grant)) {
         grants.delete(grant.request)
         continue
@@ -219,10 +225,10 @@ export function authority(parts: AuthorityParts): Authority {
     return null
   }
 
-  /** A grant for this session that covers more than one action. */
-  function takeRule(meaning: Meaning): Grant | null {
+  /** A grant for this session that covers more than one action, as long as what it executes is what was allowed. */
+  function takeRule(meaning: Meaning, pins: readonly Pin[]): Grant | null {
     for (const grant of grants.values()) {
-      if (grant.rule === null || isOver(grant)) continue
+      if (grant.rule === null || isOver(grant) || newPin(grant.pins, pins) !== undefined) continue
       const { policy } = compiled
       if (decide(compilePolicy({ ...policy, rules: [...policy.rules, grant.rule] }), meaning).effect === 'allow') return grant
     }
@@ -277,11 +283,14 @@ export function authority(parts: AuthorityParts): Authority {
     if (signal.aborted) left()
     try {
       for (;;) {
+        // The policy may have changed while the request was being written down.
+        if (!isAsked()) {
+          if (asking.request !== null) moot.add(asking.request)
+          asking.takeBack('The policy has changed, and settles it')
+          return 'moot'
+        }
         const answer = await Promise.race([asking.answered, gone.promise, policyChanged.promise])
         if (answer !== undefined) return answer
-        if (isAsked()) continue
-        asking.takeBack('The policy has changed, and settles it')
-        return 'moot'
       }
     } finally {
       signal.removeEventListener('abort', left)
@@ -317,7 +326,7 @@ export function authority(parts: AuthorityParts): Authority {
     async ask(question, signal) {
       const { action, call } = question
       const digest = digestOfQuestion(action, sha256)
-      const granted = action.kind === 'plan' ? takeGrant(digest, []) : null
+      const granted = action.kind === 'plan' ? takeGrant(action, digest, []) : null
       if (granted !== null && !('changed' in granted)) {
         write({ type: 'grant.used', body: { request: granted.request, digest, call } })
         await flush()
@@ -326,7 +335,7 @@ export function authority(parts: AuthorityParts): Authority {
       const answer = await waitFor(await open(question, { digest, pins: [] }, signal), signal, () => true)
       if (answer === 'moot') throw new Error('A policy settled what no rule can answer')
       if (answer.decision !== 'allow' || action.kind !== 'plan') return answer
-      const used = takeGrant(digest, [])
+      const used = takeGrant(action, digest, [])
       if (used !== null && !('changed' in used)) write({ type: 'grant.used', body: { request: used.request, digest, call } })
       await flush()
       return answer
@@ -334,16 +343,17 @@ export function authority(parts: AuthorityParts): Authority {
     open: (question) => open(question, { digest: digestOfQuestion(question.action, sha256), pins: [] }, null),
     use(action) {
       const digest = digestOf(action, sha256)
-      const used = takeGrant(digest, [])
+      const used = takeGrant(action, digest, [])
       if (used !== null && !('changed' in used))
         write({ type: 'grant.used', body: { request: used.request, digest, call: null } })
     },
     async answer({ request, answer, actor, grant }) {
       asked.delete(request)
       settled.add(request)
-      if (grant !== null && !used.has(request)) grants.set(request, grant)
       if (told.has(request)) return { told: true }
-      if (!waiters.has(request)) return { told: false }
+      const isMoot = moot.delete(request)
+      if (grant !== null && !used.has(request) && !isMoot) grants.set(request, grant)
+      if (!waiters.has(request) && !isMoot) return { told: false }
       told.add(request)
       write({ type: 'request.told', body: { id: request } })
       await flush()
@@ -416,10 +426,18 @@ const saidBy = (said: string): string => `. The agent says: “${printableLine(s
 
 /** The first file that is not as it was, or that was not there. */
 function changedPin(before: readonly Pin[], after: readonly Pin[]): string | null {
-  const key = ({ path, sha256 }: Pin) => `${sha256} ${path}`
-  const [was, is] = [new Set(before.map(key)), new Set(after.map(key))]
-  return after.find((pin) => !was.has(key(pin)))?.path ?? before.find((pin) => !is.has(key(pin)))?.path ?? null
+  return (newPin(before, after) ?? newPin(after, before))?.path ?? null
 }
+
+/** The first of `pins` that is not among those. */
+function newPin(among: readonly Pin[], pins: readonly Pin[]): Pin | undefined {
+  const known = new Set(among.map(({ path, sha256 }) => `${sha256} ${path}`))
+  return pins.find(({ path, sha256 }) => !known.has(`${sha256} ${path}`))
+}
+
+/** A call that is made again has grown by what was said since; one that costs much more is another call. */
+const exceeds = (action: RequestAction, { nanos }: Grant): boolean =>
+  action.kind === 'spend' && nanos != null && action.needed_nanos > nanos * 1.25
 
 /** What cannot be shown to a person whole is refused, not asked. */
 function tooLarge(action: Action): string | null {

@@ -118,6 +118,8 @@ export const Grant = z.object({
   scope: z.enum(['once', 'session']),
   /** Of a session's: it covers all that this rule does, and not the one action alone. */
   rule: Rule.nullable(),
+  /** Of spending: the sum that whoever allowed it was shown. */
+  nanos: z.int().nullable().optional(),
   expires_at: z.int().nullable(),
   /** Who gave it. */
   actor: z.string(),

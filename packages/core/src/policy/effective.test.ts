@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { effective, modelRefusal, noSettings, type PolicySettings } from './effective.ts'
+import { effective, modelRefusal, narrowing, noSettings, type PolicySettings } from './effective.ts'
 import { onCommand } from './test-policy.ts'
 
 const own = { autonomy: null, observe: false, mayWiden: true } as const
@@ -52,6 +52,29 @@ test('effective() lets a person choose the autonomy, and an agent only less of i
   expect(chosen('full', true)).toMatchObject({ autonomy: 'full', observe: true })
   expect(chosen('full', false)).toMatchObject({ autonomy: 'supervised', observe: false })
   expect(chosen('read_only', false).autonomy).toBe('read_only')
+})
+
+test('narrowing() leaves of a policy what takes away, and nothing that adds', () => {
+  const house = effective([settings('policy.yaml', { autonomy: 'supervised', grantMs: 50 })], own)
+  const wide = settings('policies/wide.yaml', {
+    rules: [
+      { rule: onCommand('allow', 'a'), line: 1 },
+      { rule: onCommand('deny', 'b'), line: 2 },
+    ],
+    autonomy: 'full',
+    breakers: { repeats: null, errors: 1000, turns: 1 },
+    ...{ parkAfterMs: 10 ** 12, requestMs: 10 ** 12, grantMs: 51, maxConcurrent: 100 },
+    money: { ...noSettings('').money, tickMs: 1, perDayNanos: 7 },
+  })
+  expect(narrowing(wide, house)).toMatchObject({
+    rules: [{ rule: onCommand('deny', 'b') }],
+    autonomy: null,
+    breakers: { turns: 1 },
+    ...{ parkAfterMs: null, requestMs: null, grantMs: null, maxConcurrent: null },
+    money: { tickMs: null, perDayNanos: 7 },
+  })
+  const strict = settings('policies/strict.yaml', { autonomy: 'read_only', grantMs: 49, maxConcurrent: 1 })
+  expect(narrowing(strict, house)).toMatchObject({ autonomy: 'read_only', grantMs: 49, maxConcurrent: 1 })
 })
 
 test('effective() says of each rule where it stands', () => {

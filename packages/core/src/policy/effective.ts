@@ -168,6 +168,29 @@ export function effective(settings: readonly PolicySettings[], wish: SessionWish
   }
 }
 
+/** An agent that no policy says more of has so many sessions at once. */
+export const agentSessionsMax = 3
+
+/** What counts of a policy that somebody has chosen for themselves who may widen nothing: all that takes away from what is given. */
+export function narrowing(settings: PolicySettings, given: EffectivePolicy): PolicySettings {
+  const { policy } = given
+  const below = (said: number | null, bound: number | null) => (said !== null && (bound === null || said < bound) ? said : null)
+  const breakers = Object.entries(settings.breakers).filter(
+    ([name, said]) => below(said, policy.breakers[name as keyof Breakers]) !== null,
+  )
+  return {
+    ...settings,
+    rules: settings.rules.filter(({ rule }) => rule.effect !== 'allow'),
+    autonomy: settings.autonomy !== null && isMilder(policy.autonomy, settings.autonomy) ? settings.autonomy : null,
+    breakers: Object.fromEntries(breakers),
+    parkAfterMs: below(settings.parkAfterMs, policy.park_after_ms),
+    requestMs: below(settings.requestMs, policy.request_ms),
+    grantMs: below(settings.grantMs, policy.grant_ms),
+    maxConcurrent: below(settings.maxConcurrent, given.maxConcurrent ?? agentSessionsMax),
+    money: { ...settings.money, tickMs: null },
+  }
+}
+
 /** Those whom every list names. */
 function common(lists: readonly (readonly string[] | null)[]): readonly string[] | null {
   const said = lists.filter((one) => one !== null)

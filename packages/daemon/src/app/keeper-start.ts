@@ -17,7 +17,7 @@ import { rootFor } from './images.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
 import { type Parts, sessionFor } from './parts.ts'
-import { effectiveFor } from './policy.ts'
+import { effectiveFor, requireStanding } from './policy.ts'
 import { forgesFor } from './repos.ts'
 import { forGate, providerFor } from './providers.ts'
 
@@ -114,13 +114,15 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
-  const { state, provider, spend, budgetNanos, costNanos, options } = session
+  const { state, spend, budgetNanos, costNanos, options } = session
+  const provider = providerFor(parts, session.provider)
+  requireStanding(parts, session, provider)
   const authority = authorityFor(parts, id, 'gate')
   const opened = await parts.gate.do({
     do: 'open',
     session: id,
     folder: parts.folders.windows(id),
-    provider: forGate(providerFor(parts, provider)),
+    provider: forGate(provider),
     budget_nanos: budgetNanos,
     spent_nanos: costNanos,
     spent_to: parts.store.events.lastOf('gate'),

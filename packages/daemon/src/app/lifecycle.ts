@@ -159,6 +159,10 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
   if (budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos))
     require(parts, actor, 'session.widen', id)
+  if (budget === null && effectiveFor(parts, session).money.requireMaxCost)
+    throw new Failure('bad_request', `Cannot take the budget from session "${id}": the policy requires one`, {
+      hint: 'Raise it instead; the owner sets this in policy.yaml: require_max_cost',
+    })
   const { autonomy } = input
   if (input.model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), input.model)
   const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)

@@ -11,6 +11,7 @@ import { fakePolicies } from '../policy/fake-policies.ts'
 import { policies } from '../policy/policies.ts'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
+import { openWindows } from './keeper-start.ts'
 import { archive, change } from './lifecycle.ts'
 import { record } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
@@ -104,6 +105,12 @@ test('createSession() holds an agent to so many sessions that are not ended, and
   await expect(createSession(under({ maxConcurrent: 1 }), bot, {})).rejects.toThrow('the policy allows 1')
 })
 
+test('createSession() holds people to the number of sessions that a policy names', async () => {
+  const held = under({ maxConcurrent: 1 })
+  await standing(createSession(held, owner, {}))
+  await expect(createSession(held, owner, {})).rejects.toThrow('has 1 that are not ended, and the policy allows 1')
+})
+
 test('createSession() makes no more of them when several are asked for at once', async () => {
   const bot = agent()
   const made = await Promise.allSettled(Array.from({ length: 6 }, () => createSession(parts, bot, {})))
@@ -140,6 +147,40 @@ test('a session is held to the house, its agent and the policy that it names, ta
   expect(effectivePolicy(held, own.id)).toMatchObject({ max_context_tokens: 300, rules: [] })
   // One that is not there any more lets nothing happen.
   expect(effectivePolicy(under({}), id).rules.map(({ effect }) => effect)).toEqual(Array(8).fill('deny'))
+})
+
+test('of a policy that an agent names, only what takes away counts; of one that it was given, everything', async () => {
+  const rules = [
+    { rule: { on: 'tool', match: { tool: 'Bash' }, effect: 'allow' }, line: 1 },
+    { rule: { on: 'tool', match: { tool: 'Write' }, effect: 'deny' }, line: 2 },
+  ] as const
+  const wide = { rules, autonomy: 'full', maxConcurrent: 100, breakers: { repeats: null } } as const
+  const held = under({ autonomy: 'supervised' }, { wide, tight: {} })
+  const bot = agent('tight')
+  const { id } = await createSession(held, bot, { policy: 'wide' })
+  expect(effectivePolicy(held, id)).toMatchObject({ rules: [rules[1].rule], autonomy: 'supervised', breakers: { repeats: 5 } })
+  const person = await createSession(held, owner, { policy: 'wide' })
+  expect(effectivePolicy(held, person.id).rules).toEqual(rules.map(({ rule }) => rule))
+  parts.store.people.setRole(bot.user!, 'agent', 'wide')
+  expect(effectivePolicy(held, id).rules).toEqual(rules.map(({ rule }) => rule))
+})
+
+test.each<[string, Partial<PolicySettings>, string]>([
+  ['a rung', { rung: 'gvisor' }, 'its cell is of rung "bwrap", and the policy requires "gvisor" or stronger'],
+  ['a provider', { providers: ['anthropic'] }, 'Cannot use the provider "rehearsal": the policy allows "anthropic"'],
+  ['a filter', { repoFilter: 'strict' }, 'the policy requires "strict"'],
+])('a session does not go on with %s that the policy does not allow any more', async (_, house, message) => {
+  const folder = join(parts.config.state, '../work')
+  mkdirSync(folder)
+  const { id } = await createSession(parts, owner, { workspace: folder })
+  await openWindows(parts, id)
+  await expect(openWindows(under(house), id)).rejects.toThrow(message)
+})
+
+test('change() does not take away the budget that a policy requires', async () => {
+  const held = under(money({ requireMaxCost: true }))
+  const { id } = await createSession(held, owner, { budget_micros: 5 })
+  await expect(change(held, owner, id, { budget_micros: null })).rejects.toThrow('the policy requires one')
 })
 
 test('a person chooses the autonomy, and can change it in mid-session', async () => {

@@ -2,11 +2,13 @@ import { type Actor, may } from '@anchorhold/core/actors'
 import { forgeRules } from '@anchorhold/core/net/forges'
 import { compilePolicy, type CompiledPolicy } from '@anchorhold/core/policy/decide'
 import {
+  agentSessionsMax,
   effective,
   type EffectivePolicy,
   isMilder,
   isWeaker,
   modelRefusal,
+  narrowing,
   noSettings,
   type PolicySettings,
 } from '@anchorhold/core/policy/effective'
@@ -21,25 +23,32 @@ import type { ProviderRow, SessionRow } from '../store/store.ts'
 import { type Parts, sessionFor } from './parts.ts'
 import { forgesFor } from './repos.ts'
 
-/** An agent that no policy says more of has so many sessions at once. */
-const agentSessionsMax = 3
-
 type Held = Pick<SessionRow, 'ownerId' | 'options'> & Partial<Pick<SessionRow, 'autonomyGiven'>>
 
 /** A policy that applies to a session; the house's own has no name. */
 export type Applied = { readonly name: string | null; readonly settings: PolicySettings }
 
-/** The policy of the house, of the session's owner if that is an agent, and the one that it names. */
+/** The policy of the house, of the session's owner if that is an agent, and the one that it names. A person may name any that the
+ *  owner of the house has written; of what an agent names, only what takes away counts. */
 export function appliedTo(
   parts: Pick<Parts, 'store' | 'policies'>,
   { ownerId, options }: Pick<Held, 'ownerId' | 'options'>,
 ): readonly Applied[] {
   const owner = parts.store.people.get(ownerId)
-  const names = [owner?.role === 'agent' ? owner.policy : null, options.policy ?? null].filter((name) => name !== null)
-  return [
+  const own = owner?.role === 'agent' ? owner.policy : null
+  const given = [
     { name: null, settings: parts.policies.house().settings },
-    ...[...new Set(names)].map((name) => ({ name, settings: namedSettings(parts, name) })),
+    ...(own === null ? [] : [{ name: own, settings: namedSettings(parts, own) }]),
   ]
+  const name = options.policy ?? null
+  if (name === null || name === own) return given
+  const named = namedSettings(parts, name)
+  if (owner !== null && owner.role !== 'agent') return [...given, { name, settings: named }]
+  const without = effective(
+    given.map((one) => one.settings),
+    { autonomy: null, observe: false, mayWiden: false },
+  )
+  return [...given, { name, settings: narrowing(named, without) }]
 }
 
 /** What is in force for a session: all that applies to it, taken together. */
@@ -142,10 +151,10 @@ export function admit(
   }
 }
 
-/** How many sessions an agent may have at once; asked again in the transaction that makes one. */
+/** How many sessions somebody may have at once; asked again in the transaction that makes one. */
 export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePolicy, 'maxConcurrent'>): void {
-  if (actor.kind !== 'agent' || actor.user === null) return
-  const max = held.maxConcurrent ?? agentSessionsMax
+  const max = held.maxConcurrent ?? (actor.kind === 'agent' ? agentSessionsMax : null)
+  if (max === null || actor.user === null) return
   const open = parts.store.sessions.openOf(actor.user)
   if (open >= max)
     throw new Failure(
@@ -157,8 +166,33 @@ export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePoli
     )
 }
 
+/** A session that was made when the policy let it have more than it does now, and cannot be kept to less, does not go on. */
+export function requireStanding(parts: Parts, session: SessionRow, provider: ProviderRow): void {
+  const { id, rung, options } = session
+  const held = effectiveFor(parts, session)
+  if (held.rung !== null && isWeaker(rung, held.rung))
+    throw new Failure(
+      'forbidden',
+      `Session "${id}" cannot go on: its cell is of rung "${rung}", and the policy requires "${held.rung}" or stronger`,
+      {
+        hint: 'Start another on that rung; the owner sets this in policy.yaml: isolation_mode',
+      },
+    )
+  requireProvider(held, provider)
+  if (options.workspace !== undefined) filterFor(parts, options.repo_filter ?? parts.config.repoFilter, held)
+}
+
 /** A model that the policy does not allow is refused before anything is asked of it. */
 export function requireModel(held: EffectivePolicy, provider: Pick<ProviderRow, 'name' | 'kind'>, model: string): void {
+  requireProvider(held, provider)
+  const refusal = modelRefusal(held.policy.models, model)
+  if (refusal !== null)
+    throw new Failure('forbidden', `Cannot use the model "${model}": the policy's ${refusal}`, {
+      hint: 'Choose another model; the owner sets this in policy.yaml',
+    })
+}
+
+function requireProvider(held: EffectivePolicy, provider: Pick<ProviderRow, 'name' | 'kind'>): void {
   // In the seed the vendor's own service is called the cloud.
   const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
   for (const allowed of held.providers)
@@ -170,11 +204,6 @@ export function requireModel(held: EffectivePolicy, provider: Pick<ProviderRow, 
           hint: 'Choose one of these; the owner sets this in policy.yaml: allowed_providers',
         },
       )
-  const refusal = modelRefusal(held.policy.models, model)
-  if (refusal !== null)
-    throw new Failure('forbidden', `Cannot use the model "${model}": the policy's ${refusal}`, {
-      hint: 'Choose another model; the owner sets this in policy.yaml',
-    })
 }
 
 /** Who may widen nothing may only ask for less than the policy gives. */
@@ -225,7 +254,7 @@ function filterFor(parts: Parts, asked: RepoFilter | undefined, { repoFilters }:
     }
     throw new Failure(
       'forbidden',
-      `Cannot start a session with the repo_filter ${JSON.stringify(chosen)}: the policy requires ${JSON.stringify(required)}`,
+      `Cannot have a session with the repo_filter ${JSON.stringify(chosen)}: the policy requires ${JSON.stringify(required)}`,
       {
         hint: 'Leave repo_filter out, or ask for what the policy requires',
       },

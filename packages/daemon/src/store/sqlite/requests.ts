@@ -33,6 +33,7 @@ type GrantRow = {
   pins: string
   scope: string
   rule: string | null
+  nanos: number | null
   expires_at: number | null
   actor: string
 }
@@ -52,7 +53,8 @@ export function sqliteRequests(db: Database): RequestTable {
   )
   const overdue = db.prepare<[number], { id: string }>(`select id from request where answer is null and expires_at <= ?`)
   const grants = db.prepare<[string, number], GrantRow>(
-    `select * from grant where session_id = ? and used_at is null and (expires_at is null or expires_at > ?)`,
+    `select grant.*, json_extract(request.action, '$.needed_nanos') as nanos from grant join request on request.id = grant.request_id
+       where grant.session_id = ? and used_at is null and (grant.expires_at is null or grant.expires_at > ?)`,
   )
   const approved = db.prepare<[string], { id: string }>(
     `select id from request where session_id = ? and json_extract(action, '$.kind') = 'plan' and json_extract(answer, '$.decision') = 'allow' limit 1`,
