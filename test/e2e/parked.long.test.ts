@@ -98,6 +98,8 @@ test('allow --session lets the like through for this session; allow --rule does 
   const { out } = await it.cli(['allow', second.body.id, '--rule', '--yes'])
   expect(out).toMatch(/by this rule:\n.*git status/)
   await it.event(other.id, second.seq, ({ type }) => type === 'turn.ended')
+  // The rule has let it go on: nobody is sent to do it again.
+  expect((await it.log(other.id)).filter(({ type }) => type === 'prompt.queued')).toHaveLength(1)
   const third = await it.run('run `git status`', { autonomy: 'supervised' })
   expect(third.events.filter(({ type }) => type === 'request.opened')).toEqual([])
 }, 120_000)

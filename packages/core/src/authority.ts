@@ -199,11 +199,7 @@ export function authority(parts: AuthorityParts): Authority {
   }
 
   /** A grant for just this action, used up by being taken if it is for once. */
-  function takeGrant(
-    action: RequestAction,
-    digest: Digest,
-    pins: readonly Pin[],
-  ): Grant | { readonly changed: string } | null {
+  function takeGrant(action: RequestAction, digest: Digest, pins: readonly Pin[]): Grant | { readonly changed: string } | null {
     for (const grant of grants.values()) {
       if (grant.digest !== digest || grant.rule !== null || exceeds(action, grant)) continue
       if (isOver(grant)) {
