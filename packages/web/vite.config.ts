@@ -78,6 +78,7 @@ export default defineConfig({
   build: {
     outDir: join(here, '../../dist/web'),
     emptyOutDir: true,
+    // The door reads in it which files a screen consists of.
     manifest: true,
     target: 'es2023',
     // The page's own rules allow no data: URLs.
@@ -87,6 +88,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     rolldownOptions: {
       output: {
+        // Pictures of a few hundred bytes, which would otherwise be fetched one by one.
+        codeSplitting: { groups: [{ name: 'icons', test: /lucide-react/ }] },
         chunkFileNames: (chunk) =>
           chunk.moduleIds.some((id) => /@shikijs\/langs/.test(id)) ? 'assets/lang-[name]-[hash].js' : 'assets/[name]-[hash].js',
       },

@@ -20,9 +20,9 @@ const args = [
   '--disable-sync',
 ]
 
-export const openBrowser = (): Promise<Browser> => {
+export const openBrowser = (more: readonly string[] = []): Promise<Browser> => {
   if (executablePath === undefined) throw new Error('There is no Chromium: node bin/setup.mjs --for-tests installs it')
-  return chromium.launch({ executablePath, args })
+  return chromium.launch({ executablePath, args: [...args, ...more] })
 }
 
 export const devices = {
@@ -109,4 +109,20 @@ export async function loggedIn(
   await tab.go(`/${new URL(url).hash}`)
   await tab.page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
   return { ...tab, context }
+}
+
+/** A fingerprint reader that always finds its person. */
+export async function withAuthenticator(context: BrowserContext, page: Page): Promise<void> {
+  const devtools = await context.newCDPSession(page)
+  await devtools.send('WebAuthn.enable')
+  await devtools.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
 }

@@ -2,12 +2,15 @@ import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation } from '../e2e/installation.ts'
 import { openBrowser } from './browser.ts'
-import { disconnectsRun, figures } from './disconnects.ts'
+import { type Disconnect, disconnectsRun, figures } from './disconnects.ts'
 
-/** How many in all, and the first seed: a run that failed is repeated with `DISCONNECTS=25 DISCONNECTS_SEED=N`. */
-const rounds = Number(process.env['DISCONNECTS'] || 1000)
+/** How many in all, and the first seed: a run that failed is repeated with `DISCONNECTS=100 DISCONNECTS_SEED=N`. */
+const wanted = Number(process.env['DISCONNECTS'] || 1000)
 const firstSeed = Number(process.env['DISCONNECTS_SEED'] || 1)
+const lanes = 4
 const roundsPerRun = 25
+const perRun = lanes * roundsPerRun
+const caughtUpMsMax = 2000
 
 let it: Installation
 let browser: Browser
@@ -19,18 +22,19 @@ afterAll(async () => {
   await it[Symbol.asyncDispose]()
 })
 
-const caughtUp: number[] = []
-const kinds: Record<string, number> = {}
-for (let run = 0; run * roundsPerRun < rounds; run++) {
+const all: Disconnect[] = []
+for (let run = 0; run * perRun < wanted; run++) {
   const seed = firstSeed + run
-  test(`seed ${seed}: ${roundsPerRun} random disconnects lose, double and reorder nothing`, async () => {
-    const done = await disconnectsRun({ browser, it }, { seed, rounds: Math.min(roundsPerRun, rounds - run * roundsPerRun) })
-    caughtUp.push(...done.caughtUpMs)
-    for (const [kind, count] of Object.entries(done.kinds)) kinds[kind] = (kinds[kind] ?? 0) + count
+  const rounds = Math.min(roundsPerRun, Math.ceil((wanted - run * perRun) / lanes))
+  test(`seed ${seed}: ${rounds * lanes} random disconnects lose, double and reorder nothing`, async () => {
+    const done = await disconnectsRun({ browser, it }, { seed, rounds, lanes })
+    console.log(`seed ${seed}: ${figures(done)}`)
+    all.push(...done)
   })
 }
 
-test('every one was caught up with', () => {
-  console.log(`${caughtUp.length} disconnects: ${figures(caughtUp)}; ${JSON.stringify(kinds)}`)
-  expect(caughtUp).toHaveLength(rounds)
+test('every one was caught up with within two seconds', () => {
+  console.log(figures(all))
+  expect(all.length).toBeGreaterThanOrEqual(wanted)
+  expect(all.filter(({ caughtUpMs }) => caughtUpMs > caughtUpMsMax)).toEqual([])
 })

@@ -1,10 +1,10 @@
 import { stepAt, totp } from '@anchorhold/daemon/logins/totp'
 import Database from 'better-sqlite3'
 import { join } from 'node:path'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation } from '../e2e/installation.ts'
-import { devices, loggedIn, openBrowser, openTab } from './browser.ts'
+import { devices, loggedIn, openBrowser, openTab, withAuthenticator } from './browser.ts'
 
 const password = 'correct horse battery'
 let browser: Browser
@@ -19,22 +19,6 @@ afterAll(async () => {
   await browser.close()
   await it[Symbol.asyncDispose]()
 })
-
-/** A fingerprint reader that always finds its person. */
-async function withAuthenticator(context: BrowserContext, page: Page): Promise<void> {
-  const devtools = await context.newCDPSession(page)
-  await devtools.send('WebAuthn.enable')
-  await devtools.send('WebAuthn.addVirtualAuthenticator', {
-    options: {
-      protocol: 'ctap2',
-      transport: 'internal',
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  })
-}
 
 function bytesOfBase32(text: string): Uint8Array {
   const letters = text.replaceAll(/\s/g, '').split('')

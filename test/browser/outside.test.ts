@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash, X509Certificate } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, createServer as createPlainServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,7 +8,7 @@ import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation, until } from '../e2e/installation.ts'
-import { devices, openBrowser } from './browser.ts'
+import { devices, openBrowser, withAuthenticator } from './browser.ts'
 
 const caddyPath = '/usr/bin/caddy'
 
@@ -26,13 +27,13 @@ let caddy: ChildProcess
 let url: string
 const folder = mkdtempSync(join(tmpdir(), 'ah-caddy-'))
 const authority = join(folder, 'caddy/pki/authorities/local/root.crt')
+const signer = join(folder, 'caddy/pki/authorities/local/intermediate.crt')
 
 // Debian has it: apt-get install caddy. Without it there is nothing to see here.
 const withCaddy = test.skipIf(!existsSync(caddyPath))
 
 beforeAll(async () => {
   if (!existsSync(caddyPath)) return
-  browser = await openBrowser()
   const port = await freePort()
   url = `https://localhost:${port}`
   it = await installation({ config: `public_url: ${url}\ntrusted_proxies: 1\n` })
@@ -45,7 +46,11 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'Caddyfile'), own + made)
   const env = { PATH: process.env.PATH, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
   caddy = spawn(caddyPath, ['run', '--config', join(folder, 'Caddyfile')], { env, stdio: 'ignore' })
-  await until(() => existsSync(authority))
+  await until(() => existsSync(authority) && existsSync(signer))
+  // A browser makes passkeys only where it trusts the certificate: it is told to trust what this Caddy's authority has signed.
+  const key = new X509Certificate(readFileSync(signer)).publicKey.export({ type: 'spki', format: 'der' })
+  const pin = createHash('sha256').update(key).digest('base64')
+  browser = await openBrowser([`--ignore-certificate-errors-spki-list=${pin}`])
 })
 afterAll(async () => {
   caddy?.kill()
@@ -87,6 +92,29 @@ withCaddy('a browser logs in through it with a cookie of HTTPS alone, and everyt
   ])
   await it.api.createSession({ body: { name: 'Seen from outside' } })
   await page.getByText('Seen from outside').waitFor()
+  await context.close()
+})
+
+withCaddy('a passkey is made and used through it, for the public name', async () => {
+  const context = await browser.newContext(devices.phone)
+  const page = await context.newPage()
+  await withAuthenticator(context, page)
+  const live = () => page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
+  await page.goto((await it.api.createLoginLink()).url)
+  await live()
+  await page.goto(`${url}/settings/account`)
+  await page.getByRole('button', { name: 'Add a passkey' }).click()
+  await page
+    .getByRole('region', { name: 'Passkeys' })
+    .getByText(/^localhost/)
+    .waitFor()
+  // As on another day: the device still has its passkey, and nothing else of the house.
+  await context.clearCookies()
+  await page.goto(url)
+  await page.getByRole('button', { name: 'Use a passkey' }).click()
+  await live()
+  const { events } = await it.api.houseEvents({ query: { limit: 100 } })
+  expect(events.flatMap((event) => (event.type === 'login' ? [event.body.how] : [])).at(-1)).toBe('passkey')
   await context.close()
 })
 

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { daemon } from './daemon.ts'
 import { openLog } from './live/apply.ts'
 import type { House } from './live/house.ts'
+import { sessionQuery } from './live/queries.ts'
 import { Tab } from './session/tabs/tab.ts'
 import { HomePage } from './sessions/HomePage.tsx'
 import { Shell } from './shell/Shell.tsx'
@@ -85,6 +86,7 @@ const session = createRoute({
   params: { parse: ({ id }) => ({ id: SessionId.parse(id) }) },
   // Asked for while the page's code is still coming; what goes wrong is shown by the page.
   loader({ params, context: { cache } }) {
+    void cache.prefetchQuery(sessionQuery(params.id))
     void openLog({ cache, daemon }, params.id).catch(() => {})
     void import('./ui/RichText.tsx')
   },

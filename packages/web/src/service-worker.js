@@ -18,6 +18,8 @@ self.addEventListener('activate', (event) => {
     caches
       .keys()
       .then((names) => Promise.all(names.filter((name) => name !== version).map((name) => caches.delete(name))))
+      // The page is asked for while this worker is being started.
+      .then(() => self.registration.navigationPreload?.enable())
       .then(() => self.clients.claim()),
   )
 })
@@ -28,7 +30,11 @@ self.addEventListener('fetch', (event) => {
   if (request.method !== 'GET' || origin !== self.location.origin || pathname.startsWith('/api/')) return
   if (request.mode === 'navigate') {
     // The newest page when the daemon answers, the kept one when it does not.
-    event.respondWith(fetch(request).catch(() => caches.match(shell)))
+    event.respondWith(
+      Promise.resolve(event.preloadResponse)
+        .then((early) => early ?? fetch(request))
+        .catch(() => caches.match(shell)),
+    )
     return
   }
   event.respondWith(caches.match(request).then((found) => found ?? fetch(request)))

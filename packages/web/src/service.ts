@@ -1,6 +1,13 @@
-/** Keeps the app's files for when there is no network. Browsers without it, or without a secure origin, do without. */
+/** Keeps the app's files for when there is no network. Browsers without it, or without a secure origin, do without. It reads every one
+ *  of them, and so waits until the first screen has what it needs. */
 export function registerServiceWorker(): void {
   if (!('serviceWorker' in navigator) || import.meta.env.DEV) return
+  setTimeout(register, navigator.serviceWorker.controller === null ? settledMs : 0)
+}
+
+const settledMs = 1500
+
+function register(): void {
   // The one script of ours whose address is not in the page itself, and the one address that is allowed.
   const trusted = globalThis.trustedTypes?.createPolicy('anchorhold', { createScriptURL: (url) => allowed(url) })
   const url = (trusted?.createScriptURL(path) ?? path) as string

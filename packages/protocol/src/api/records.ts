@@ -44,6 +44,10 @@ export const SearchHit = z.object({
 })
 export type SearchHit = z.infer<typeof SearchHit>
 
+/** What a session is opened with: its newest page. The door has browsers ask for it before the page's code is there, so both must say
+ *  it in the same words. */
+export const newestPage = { before: Number.MAX_SAFE_INTEGER, limit: 200 } as const
+
 export const recordsRoutes = {
   sessionNet: {
     method: 'GET',

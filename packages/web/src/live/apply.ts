@@ -1,6 +1,6 @@
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { Usage } from '@anchorhold/protocol/api/money'
-import type { SearchHit } from '@anchorhold/protocol/api/records'
+import { newestPage, type SearchHit } from '@anchorhold/protocol/api/records'
 import type { Request } from '@anchorhold/protocol/api/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
@@ -54,7 +54,7 @@ const ofRequests = new Set<EventType>(['request.opened', 'request.answered', 're
 /** Rows are fetched at most this often. */
 const rowMs = 150
 const usageMs = 2000
-export const pageEvents = 200
+export const pageEvents = newestPage.limit
 
 export type ApplyOptions = { readonly cache: QueryClient; readonly daemon: Client; readonly outbox: Outbox }
 
@@ -161,7 +161,7 @@ export async function catchUp({ cache, daemon }: Where, session: SessionId): Pro
 }
 
 export const newestOf = async (daemon: Client, id: SessionId): Promise<Log> =>
-  newest(await daemon.sessionEvents({ params: { id }, query: { before: Number.MAX_SAFE_INTEGER, limit: pageEvents } }))
+  newest(await daemon.sessionEvents({ params: { id }, query: newestPage }))
 
 /** The newest page of a log; the rest comes when somebody scrolls there. */
 export async function openLog({ cache, daemon }: Where, id: SessionId): Promise<void> {

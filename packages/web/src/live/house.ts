@@ -23,6 +23,8 @@ export interface House {
 
 /** A page that was hidden for longer may hold a socket that nobody is at the other end of. */
 const sleptMs = 20_000
+/** A prompt that got lost on its way while the stream stands is sent again after so long. */
+const resendMs = 2000
 const refetched = new Set(['sessions', 'session', 'requests', 'usage', 'status'])
 
 export function house(): House {
@@ -48,6 +50,7 @@ export function house(): House {
     wordsOf,
     newKey: () => crypto.randomUUID(),
     now: Date.now,
+    later: (again) => void setTimeout(() => connection === 'live' && again(), resendMs),
   })
   const listeners = new Set<() => void>()
   let connection: Connection = 'connecting'
@@ -95,6 +98,9 @@ export function house(): House {
     let hiddenAt = 0
     addEventListener('online', again, { signal })
     addEventListener('offline', () => stream.refresh(), { signal })
+    // A page that was frozen or put aside whole comes back with a connection that may have ended meanwhile.
+    document.addEventListener('resume', again, { signal })
+    addEventListener('pageshow', ({ persisted }) => persisted && again(), { signal })
     document.addEventListener(
       'visibilitychange',
       () => {

@@ -9,6 +9,7 @@ function world() {
   const kept = new Map<string, string>()
   const taken = new Map<string, { id: string; text: string }>()
   let keys = 0
+  const later: (() => void)[] = []
   const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' }
   const tab = () =>
     outbox({
@@ -25,8 +26,9 @@ function world() {
       wordsOf: (error) => String(error),
       newKey: () => `key ${++keys}`,
       now: () => 0,
+      later: (again) => void later.push(again),
     })
-  return { tab, taken, state, kept }
+  return { tab, taken, state, kept, later }
 }
 
 test('outbox() keeps a prompt until the log shows it, and sends it once', async () => {
@@ -108,4 +110,22 @@ test('outbox() lets go of a prompt that the log showed before the daemon had ans
   await one.sendAll()
   expect(one.list()).toEqual([])
   expect(taken.size).toBe(1)
+})
+
+test('outbox() begins anew when it is asked to while a send that fails is under way, and by itself after a while', async () => {
+  const { tab, taken, state, later } = world()
+  const one = tab()
+  state.answers = 'not at all'
+  one.add(session, 'a', 'steer')
+  // The connection is back before the failure of the first try is heard.
+  state.answers = 'well'
+  await one.sendAll()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['a'])
+  state.answers = 'not at all'
+  one.add(session, 'b', 'steer')
+  await one.sendAll()
+  state.answers = 'well'
+  later.at(-1)!()
+  await one.sendAll()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['a', 'b'])
 })

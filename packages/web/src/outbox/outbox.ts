@@ -25,6 +25,8 @@ export type OutboxOptions = {
   readonly wordsOf: (error: unknown) => string
   readonly newKey: () => string
   readonly now: () => number
+  /** Tries again after a while, if there is a connection: without one, its return is the time to. */
+  readonly later: (again: () => void) => void
 }
 
 export interface Outbox {
@@ -50,10 +52,11 @@ const shownMax = 1000
 
 /** Prompts are stored before they are sent and leave when the log shows them: what was typed survives a lost connection, a closed tab
  *  and a restart of the daemon. Several tabs may send the same one; the daemon takes each key once. */
-export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: OutboxOptions): Outbox {
+export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, later }: OutboxOptions): Outbox {
   let waiting = read()
   const listeners = new Set<() => void>()
   let sending: Promise<void> | null = null
+  let wanted = false
   /** What the log has shown lately: it may be faster than the answer that tells a prompt's id. */
   const shown = new Set<string>()
 
@@ -84,7 +87,7 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: O
         else update(key, { id })
       } catch (error) {
         // The order in which they were written is kept: none overtakes one that could not be sent.
-        if (isUnreachable(error)) return
+        if (isUnreachable(error)) return later(() => void it.sendAll())
         update(key, { refused: wordsOf(error) })
       }
     }
@@ -97,7 +100,14 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now }: O
       void it.sendAll()
     },
     sendAll() {
-      sending ??= sendEach().finally(() => (sending = null))
+      // Asked while one that will fail is still under way, it begins anew behind that.
+      wanted = true
+      sending ??= (async () => {
+        while (wanted) {
+          wanted = false
+          await sendEach()
+        }
+      })().finally(() => (sending = null))
       return sending
     },
     async retry(key) {

@@ -4,9 +4,9 @@ import { isFailure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense } from 'react'
+import { lazy, Suspense, useEffect } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
-import { keys, putSession, type SessionList } from '../live/apply.ts'
+import { catchUp, keys, putSession, type SessionList } from '../live/apply.ts'
 import { logQuery, sessionQuery } from '../live/queries.ts'
 import { Lost } from '../shell/Lost.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
@@ -28,6 +28,11 @@ export function SessionPage() {
       .find((row) => row.id === id)
   const { data: session, error } = useQuery({ ...sessionQuery(id), placeholderData: listed })
   const log = useQuery(logQuery(id))
+  // What happened while the log itself was still on its way had nothing to be added to.
+  const behind = log.data !== undefined && !log.data.later && session !== undefined && session.last_seq > log.data.last
+  useEffect(() => {
+    if (behind) void catchUp({ cache, daemon }, id)
+  }, [behind, id, cache])
   const fork = useMutation({
     mutationFn: (seq: number | null) => daemon.fork({ params: { id }, body: seq === null ? {} : { at: seq } }),
     onSuccess(made) {

@@ -32,6 +32,14 @@ writeFileSync(join(web, 'index.html'), '<!doctype html>')
 writeFileSync(join(web, 'assets/main-1a2b3c.js'), '// plain')
 writeFileSync(join(web, 'assets/main-1a2b3c.js.br'), 'compressed')
 writeFileSync(join(web, 'secret.txt'), 'not served')
+mkdirSync(join(web, '.vite'))
+const built = {
+  'index.html': { file: 'assets/main-1a2b3c.js', imports: ['_base.js'] },
+  '_base.js': { file: 'assets/base-0d0e0f.js' },
+  'src/session/SessionPage.tsx': { file: 'assets/session-4d5e6f.js', imports: ['index.html', '_base.js', '_cards.js'] },
+  '_cards.js': { file: 'assets/cards-7a8b9c.js', imports: ['_base.js'] },
+}
+writeFileSync(join(web, '.vite/manifest.json'), JSON.stringify(built))
 afterAll(() => rmSync(web, { recursive: true }))
 beforeEach(async () => {
   parts = testParts()
@@ -217,6 +225,19 @@ test('httpDoor() serves the app: its page on every screen and never kept, its fi
   expect(packed.headers.get('content-encoding')).toBe('br')
   for (const path of ['/secret.txt', '/assets/main-1a2b3c.js.br', '/assets/../secret.txt', '/assets', '/sessions/x', '/page.js'])
     expect(await codeOf(ask(path)), path).toBe('404 not_found')
+})
+
+test('httpDoor() has a browser ask for a session and the code that shows it along with the page', async () => {
+  const id = newSessionId(randomBytes)
+  const { headers } = await ask(`/sessions/${id}`)
+  expect(headers.get('link')?.split(', ')).toEqual([
+    `<${apiRoot}/sessions/${id}/events?before=9007199254740991&limit=200>; rel=preload; as=fetch; crossorigin`,
+    `<${apiRoot}/sessions/${id}>; rel=preload; as=fetch; crossorigin`,
+    '</assets/session-4d5e6f.js>; rel=modulepreload',
+    '</assets/cards-7a8b9c.js>; rel=modulepreload',
+  ])
+  expect((await ask('/')).headers.get('link')).toBeNull()
+  expect(await codeOf(ask('/.vite/manifest.json'))).toBe('404 not_found')
 })
 
 test('a login link is good for one cookie, which is no bearer token and ends with the logout', async () => {

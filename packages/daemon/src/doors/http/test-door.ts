@@ -46,7 +46,7 @@ export async function testDoor(): Promise<TestDoor> {
         return { left_running: 0 }
       },
     }),
-    web: new Map(),
+    web: { files: new Map(), sessionCode: [] },
     log: (message) => void logged.push(message),
   })
   const server = createServer(door)

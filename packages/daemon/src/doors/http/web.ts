@@ -1,9 +1,16 @@
+import { newestPage } from '@anchorhold/protocol/api/records'
+import { apiRoot } from '@anchorhold/protocol/api/route'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { z } from 'zod'
 import { type Reply, reply } from './reply.ts'
 
 /** The built web app: its files by path, read when they are first asked for. What is not in this list is not served. */
-export type Web = ReadonlyMap<string, File>
+export type Web = {
+  readonly files: ReadonlyMap<string, File>
+  /** What a session's screen needs beside what every screen does. */
+  readonly sessionCode: readonly string[]
+}
 type File = { readonly type: string; readonly plain: () => Buffer; readonly brotli: (() => Buffer) | null }
 
 const types: Readonly<Record<string, string>> = {
@@ -17,14 +24,15 @@ const types: Readonly<Record<string, string>> = {
 }
 
 /** Addresses that are screens of the app: each is its one page, which finds out where it is. */
-const screens = [/^\/$/, /^\/(?:new|inbox|usage|audit)$/, /^\/settings(?:\/[a-z-]{1,40})?$/, /^\/sessions\/ses_[0-9a-z]{16}$/]
+const sessionScreen = /^\/sessions\/(ses_[0-9a-z]{16})$/
+const screens = [/^\/$/, /^\/(?:new|inbox|usage|audit)$/, /^\/settings(?:\/[a-z-]{1,40})?$/, sessionScreen]
 const page = '/index.html'
 
 export function readWeb(folder: string): Web {
   // A daemon that was not built, as in a unit test, has its API all the same.
   const names = existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []
   const has = new Set(names)
-  return new Map(
+  const files = new Map(
     names.flatMap((name): [string, File][] => {
       const type = types[/\.(\w+)$/.exec(name)?.[1] ?? '']
       if (type === undefined) return []
@@ -36,6 +44,36 @@ export function readWeb(folder: string): Web {
       ]
     }),
   )
+  return { files, sessionCode: has.has(manifest) ? sessionCode(join(folder, manifest)) : [] }
+}
+
+const manifest = '.vite/manifest.json'
+const Manifest = z.record(z.string(), z.object({ file: z.string(), imports: z.array(z.string()).optional() }))
+
+/** What the build says that a session's screen imports, without what the page imports anyway. */
+function sessionCode(path: string): readonly string[] {
+  const chunks = Manifest.parse(JSON.parse(readFileSync(path, 'utf8')))
+  const reached = (name: string, all = new Set<string>()): Set<string> => {
+    if (all.has(name)) return all
+    all.add(name)
+    for (const next of chunks[name]?.imports ?? []) reached(next, all)
+    return all
+  }
+  const page = reached('index.html')
+  return [...reached('src/session/SessionPage.tsx')].flatMap((name) => (page.has(name) ? [] : (chunks[name]?.file ?? [])))
+}
+
+/** What the browser is to ask for along with the page, which it would otherwise find out about one after the other: the files of the
+ *  screen, and what the screen will show. Who is not logged in gets nothing by it. */
+function ahead({ sessionCode }: Web, pathname: string): string | null {
+  const id = sessionScreen.exec(pathname)?.[1]
+  if (id === undefined) return null
+  const query = new URLSearchParams(Object.entries(newestPage).map(([name, value]) => [name, String(value)]))
+  const calls = [`/sessions/${id}/events?${query.toString()}`, `/sessions/${id}`]
+  return [
+    ...calls.map((path) => `<${apiRoot}${path}>; rel=preload; as=fetch; crossorigin`),
+    ...sessionCode.map((file) => `</${file}>; rel=modulepreload`),
+  ].join(', ')
 }
 
 function once(path: string): () => Buffer {
@@ -46,7 +84,8 @@ function once(path: string): () => Buffer {
 /** The file under an address, or null. A name with a hash in it never changes; every other is asked for anew. */
 export function webAnswer(web: Web, pathname: string, accepts: string): Reply | null {
   const isScreen = screens.some((screen) => screen.test(pathname))
-  const file = web.get(isScreen ? page : pathname)
+  const file = web.files.get(isScreen ? page : pathname)
+  const link = ahead(web, pathname)
   if (file === undefined || (!isScreen && pathname === page)) return null
   const brotli = /\bbr\b/.test(accepts) ? file.brotli : null
   return reply({
@@ -56,6 +95,7 @@ export function webAnswer(web: Web, pathname: string, accepts: string): Reply | 
       'cache-control': cacheFor(pathname, isScreen),
       vary: 'accept-encoding',
       ...(brotli === null ? {} : { 'content-encoding': 'br' }),
+      ...(link === null ? {} : { link }),
     },
   })
 }
