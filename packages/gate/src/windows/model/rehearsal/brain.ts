@@ -24,9 +24,9 @@ export function reply(request: ApiRequest): Reply {
   if (wantsTitle(request)) return moves(say(JSON.stringify({ title: titleOf(talk.instruction) })))
   const script = scriptIn(talk.instruction)
   if (script !== null) return scriptedReply(script, talk.replies)
-  const notification = /<task-notification>([\s\S]*)<\/task-notification>/.exec(talk.instruction)
+  const notification = between(talk.instruction, 'task-notification')
   if (notification !== null)
-    return moves(say(`The sub-agent has ended.${quote(reportIn(notificationText(notification[1]!)))}`), say(label))
+    return moves(say(`The sub-agent has ended.${quote(reportIn(notificationText(notification)))}`), say(label))
   const again = allowedAgain(talk)
   if (again !== null) return repeat(again, talk)
   return follow(stepsOf(talk), talk)
@@ -331,7 +331,7 @@ function quote(text: string): string {
 const answerIn = (text: string) => /"="([^"]*)"/.exec(text)?.[1] ?? text
 /** The CLI puts a frame around a sub-agent's report, and indents it. */
 function reportIn(text: string): string {
-  const framed = /\[Subagent hand-back\][^\n]*\n([\s\S]*?)(?:\nagentId:|$)/.exec(text)?.[1]
+  const framed = /\[Subagent hand-back\][^\n]{0,500}\n([\s\S]*?)(?:\nagentId:|$)/.exec(text)?.[1]
   return (framed?.replaceAll(/^ {2}/gm, '') ?? text).replace(label, '').trim()
 }
 const inShell = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
@@ -394,6 +394,10 @@ const titleOf = (text: string) =>
     .slice(0, 60) || 'A rehearsal'
 
 function notificationText(xml: string): string {
-  const part = (name: string) => new RegExp(`<${name}>([\\s\\S]*?)</${name}>`).exec(xml)?.[1]?.trim()
-  return part('result') ?? part('summary') ?? xml.replaceAll(/<[^>]*>/g, ' ').trim()
+  return between(xml, 'result') ?? between(xml, 'summary') ?? xml.replaceAll(/<[^<>]*>/g, ' ').trim()
+}
+function between(text: string, tag: string): string | null {
+  const from = text.indexOf(`<${tag}>`)
+  const to = text.indexOf(`</${tag}>`, from)
+  return from === -1 || to === -1 ? null : text.slice(from + tag.length + 2, to).trim()
 }

@@ -112,13 +112,13 @@ export function conversationOf(request: ApiRequest): Conversation {
     replies,
     tools: new Set((request.tools ?? []).map(({ name }) => name)),
     deferred: deferredIn(everything),
-    folder: /^\s*(?:- )?(?:Primary w|W)orking directory: (.+)$/m.exec(everything)?.[1]?.trim() ?? null,
+    folder: /^[^\S\n]*(?:- )?(?:Primary w|W)orking directory: (.+)$/m.exec(everything)?.[1]?.trim() ?? null,
     planning,
     planFile:
       /(?:create your plan at|plan file(?: already)? exists at|plan file: ?) ?(\/\S+?\.md)/i.exec(everything)?.[1] ?? null,
     thinks: request.thinking !== undefined && request.thinking.type !== 'disabled',
     guidance:
-      /Contents of [^\n]*(?:CLAUDE|AGENTS)\.md[^\n]*:\n+([\s\S]{1,2000}?)(?:\n+Contents of |<\/system-reminder>|\n\s*IMPORTANT: this context|$)/
+      /Contents of [^\n]{0,200}(?:CLAUDE|AGENTS)\.md[^\n]{0,100}:\n([\s\S]{1,2000}?)(?:\nContents of |<\/system-reminder>|\n\s{0,9}IMPORTANT: this context|$)/
         .exec(everything)?.[1]
         ?.trim() ?? null,
   }
@@ -133,17 +133,22 @@ function textOf(content: string | readonly Block[]): string {
     .join('\n')
 }
 
-/** What a person said: without the agent's own reminders and marks. */
+/** What a person said: without the agent's own reminders and marks. No pattern here looks at a text again from each of its places: a
+ *  cell may send whatever it likes, and every other session waits meanwhile. */
 function human(text: string): string {
   return text
     .replaceAll(/<system-reminder>[\s\S]*?(?:<\/system-reminder>|$)/g, '')
-    .replaceAll(/<(command-name|command-message|command-args|local-command-stdout|local-command-caveat)>[\s\S]*?<\/\1>/g, '')
-    .replaceAll(/\[Request interrupted by user[^\]]*\]/g, '')
+    .replaceAll(
+      /<(command-name|command-message|command-args|local-command-stdout|local-command-caveat)>(?:(?!<\1>)[\s\S])*?<\/\1>/g,
+      '',
+    )
+    .replaceAll(/\[Request interrupted by user[^[\]]*\]/g, '')
     .trim()
 }
 
 /** News of a task in the background, which starts a turn without a person. */
-const notificationIn = (text: string): string => /<task-notification>[\s\S]*?<\/task-notification>/.exec(text)?.[0] ?? ''
+const notificationIn = (text: string): string =>
+  /<task-notification>(?:(?!<task-notification>)[\s\S])*?<\/task-notification>/.exec(text)?.[0] ?? ''
 
 /** What a person said in the middle of a turn; the CLI tells it as a reminder. */
 function steeringIn(text: string): string {
@@ -165,7 +170,7 @@ function planModeAfter(text: string, before: boolean): boolean {
 }
 
 function deferredIn(text: string): ReadonlySet<string> {
-  const lists = text.matchAll(/deferred tools are now available via ToolSearch[^\n]*\n((?:[\w-]+\n?)+)/g)
+  const lists = text.matchAll(/deferred tools are now available via ToolSearch[^\n]{0,500}\n((?:[\w-]+\n?)+)/g)
   return new Set([...lists].flatMap(([, names]) => names!.trim().split('\n')))
 }
 

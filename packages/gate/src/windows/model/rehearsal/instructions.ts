@@ -23,33 +23,47 @@ export type Step =
 const verbs =
   'create|write|make|add|put|save|edit|replace|change|update|run|execute|read|show|open|print|search|grep|find|list|think|reason|ask|plan|fail|' +
   'stream|count|start|launch|use|say|answer|reply|wait|delete|remove'
+/** For a text in which no two blanks follow each other: over runs of them it would take steps by the cube of their length. */
 const separator = new RegExp(
-  String.raw`\s*(?:\n+|;|[,.]?\s+(?:and\s+)?then\b,?|[,.]?\s+and\s+(?=(?:${verbs})\b)|,\s+(?=(?:${verbs})\b)|[.!]\s+(?=(?:now|next|after|finally|${verbs})\b))\s*`,
+  String.raw`\n|;|[,.]?\s(?:and\s)?then\b,?|[,.]?\sand\s(?=(?:${verbs})\b)|,\s(?=(?:${verbs})\b)|[.!]\s(?=(?:now|next|after|finally|${verbs})\b)`,
   'gi',
 )
 const politeness =
   /^(?:(?:\d+[.)]|[-*]|please|now|next|first|finally|also|after that|hi|hello|hey|ok|okay|could you|can you|would you|i want you to|you should|and|then)[,:]?\s+)+/i
 /** What is between quotes or in code is one thing, whatever words are in it. */
-const quotation = /```[\s\S]*?```|`[^`\n]*`|"[^"\n]*"|“[^”\n]*”|(?<=^|\s)'[^'\n]*'(?=$|[\s.,;:])/g
+const quotation = /```[\s\S]*?```|`[^`\n]*`|"[^"\n]*"|“[^“”\n]*”|(?<=^|\s)'[^'\n]*'(?=$|[\s.,;:])/g
 
+/** Of an instruction, without what it quotes, and of a question: anybody may write any text here, and the patterns below take more
+ *  steps than it has characters. */
+const wordsCharsMax = 16_000
+const questionCharsMax = 2000
+/** Plans in plans. */
+const plansMax = 3
 const toolsMax = 100
 const countMax = 10_000
 const waitMsMax = 600_000
 
 /** The steps that an instruction in plain words asks for, in their order. */
-export function parseInstruction(text: string): Step[] {
+export const parseInstruction = (text: string): Step[] => stepsIn(text, 0)
+
+function stepsIn(text: string, depth: number): Step[] {
+  if (depth > plansMax) return []
   const quotes: string[] = []
-  const masked = text
+  const words = text
+    .replaceAll(/[\uE000\uE001]/g, '')
     .replaceAll(quotation, (quote) => `\uE000${quotes.push(quote) - 1}\uE001`)
+    .replaceAll(/\s+/g, (blanks) => (blanks.includes('\n') ? '\n' : ' '))
+    .slice(0, wordsCharsMax)
     // Code on a line of its own belongs to the sentence that announces it.
-    .replaceAll(/:\s*\n\s*(?=\uE000)/g, ': ')
-  const unmask = (part: string) => part.replaceAll(/\uE000(\d+)\uE001/g, (_, index) => quotes[Number(index)] ?? '')
-  const clauses = masked
+    .replaceAll(/: ?\n(?=\uE000)/g, ': ')
+  const unmask: Unmask = (part) => part?.replaceAll(/\uE000(\d+)\uE001/g, (_, index) => quotes[Number(index)] ?? '')
+  const clauses = words
     .split(separator)
-    .map((clause) => unmask(clause).trim().replace(politeness, '').trim())
+    .map((clause) => clause.trim().replace(politeness, '').trim())
     .filter((clause) => clause !== '' && !/^(?:steps?|do this|the following|do the following):?$/i.test(clause))
-  return gather(clauses.map(parseClause))
+  return gather(clauses.map((clause) => parseClause(clause, unmask, depth)))
 }
+type Unmask = (part: string | undefined) => string | undefined
 
 /** Whoever plans, plans all that follows. */
 function gather(steps: readonly Step[]): Step[] {
@@ -62,7 +76,7 @@ function gather(steps: readonly Step[]): Step[] {
 export const known = (step: Step): boolean => step.do !== 'unknown'
 
 const word = String.raw`("[^"]+"|“[^”]+”|'[^']+'|` + '`[^`]+`' + String.raw`|\S+)`
-const patterns: readonly (readonly [RegExp, (match: readonly (string | undefined)[]) => Step | null])[] = [
+const patterns: readonly (readonly [RegExp, (match: readonly (string | undefined)[], depth: number) => Step | null])[] = [
   [/^(?:fail|break|error)\b(?:.*?\b([45]\d\d)\b)?/i, ([, status]) => ({ do: 'fail', status: Number(status ?? 400) })],
   [/^(?:help|what can you do)\b/i, () => ({ do: 'help' })],
   [/^what (?:have|did) i (?:say|said|ask|asked|tell|told)\b/i, () => ({ do: 'recall' })],
@@ -75,7 +89,7 @@ const patterns: readonly (readonly [RegExp, (match: readonly (string | undefined
     ([, n, unit]) => ({ do: 'wait', ms: bounded(Number(n) * (/^m/i.test(unit!) ? 1 : 1000), waitMsMax) }),
   ],
   [/^count (slowly )?(?:from 1 )?(?:up )?to (\d+)( slowly)?/i, ([, slow, to, slowly]) => count(Number(to), slow ?? slowly)],
-  [/^stream\b.*?(\d+) words/i, ([, words]) => ({ do: 'say', text: prose(Number(words)), paceMs: 50 })],
+  [/^stream\b.*?(\d{1,6}) words/i, ([, words]) => ({ do: 'say', text: prose(Number(words)), paceMs: 50 })],
   [/^stream\b/i, () => ({ do: 'say', text: prose(60), paceMs: 100 })],
   [
     /^(?:say|answer with|reply with|answer|reply|echo) (\d+) words/i,
@@ -92,7 +106,7 @@ const patterns: readonly (readonly [RegExp, (match: readonly (string | undefined
   [/^ask (?:me )?(?:a question)?[: ]?\s*([\s\S]*)$/i, ([, question]) => ask(question!)],
   [
     /^(?:make a plan|plan)\b(?: to| how to| for| out)?[: ]?\s*([\s\S]*)$/i,
-    ([, goal]) => ({ do: 'plan', goal: unquoted(goal!), steps: parseInstruction(goal!).filter(known) }),
+    ([, goal], depth) => ({ do: 'plan', goal: unquoted(goal!), steps: stepsIn(goal!, depth + 1).filter(known) }),
   ],
   [
     /^(?:start|launch|use|spawn|run) (?:a |an |the )?(background )?(?:sub-?agent|agent|task)(?: in the (background))?(?: to| for| that| and have it)?[: ]?\s*([\s\S]*)$/i,
@@ -169,13 +183,13 @@ const patterns: readonly (readonly [RegExp, (match: readonly (string | undefined
   ],
 ]
 
-function parseClause(clause: string): Step {
+function parseClause(clause: string, unmask: Unmask, depth: number): Step {
   for (const [pattern, build] of patterns) {
     const match = pattern.exec(clause)
-    const step = match === null ? null : build(match)
+    const step = match === null ? null : build([...match].map(unmask), depth)
     if (step !== null) return step
   }
-  return { do: 'unknown', text: clause }
+  return { do: 'unknown', text: unmask(clause)! }
 }
 
 function saying(): string {
@@ -198,7 +212,10 @@ function count(to: number, slowly: string | undefined): Step {
 
 /** `whether to use tabs or spaces` has two answers; what has none to choose from is a yes or a no. */
 function ask(text: string): Step {
-  const asked = text.trim().replace(/[?.!]+$/, '')
+  const asked = text
+    .trim()
+    .slice(0, questionCharsMax)
+    .replace(/[?.!]+$/, '')
   const choice =
     /^(?:which|what|whether|if)?\b.*?(?:\bto (?:use|take|have|choose|pick)|:|\bof|\bprefer|\bwant|,)? ?(\S+(?: \S+)?) or (\S+(?: \S+)?)$/i.exec(
       asked,
