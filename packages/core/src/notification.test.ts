@@ -22,6 +22,19 @@ test('noticeOf() is not whole where something is left out, so that nothing is al
   expect(noticeOf({ kind: 'host', program: 'deploy', params: {} }).whole).toBe(false)
 })
 
+// Each of these took minutes once, in the process that has the panic button.
+test.each([
+  ['blanks', `token${' '.repeat(200_000)}`],
+  ['no capitals', '1 '.repeat(100_000)],
+  ['names of secrets', 'authorization'.repeat(15_000)],
+  ['names and blanks', `token${' '.repeat(200)}`.repeat(1000)],
+  ['one word', 'a1'.repeat(100_000)],
+  ['addresses', '://a'.repeat(50_000)],
+])('noticeOf() is there for others soon when a command is full of %s', { timeout: 10_000 }, (_, command) => {
+  expect(run(command)).toMatchObject({ whole: false, text: expect.stringMatching(/…$/) })
+  expect(noticeOf({ kind: 'tool', tool: 'Write', input: { command } })).toMatchObject({ whole: false })
+})
+
 test.each([
   ['curl https://me:hunter22@host/', 'hunter22'],
   ['deploy --token abcd1234', 'abcd1234'],

@@ -3,6 +3,8 @@ import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { printableLine } from './printable.ts'
 
 const charsMax = 240
+/** What is looked at of an action: the patterns below take steps by the square of it, and a tool's input may be of any length. */
+const wordsCharsMax = 2000
 
 /** What is said of an action where others may look on, as on a locked phone. `whole`: these are its exact words, all of them, so
  *  that it can be decided upon there. */
@@ -32,11 +34,14 @@ export function noticeOf(action: RequestAction): Notice {
 }
 
 function exactly(title: string, words: string): Notice {
-  const text = printableLine(withoutSecrets(words))
+  // Behind the cut may be what tells a secret in front of it, so the last word is left out as well.
+  const seen = words.length > wordsCharsMax ? words.slice(0, wordsCharsMax).replace(/\S{0,999}$/, '') : words
+  const text = printableLine(withoutSecrets(seen))
+  const isWhole = seen === words && text.length <= charsMax
   return {
     title,
-    text: text.length > charsMax ? `${text.slice(0, charsMax)}…` : text,
-    whole: text === printableLine(words) && text.length <= charsMax,
+    text: isWhole ? text : `${text.slice(0, charsMax)}…`,
+    whole: isWhole && text === printableLine(words),
   }
 }
 const part = (title: string, words: string): Notice => ({ ...exactly(printableLine(title).slice(0, 80), words), whole: false })

@@ -25,6 +25,10 @@ const pathTools: ReadonlyMap<string, { readonly field: string; readonly searches
 /** How deep a command may hide in others, and how many there may be, before all of it counts as unknown. */
 const depthMax = 8
 const commandsMax = 500
+/** How long a command may be, and how many things in it may open another: the parser takes steps by the square of both, and whoever
+ *  waits for it waits with everybody else. */
+const textCharsMax = 16_384
+const openingsMax = 1000
 
 /** What a tool call means: which commands it would run, which file it is about. `workspace` is the folder's path inside the cell. */
 export function toolMeaning(action: ToolAction, { workspace = '/workspace' }: { readonly workspace?: string } = {}): Meaning {
@@ -50,6 +54,7 @@ function pathsOf(value: unknown, workspace: string, searches: boolean): readonly
 
 /** Every command that a shell would run for this text. */
 export function commandsOf(text: string): readonly ShellCommand[] {
+  if (text.length > textCharsMax || (text.match(/[({`]/g)?.length ?? 0) > openingsMax) return [anything]
   const found: ShellCommand[] = []
   readScript(text, 0, found)
   return found.length > commandsMax ? [...found.slice(0, commandsMax), anything] : found

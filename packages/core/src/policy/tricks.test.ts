@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { compilePolicy, decide } from './decide.ts'
+import { anything } from './meaning.ts'
 import { bash, onCommand, policyOf } from './test-policy.ts'
 
 const rules = [
@@ -282,4 +283,23 @@ test('decide() knows no limit that a long or deep command could pass below', () 
   expect(decide(full, bash(nested)).effect).not.toBe('allow')
   expect(decide(full, bash(`${'ls;'.repeat(600)} git push`)).effect).not.toBe('allow')
   expect(decide(full, bash(`${'$('.repeat(5000)}git push${')'.repeat(5000)}`)).effect).not.toBe('allow')
+})
+
+// Each of these took half a minute and more once.
+test.each([
+  ['words', `git status ${'x '.repeat(100_000)}`],
+  ['braces', '{a,'.repeat(80_000)],
+  ['substitutions', '$('.repeat(100_000)],
+  ['openings of a short one', '$('.repeat(8000)],
+  ['backticks', '`'.repeat(16_000)],
+])('decide() takes a command for anything when it is too long to be read: %s', { timeout: 10_000 }, (_, command) => {
+  expect(bash(command).commands).toEqual([anything])
+  expect(decide(supervised, bash(command)).effect).toBe('ask')
+  expect(decide(full, bash(command)).effect).toBe('ask')
+})
+
+test('decide() reads a command that is as long as people write them', () => {
+  const long = `git status ${'some-file '.repeat(1000)}`
+  expect(decide(supervised, bash(long)).effect).toBe('allow')
+  expect(decide(supervised, bash(`${long}; git push`)).effect).toBe('deny')
 })
