@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Argument, type Command } from 'commander'
+import { randomUUID } from 'node:crypto'
 import type { Context } from '../context.ts'
 
 const which = 'its id, the beginning of its id, or last'
@@ -48,7 +49,8 @@ export function lifecycle(program: Command, context: Context): void {
     .option('-n, --name <name>', 'its name')
     .option('--at <event>', 'the number of the last event that it is to know of (anchorhold show prints them)')
     .option('--share-workspace', 'work in the same folder, as the same user, instead of in a copy')
-    .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true }) => {
+    .option('--key <key>', 'an idempotency key: the same key makes one fork')
+    .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true; key?: string }) => {
       if (options.at !== undefined && !/^\d{1,15}$/.test(options.at))
         throw new Failure('bad_request', `"${options.at}" is not the number of an event`, { hint: 'anchorhold show prints them' })
       const daemon = await context.daemon()
@@ -59,6 +61,7 @@ export function lifecycle(program: Command, context: Context): void {
           ...(options.name === undefined ? {} : { name: options.name }),
           ...(options.at === undefined ? {} : { at: Number(options.at) }),
           ...(options.shareWorkspace ? { share_workspace: true } : {}),
+          idempotency_key: options.key ?? randomUUID(),
         },
       })
       context.terminal.line(session.id)

@@ -1,7 +1,7 @@
 import { type Actor, may } from '@anchorhold/core/actors'
 import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newSessionId } from '@anchorhold/protocol/ids'
+import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash, randomUUID } from 'node:crypto'
@@ -80,11 +80,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     makeFolder(parts.folders.session(id), 0o700, runAs)
     makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {
-      // Two calls with one key may have come this far: the first one in makes the session.
-      if (key !== undefined) {
-        if (parts.store.tokens.sessionByKey(ownerOf(actor), key) !== null) throw new Lost()
-        parts.store.tokens.keepSessionKey(ownerOf(actor), key, id, digest)
-      }
+      if (key !== undefined) keepKey(parts, actor, key, id, digest)
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({
         id,
@@ -129,7 +125,8 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
   workspace === undefined ? 'none' : config.repoFilter
 
-class Lost extends Error {}
+/** Somebody else has made the session of this key. */
+export class Lost extends Error {}
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
@@ -147,12 +144,18 @@ export async function requireRung(parts: Parts, rung: Session['rung']): Promise<
   )
 }
 
-function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
+export function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
   const known = parts.store.tokens.sessionByKey(ownerOf(actor), key)
   if (known === null) return null
   if (known.digest !== digest)
     throw new Failure('conflict', `The idempotency key "${key.slice(key.indexOf(':') + 1)}" was used for another session`)
   return shown(parts.store.sessions.get(known.session)!)
+}
+
+/** Two calls with one key may have come this far: the first one in makes the session. Within a transaction. */
+export function keepKey({ store }: Parts, actor: Actor, key: string, id: SessionId, digest: string): void {
+  if (store.tokens.sessionByKey(ownerOf(actor), key) !== null) throw new Lost()
+  store.tokens.keepSessionKey(ownerOf(actor), key, id, digest)
 }
 
 /** As root, every session has a user of its own. */

@@ -1,48 +1,58 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, may } from '@anchorhold/core/actors'
+import { isWithin } from '@anchorhold/core/workspace-paths'
 import type { ForkSession } from '@anchorhold/protocol/api/sessions'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { createHash, randomUUID } from 'node:crypto'
+import { existsSync, realpathSync } from 'node:fs'
 import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
-import { freshUser } from './create-session.ts'
+import { freshUser, keepKey, Lost, sessionOfKey } from './create-session.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
 import { requireProof } from './step-up.ts'
+import { refuseWider, rungFor } from './widening.ts'
 
 const pageSize = 500
 /** The last of an agent's messages may not have been written down when its home is copied; one of so many has. */
 const candidatesMax = 50
 
 /** A new session that goes on from where this one stands, or stood at one of its events. It has a copy of the agent's memory,
- *  and of the workspace as it is now unless it shares that. */
+ *  and of the workspace as it is now unless it shares that. It is held to all that a new one is. */
 export async function forkSession(parts: Parts, actor: Actor, from: SessionId, input: ForkSession): Promise<Session> {
   require(parts, actor, 'session.work', from)
   require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
-  if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
+  const { idempotency_key, ...asked } = input
+  const key = idempotency_key === undefined ? undefined : `${origin.provider}:${idempotency_key}`
+  const digest = createHash('sha256')
+    .update(JSON.stringify({ from, ...asked }))
+    .digest('hex')
+  const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
+  if (known !== null) return known
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
     throw new Failure('bad_request', `Cannot fork session "${from}" at event ${at}: its last one is ${origin.last_seq}`)
   const memory = memoryAt(parts, origin, input.at ?? null)
-  const { held } = admit(parts, actor, {
+  const { held, budgetNanos } = admit(parts, actor, {
     // What the session it comes from may see stays as it is.
     options: { ...origin.options, workspace: undefined },
     owner: ownerOf(actor),
-    rung: origin.rung,
+    rung: rungFor(parts.config, actor, origin.rung),
     provider: providerFor(parts, origin.provider),
     model: origin.model,
     budgetNanos: origin.budgetNanos,
-    hasKey: true,
+    hasKey: key !== undefined,
   })
+  refuseWider(parts.config, actor, widthOf(origin), origin.rung)
+  if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   requireRoom(parts, actor, held)
   const shares = input.share_workspace ?? false
-  if (shares) refuseUnlessShareable(origin)
+  if (shares) refuseUnlessShareable(parts, actor, origin)
   const id = newSessionId(parts.random)
   const runAs = shares ? origin.runAs : freshUser(parts)
   makeFolder(parts.folders.session(id), 0o700, runAs)
@@ -58,6 +68,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     await copyTree(parts.folders.home(from), home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
+      if (key !== undefined) keepKey(parts, actor, key, id, digest)
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
@@ -69,7 +80,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           model: origin.model,
           simulated: origin.simulated,
           workspace,
-          budget_nanos: origin.budgetNanos,
+          budget_nanos: budgetNanos,
           forked_from: from,
           at,
           on_crash: origin.on_crash,
@@ -82,6 +93,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     })
   } catch (error) {
     await removeTree(parts.folders.session(id))
+    if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
     throw error
   }
   return shown(parts.store.sessions.get(id)!)
@@ -137,12 +149,29 @@ function messageOf(event: Event): readonly string[] {
   }
 }
 
-function refuseUnlessShareable({ id, state, options, workspace }: SessionRow): void {
+/** What somebody has chosen for the session. Its repository, and the filter of a folder of its own, the house has settled. */
+function widthOf({ options }: SessionRow): SessionRow['options'] {
+  const { repo: _, repo_filter: filter, ...rest } = options
+  return options.workspace === undefined || filter === undefined ? rest : { ...rest, repo_filter: filter }
+}
+
+/** Whether this actor could have been given the folder without the session: it may outlive the share that the session is reached by. */
+function mayHave({ config }: Parts, actor: Actor, { ownerId, workspace }: SessionRow): boolean {
+  if (may(actor, 'session.any_folder')) return true
+  const path = realpathSync(workspace)
+  if (isWithin(path, realpathSync(config.state))) return ownerId === ownerOf(actor)
+  return config.sharedFolders.some((folder) => isWithin(path, folder))
+}
+
+function refuseUnlessShareable(parts: Parts, actor: Actor, origin: SessionRow): void {
+  const { id, state, options, workspace } = origin
   const why = !existsSync(workspace)
     ? 'it is gone'
-    : state === 'archived' && options.workspace_access === 'acl'
-      ? 'the session is archived, and its access to the folder was taken back'
-      : null
+    : !mayHave(parts, actor, origin)
+      ? 'it is neither yours nor among the folders that are for everybody here'
+      : state === 'archived' && options.workspace_access === 'acl'
+        ? 'the session is archived, and its access to the folder was taken back'
+        : null
   if (why !== null)
     throw new Failure('workspace_refused', `Cannot share the workspace of session "${id}" ("${workspace}"): ${why}`, {
       hint: 'Fork it with a copy, or create a session for the folder',

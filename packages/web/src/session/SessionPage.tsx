@@ -34,7 +34,8 @@ export function SessionPage() {
     if (behind) void catchUp({ cache, daemon }, id)
   }, [behind, id, cache])
   const fork = useMutation({
-    mutationFn: (seq: number | null) => daemon.fork({ params: { id }, body: seq === null ? {} : { at: seq } }),
+    mutationFn: (seq: number | null) =>
+      daemon.fork({ params: { id }, body: { ...(seq === null ? {} : { at: seq }), idempotency_key: crypto.randomUUID() } }),
     onSuccess(made) {
       putSession(cache, made)
       void navigate({ to: '/sessions/$id', params: { id: made.id } })
