@@ -311,7 +311,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
 
   /** What gates after this one find in their leases is under the new key before the old one goes. */
-  async function forgetOldKey(): Promise<void> {
+  async function forgetOldKey(boxes: readonly string[]): Promise<void> {
     const anew = (box: string) => secrets.seal(secrets.open(box))
     for (const opening of served.values()) {
       const one = await opening.catch(() => null)
@@ -325,7 +325,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
         net: { ...net, credentials: net.credentials.map((bound) => ({ ...bound, box: anew(bound.box) })) },
       })
     }
-    await secrets.finish()
+    await secrets.finish(boxes)
   }
 
   async function servedOf(session: SessionId): Promise<Served> {
@@ -394,7 +394,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
           await secrets.begin()
           return { boxes: command.boxes.map((box) => secrets.seal(secrets.open(box))) }
         case 'resealed':
-          return forgetOldKey()
+          return forgetOldKey(command.boxes)
         case 'check':
           return checkProvider(command.provider, providers)
         case 'test':

@@ -9,8 +9,8 @@ import { keyBytes, readKey, readOrMakeKey, type Secrets, secretsUnder } from './
 export type KeyRing = Secrets & {
   /** Begins a new key; does nothing when one has been begun already, or comes from the environment. */
   begin(): Promise<void>
-  /** The key before it goes. */
-  finish(): Promise<void>
+  /** The key before it goes; refused as long as one of these boxes is not under the new one. */
+  finish(boxes: readonly string[]): Promise<void>
 }
 
 /** `ENCRYPTION_KEY` where it is set, and otherwise the key in `keyFile`, which is made when there is none. */
@@ -37,7 +37,11 @@ export async function keyRing(keyFile: string, given?: string): Promise<KeyRing>
       await writeKey(nextFile, key)
       ring = [secretsUnder(key), ...ring]
     },
-    async finish() {
+    async finish(boxes) {
+      if (!boxes.every((box) => ring[0]!.holds(box)))
+        throw new Failure('conflict', 'Cannot let the old key go: something is stored that was sealed under it', {
+          hint: 'Begin again: anchorhold secret rotate-key',
+        })
       if (fromEnv !== null) {
         await Promise.all([rm(keyFile, { force: true }), rm(nextFile, { force: true })])
         ring = [fromEnv]

@@ -71,7 +71,10 @@ test('keyRing() seals under a new key, opens what the old one sealed until it go
   // Begun twice it is still one key.
   await ring.begin()
   expect((await keyRing(path)).open(anew)).toBe('sk-secret')
-  await ring.finish()
+  // Somebody has stored what was sealed before.
+  await expect(ring.finish([anew, old])).rejects.toThrow('something is stored that was sealed under it')
+  expect((await keyRing(path)).open(old)).toBe('sk-secret')
+  await ring.finish([anew])
   for (const one of [ring, await keyRing(path)]) {
     expect(one.open(anew)).toBe('sk-secret')
     expect(() => one.open(old)).toThrow('another key')
@@ -86,7 +89,8 @@ test('keyRing() takes ENCRYPTION_KEY, opens what the file sealed before, and lea
   const ring = await keyRing(path, given.toString('hex'))
   const anew = ring.seal(ring.open(old))
   await ring.begin()
-  await ring.finish()
+  await expect(ring.finish([old])).rejects.toMatchObject({ code: 'conflict' })
+  await ring.finish([anew])
   expect(await readdir(folder)).toEqual([])
   expect((await keyRing(path, given.toString('base64'))).open(anew)).toBe('sk-secret')
   await expect(keyRing(path, 'correct horse battery staple')).rejects.toMatchObject({ hint: 'Make one: openssl rand -hex 32' })

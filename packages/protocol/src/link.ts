@@ -385,8 +385,8 @@ export const GateCommand = z.discriminatedUnion('do', [
   z.object({ do: z.literal('seal'), plaintext: z.string() }),
   /** Makes a new key, and gives what these hold under it. The key before it opens what is left until `resealed`. */
   z.object({ do: z.literal('reseal'), boxes: z.array(z.string()).max(10_000) }),
-  /** All that was sealed under the key before is stored under the new one: the old one goes. */
-  z.object({ do: z.literal('resealed') }),
+  /** All that is stored, as it is stored now: when every one of these is under the new key, the old one goes. */
+  z.object({ do: z.literal('resealed'), boxes: z.array(z.string()).max(10_000) }),
   /** Signs where a log stands; nothing of another shape is ever signed. Without a head, only says with which key. */
   z.strictObject({ do: z.literal('sign'), head: Head.nullable() }),
   /** Whether the credential is there, without using it: null, or what is missing. */

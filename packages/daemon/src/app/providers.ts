@@ -96,12 +96,17 @@ export async function putProvider(
       hint: 'Correct it, or store it untested with --no-test',
     })
   }
+  // Trying it took its time, in which the key may have been changed: what is stored is sealed just before.
+  const stored =
+    verdict === null || input.credential.from !== 'key'
+      ? row
+      : { ...row, credential: await credentialFrom(parts, input.credential) }
   parts.store.atomically(() => {
-    parts.store.providers.put(row)
+    parts.store.providers.put(stored)
     if (input.use !== false) parts.store.providers.use(name)
     note(parts, { type: 'provider.changed', body: { provider: name, what: 'put', ...by(actor) } })
   })
-  return { provider: view(parts, row), verdict }
+  return { provider: view(parts, stored), verdict }
 }
 
 async function credentialFrom(parts: Parts, source: PutProvider['credential']): Promise<Credential> {

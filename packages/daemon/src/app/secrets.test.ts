@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { boundCredentials, placeholders } from './credentials.ts'
+import { putProvider } from './providers.ts'
 import { deleteSecret, listSecrets, putSecret, rotateKey } from './secrets.ts'
 import { owner, testParts } from './test-parts.ts'
 
@@ -78,4 +79,38 @@ test('rotateKey() stores everything anew at once, and then lets the old key go',
   }
   await expect(rotateKey(parts, owner)).rejects.toThrow('the gate died')
   expect(parts.store.secrets.get('github')?.box).toBe(`sealed ${value.length} anew`)
+})
+
+test('rotateKey() takes along what was sealed under the old key and stored while it was at work', async () => {
+  using parts = testParts()
+  await putSecret(parts, owner, 'github', { value })
+  const { handle } = parts.gate
+  const late = Promise.withResolvers<unknown>()
+  // The gate has sealed it before there was a new key, and its answer comes only now.
+  parts.gate.handle = (command) => {
+    if (command.do === 'seal') return late.promise
+    if (command.do === 'reseal') late.resolve({ box: 'old box' })
+    return handle(command)
+  }
+  const storing = putSecret(parts, owner, 'late', { value })
+  expect(await rotateKey(parts, owner)).toEqual({ resealed: 2 })
+  await storing
+  expect(parts.store.secrets.get('late')?.box).toBe('old box anew')
+  expect(parts.gate.commands.findLast((one) => one.do === 'resealed')).toEqual({
+    do: 'resealed',
+    boxes: expect.arrayContaining([`sealed ${value.length} anew`, 'old box anew']) as string[],
+  })
+})
+
+test('putProvider() stores a key that was sealed after it was tried', async () => {
+  using parts = testParts()
+  let key = 'old'
+  parts.gate.handle = (command) => {
+    if (command.do === 'seal') return { box: `under the ${key} key` }
+    if (command.do !== 'test') return null
+    key = 'new'
+    return { verdict: 'ok', message: 'It answers' }
+  }
+  await putProvider(parts, owner, 'p', { kind: 'anthropic', credential: { from: 'key', key: 'sk-x' } })
+  expect(parts.store.providers.get('p')?.credential).toEqual({ from: 'sealed', box: 'under the new key' })
 })

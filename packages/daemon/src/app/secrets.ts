@@ -1,6 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { CredentialView, SecretView } from '@anchorhold/protocol/api/secrets'
 import { Failure } from '@anchorhold/protocol/failures'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { z } from 'zod'
 import type { SecretRow } from '../store/store.ts'
 import { credentialsIn } from './credentials.ts'
@@ -64,29 +65,39 @@ export async function deleteSecret(parts: Parts, actor: Actor, name: string): Pr
   await tellWindows(parts)
 }
 
-/** Everything under a new key, in one transaction: until it is stored, the gate opens both. */
+/** Everything under a new key: until it is stored, the gate opens both. What was sealed before the new key was made may be stored after
+ *  the list was read, so it is read again until all in it is under the new key. Invariant: whoever seals stores in the same turn in
+ *  which the gate's answer comes, and the gate answers in order; so what is under the old key is stored a turn after the first answer. */
 export async function rotateKey(parts: Parts, actor: Actor): Promise<{ readonly resealed: number }> {
   require(parts, actor, 'secrets.write')
   requireProof(parts, actor, 'make a new key')
-  const { store } = parts
-  const secrets = store.secrets.list()
-  const providers = store.providers
-    .list()
-    .flatMap((row) => (row.credential.from === 'sealed' ? [{ row, box: row.credential.box }] : []))
-  const before = [...secrets.map(({ box }) => box), ...providers.map(({ box }) => box)]
-  const { boxes } = z.object({ boxes: z.array(z.string()) }).parse(await parts.gate.do({ do: 'reseal', boxes: before }))
-  const under = new Map(before.map((box, at) => [box, boxes[at]!]))
+  const anew = new Set<string>()
+  let left = storedBoxes(parts)
+  do {
+    const { boxes } = z.object({ boxes: z.array(z.string()) }).parse(await parts.gate.do({ do: 'reseal', boxes: left }))
+    for (const box of boxes) anew.add(box)
+    replaceBoxes(parts, new Map(left.map((box, at) => [box, boxes[at]!])))
+    await nextTurn()
+    left = storedBoxes(parts).filter((box) => !anew.has(box))
+  } while (left.length > 0)
+  note(parts, { type: 'secret.key_rotated', body: { resealed: anew.size, ...by(actor) } })
+  await tellWindows(parts)
+  await parts.gate.do({ do: 'resealed', boxes: storedBoxes(parts) })
+  return { resealed: anew.size }
+}
+
+function storedBoxes({ store }: Parts): string[] {
+  const providers = store.providers.list().flatMap(({ credential }) => (credential.from === 'sealed' ? [credential.box] : []))
+  return [...store.secrets.list().map(({ box }) => box), ...providers]
+}
+
+function replaceBoxes({ store }: Parts, under: ReadonlyMap<string, string>): void {
   store.atomically(() => {
-    // What was stored meanwhile is under the new key already.
     for (const row of store.secrets.list()) store.secrets.put({ ...row, box: under.get(row.box) ?? row.box })
     for (const row of store.providers.list())
       if (row.credential.from === 'sealed')
         store.providers.put({ ...row, credential: { from: 'sealed', box: under.get(row.credential.box) ?? row.credential.box } })
-    note(parts, { type: 'secret.key_rotated', body: { resealed: boxes.length, ...by(actor) } })
   })
-  await tellWindows(parts)
-  await parts.gate.do({ do: 'resealed' })
-  return { resealed: boxes.length }
 }
 
 /** Sessions that are being served go by what is stored now. */
