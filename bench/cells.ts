@@ -1,11 +1,20 @@
 import { bwrapDriver } from '@anchorhold/keeper/cells/bwrap/bwrap'
 import { trialSpecs } from '@anchorhold/keeper/cells/trial'
 import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
-import type { Cell, CellSpec } from '@anchorhold/keeper/cells/cell'
+import type { Cell, CellFiles, CellSpec } from '@anchorhold/keeper/cells/cell'
 import { containerCells, gvisorCells } from '@anchorhold/keeper/cells/container/container'
+import type { Engine, Plan } from '@anchorhold/keeper/cells/container/engine'
+import { gvisor } from '@anchorhold/keeper/cells/container/gvisor'
+import { chooseRuntime, podman, podmanOptions } from '@anchorhold/keeper/cells/container/podman'
+import { ownerOf } from '@anchorhold/keeper/cells/container/program'
+import { find } from '@anchorhold/keeper/cells/container/refusals'
+import { makeRoot, own } from '@anchorhold/keeper/cells/container/root'
+import { readHostRoot } from '@anchorhold/keeper/cells/host-root'
+import { readText } from '@anchorhold/keeper/cells/install'
+import { seccompArch } from '@anchorhold/keeper/cells/seccomp'
 import { warmCell } from '@anchorhold/keeper/warm-cell'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -30,7 +39,7 @@ export async function enginesBench(): Promise<Ratio[]> {
   const files = trialFiles(join(import.meta.dirname, '../dist/inside.mjs'))
   for (const [name, driver, floorOf] of [
     ['container ready ÷ podman run with the same flags', containerCells(files), podmanFloor],
-    ['gVisor ready ÷ runsc run', gvisorCells(files), runscFloor],
+    ['gVisor ready ÷ runsc run with the same flags', gvisorCells(files), runscFloor],
   ] as const) {
     const lacks = await driver.missing()
     if (lacks.length > 0) {
@@ -40,7 +49,7 @@ export async function enginesBench(): Promise<Ratio[]> {
     await using specs = trialSpecs()
     const spec = await specs.make()
     await using floors = new AsyncDisposableStack()
-    const floor = floorOf(await specs.make(), floors)
+    const floor = floorOf(await specs.make(), files, floors)
     const ready = async () => {
       const before = performance.now()
       const cell = await driver.start(spec, AbortSignal.timeout(20_000))
@@ -70,17 +79,24 @@ export async function enginesBench(): Promise<Ratio[]> {
   return ratios
 }
 
-/** The root that both floors get: the host's programs and nothing else. */
-function bareRoot({ scratch, runAs }: CellSpec): string {
-  const root = join(scratch, 'bare')
-  for (const folder of ['usr', 'etc', 'proc', 'sys', 'dev', 'run', 'tmp', 'workspace', 'state', 'store', 'home'])
-    mkdirSync(join(root, folder), { recursive: true })
-  for (const name of ['bin', 'sbin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(root, name))
-  symlinkSync('../proc/self/mounts', join(root, 'etc/mtab'))
-  for (const file of ['etc/hosts', 'etc/hostname', 'etc/resolv.conf', 'etc/passwd', 'run/.containerenv', 'run/podman-init'])
-    writeFileSync(join(root, file), '')
-  if (runAs !== null) spawnSync('chown', ['-R', `${runAs.uid}:${runAs.gid}`, root])
-  return root
+/** What the driver hands to an engine for this cell, with a command that does nothing: the same mounts, filter, limits and covers. */
+function sameFlags(spec: CellSpec, files: CellFiles): Plan {
+  const at = (name: string) => join(spec.scratch, name)
+  for (const name of ['channel', 'engine', 'engine/state', 'engine/store', 'engine/home', 'engine/terminals']) mkdirSync(at(name))
+  const init = find('catatonit')!
+  const { folder, binds } = makeRoot({ spec, files, init, host: readHostRoot(), folder: at('root'), channel: at('channel') })
+  const { openFilesMax: nofile, fileBytes: fsize, tmpBytes } = spec.limits
+  return {
+    ...{ folder: at('engine'), root: folder, binds, tmpBytes, rlimits: { nofile, fsize, core: 1, nproc: null }, users: 'single' },
+    ...{ owner: ownerOf(spec), arch: seccompArch(process.arch)!, extras: spec.extras },
+    command: [own.init, '--', '/usr/bin/true'],
+  }
+}
+
+/** Files that the engine reads, and everything for the user that it runs as. */
+function furnish({ scratch, runAs }: CellSpec, engine: Engine, plan: Plan): void {
+  for (const [name, content] of Object.entries(engine.files(plan))) writeFileSync(join(plan.folder, name), content)
+  if (runAs !== null) spawnSync('chown', ['-R', `${runAs.uid}:${runAs.gid}`, scratch])
 }
 
 const finished = (child: ChildProcess, what: string) =>
@@ -93,11 +109,11 @@ const finished = (child: ChildProcess, what: string) =>
 const path = '/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** As a person would run it, in namespaces that Podman makes itself. */
-function podmanFloor(spec: CellSpec, floors: AsyncDisposableStack): () => Promise<void> {
-  const root = bareRoot(spec)
-  const at = (name: string) => join(root, name)
-  writeFileSync(at('containers.conf'), '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n')
-  writeFileSync(at('storage.conf'), '[storage]\ndriver = "overlay"\n[storage.options.overlay]\nignore_chown_errors = "true"\n')
+function podmanFloor(spec: CellSpec, files: CellFiles, floors: AsyncDisposableStack): () => Promise<void> {
+  const runtime = chooseRuntime(readText, (program) => find(program) !== null)
+  const plan = sameFlags(spec, files)
+  furnish(spec, podman({ runtime }), plan)
+  const at = (name: string) => join(plan.folder, name)
   const short = mkdtempSync(join(tmpdir(), 'ah-'))
   if (spec.runAs !== null) chownSync(short, spec.runAs.uid, spec.runAs.gid)
   floors.defer(() => {
@@ -109,43 +125,20 @@ function podmanFloor(spec: CellSpec, floors: AsyncDisposableStack): () => Promis
     ...{ PATH: path, HOME: at('home'), XDG_RUNTIME_DIR: short },
     ...{ CONTAINERS_CONF: at('containers.conf'), CONTAINERS_STORAGE_CONF: at('storage.conf') },
   }
-  const flags = [
-    ...['--rm', '--init', '--network', 'none', '--no-hosts', '--read-only', '--cap-drop', 'all', '--log-driver', 'none'],
-    ...['--security-opt', 'no-new-privileges', '--ulimit', 'nofile=512:512', '--ulimit', 'nproc=512:512', '--unsetenv-all'],
-    ...['--mount', 'type=bind,source=/usr,destination=/usr,ro=true', '--hostname', 'cell', '--user', '0:0'],
-    ...['--mount', `type=bind,source=${spec.workspace},destination=/workspace`],
-  ]
-  const args = ['--root', at('store'), '--runroot', short, 'run', ...flags, '--rootfs', root, 'true']
+  const flags = ['--rm', '--rootfs', ...podmanOptions(plan, runtime)]
+  const args = ['--root', at('store'), '--runroot', short, 'run', ...flags, plan.root, ...plan.command]
   return () => finished(spawn('podman', args, { env, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], ...spec.runAs }), 'podman')
 }
 
-function runscFloor(spec: CellSpec): () => Promise<void> {
-  const root = bareRoot(spec)
-  const bind = (source: string, destination: string, how: string) => ({
-    destination,
-    type: 'bind',
-    source,
-    options: ['rbind', how],
-  })
-  const config = {
-    ociVersion: '1.0.2',
-    root: { path: root, readonly: true },
-    process: { user: { uid: 0, gid: 0 }, args: ['true'], env: ['PATH=/usr/bin:/bin'], cwd: '/' },
-    mounts: [
-      { destination: '/proc', type: 'proc', source: 'proc' },
-      { destination: '/tmp', type: 'tmpfs', source: 'tmpfs' },
-      bind('/usr', '/usr', 'ro'),
-      bind(spec.workspace, '/workspace', 'rw'),
-    ],
-    linux: { namespaces: ['pid', 'ipc', 'uts', 'mount', 'network'].map((type) => ({ type })) },
-  }
-  writeFileSync(join(root, 'config.json'), JSON.stringify(config))
-  const flags = [`--root=${join(root, 'state')}`, '--rootless', '--platform=ptrace', '--network=none', '--ignore-cgroups']
+function runscFloor(spec: CellSpec, files: CellFiles): () => Promise<void> {
+  const plan = sameFlags(spec, files)
+  furnish(spec, gvisor(), plan)
+  const [runsc, ...args] = gvisor().run(plan)
   let count = 0
   return () => {
-    const args = [...flags, 'run', '--bundle', root, `floor-${++count}`]
-    const env = { PATH: path, HOME: root, XDG_RUNTIME_DIR: root }
-    return finished(spawn('runsc', args, { env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], ...spec.runAs }), 'runsc')
+    const env = { PATH: path, HOME: plan.folder, XDG_RUNTIME_DIR: plan.folder }
+    const named = [...args.slice(0, -1), `floor-${++count}`]
+    return finished(spawn(runsc, named, { env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], ...spec.runAs }), 'runsc')
   }
 }
 

@@ -13,40 +13,24 @@ import { isRowOf } from '../limits/rlimits.ts'
 import { emptyScratch, writeLease } from '../reap.ts'
 import { seccompArch } from '../seccomp.ts'
 import { standing } from '../standing.ts'
-import { lacksOnTrial } from '../trial.ts'
+import { engineDriver, type Unavailable } from './engine-driver.ts'
 import type { Engine, Plan } from './engine.ts'
 import { type Enclosed, enginePlace, spawnEngine, spawnOnTerminal } from './namespaces.ts'
 import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
-import { find, refusals, refusalsRootless, usersOf } from './refusals.ts'
+import { find, refusalsRootless, usersOf } from './refusals.ts'
 import { makeRoot, type Root } from './root.ts'
 
 /** Cells made by an engine, without its daemon and without a user of its own: it runs as the session's user, root in namespaces that
  *  the driver makes for this one cell. So an escape from the engine lands at a user who has nothing, nothing of it is shared
  *  between cells, and with the first process of those namespaces everything is gone: engine, container, mounts. */
 export function rootlessCells(engine: Engine, files: CellFiles): CellDriver {
-  const { rung } = engine
-  const unavailable = (lacks: readonly Lack[]) =>
-    new Failure('cell_unavailable', `Cannot start a ${rung} cell: ${lacks.map(({ what }) => what).join('; ')}`, {
-      hint: lacks.map(({ remedy }) => remedy).join('; '),
-    })
-  const lacks = (): readonly Lack[] => [...lacksForNamespaces(), ...engine.lacks(readText, (program) => find(program) !== null)]
-
-  const start: CellDriver['start'] = async (spec, signal) => {
-    const missing = [...lacks(), ...refusals(spec), ...refusalsRootless(spec)]
-    if (missing.length > 0) throw unavailable(missing)
-    signal.throwIfAborted()
-    return startCell({ engine, files, spec, unavailable }, signal)
-  }
-
-  return {
-    rung,
-    start,
-    async missing() {
-      const missing = lacks()
-      if (missing.length > 0) return missing
-      return lacksOnTrial(start, probeTimeoutMs)
-    },
-  }
+  return engineDriver({
+    rung: engine.rung,
+    lacks: () => [...lacksForNamespaces(), ...engine.lacks(readText, (program) => find(program) !== null)],
+    refuses: refusalsRootless,
+    probeTimeoutMs,
+    startCell: (spec, unavailable, signal) => startCell({ engine, files, spec, unavailable }, signal),
+  })
 }
 
 const probeTimeoutMs = 20_000
@@ -57,7 +41,7 @@ type Making = {
   readonly engine: Engine
   readonly files: CellFiles
   readonly spec: CellSpec
-  readonly unavailable: (lacks: readonly Lack[]) => Failure
+  readonly unavailable: Unavailable
 }
 
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {

@@ -5,7 +5,6 @@ import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSyn
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { Failure } from '@anchorhold/protocol/failures'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
@@ -17,11 +16,11 @@ import { identify, isGone, type ProcessId, signalPid, until } from '../limits/pr
 import { emptyScratch, writeLease } from '../reap.ts'
 import { seccompArch } from '../seccomp.ts'
 import { standing } from '../standing.ts'
-import { lacksOnTrial } from '../trial.ts'
+import { engineDriver, type Unavailable } from './engine-driver.ts'
 import { lacksInit } from './engine.ts'
 import { groupsOf, limitsByGroup } from './group-limits.ts'
 import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
-import { find, refusals } from './refusals.ts'
+import { find } from './refusals.ts'
 import { makeRoot } from './root.ts'
 import { seccompProfile } from './seccomp-profile.ts'
 import {
@@ -40,26 +39,14 @@ import {
 /** Cells made by a daemon of root's: Docker, or Podman as root runs it. For an ordinary user who may use its socket anyway.
  *  Does not stop: who escapes from such a container is root, or near it, where one of the driver without root is nobody. */
 export function servedCells(engine: ServedEngine, files: CellFiles): CellDriver {
-  const unavailable = (lacks: readonly Lack[]) =>
-    new Failure('cell_unavailable', `Cannot start a container cell: ${lacks.map(({ what }) => what).join('; ')}`, {
-      hint: lacks.map(({ remedy }) => remedy).join('; '),
-    })
-  const lacks = () => [...lacksServed(engine, readText), ...lacksInit(readText, () => find('catatonit') !== null)]
-  const start: CellDriver['start'] = async (spec, signal) => {
-    const missing = [...lacks(), ...refusals(spec), ...refusalsServed(spec)]
-    if (missing.length > 0) throw unavailable(missing)
-    signal.throwIfAborted()
-    return startCell({ engine, files, spec, unavailable }, signal)
-  }
-  return {
+  return engineDriver({
     rung: 'container',
-    start,
+    lacks: () => [...lacksServed(engine, readText), ...lacksInit(readText, () => find('catatonit') !== null)],
+    refuses: refusalsServed,
+    probeTimeoutMs,
+    startCell: (spec, unavailable, signal) => startCell({ engine, files, spec, unavailable }, signal),
     notes: () => [`made by ${wordsFor(engine)}: whoever escapes from such a container is root, or near it`],
-    async missing() {
-      const missing = lacks()
-      return missing.length > 0 ? missing : lacksOnTrial(start, probeTimeoutMs)
-    },
-  }
+  })
 }
 
 const probeTimeoutMs = 60_000
@@ -71,7 +58,7 @@ type Making = {
   readonly engine: ServedEngine
   readonly files: CellFiles
   readonly spec: CellSpec
-  readonly unavailable: (lacks: readonly Lack[]) => Failure
+  readonly unavailable: Unavailable
 }
 
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
