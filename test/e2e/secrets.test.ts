@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { processes } from './host.ts'
-import { type Installation, installation, isRoot, outputsOf, textOf, until } from './installation.ts'
+import { type Installation, installation, isRoot, outputsOf, script, textOf, until } from './installation.ts'
 import { guises, scan } from './scan.ts'
 import { upstream, type Upstream } from './upstream.ts'
 
@@ -194,6 +194,31 @@ test('nobody but the gate can read its key, and the environment of daemon and ke
   expect(keepers.length).toBeGreaterThan(0)
   for (const { pid } of keepers) expect(environ(pid)).not.toContain(envKey)
   await it.api.stop({ params: { id } })
+})
+
+test('a secret that is marked for cells is in the one that is given it, shown as such, and written down nowhere', async () => {
+  const value = `inside-${randomBytes(18).toString('hex')}`
+  const secret = { params: { name: 'deploy-key' } }
+  await it.api.putSecret({ ...secret, body: { value } })
+  const prompt = script({ tool_use: 'Bash', input: { command: 'printf %s "$DEPLOY_KEY" | md5sum' } }, { text: 'done' })
+  const given = { provider: 'rehearsal', secrets: ['deploy-key'] }
+  await expect(it.api.createSession({ body: given })).rejects.toMatchObject({
+    hint: expect.stringContaining('anchorhold secret add deploy-key --inside') as string,
+  })
+  await it.api.putSecret({ ...secret, body: { value, inside: true } })
+  const ran = await it.cli(['run', '-p', 'rehearsal', '--secret', 'deploy-key', prompt])
+  expect(ran).toMatchObject({ code: 0, err: expect.stringContaining('secrets inside: deploy-key') as string })
+  const [session] = (await it.api.listSessions({ query: { limit: 1 } })).sessions
+  expect(session).toMatchObject({ secrets_inside: ['deploy-key'] })
+  const log = await it.log(session!.id)
+  expect(outputsOf(log)).toContain(createHash('md5').update(value).digest('hex'))
+  expect((await it.cli(['show', session!.id])).out).toMatch(/secrets inside +deploy-key/)
+  const everything = [
+    JSON.stringify(log),
+    ...processes().map(({ argv }) => argv),
+    ...files(it.state).map((path) => readFileSync(path, 'latin1')),
+  ]
+  for (const guise of guises(value)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
 })
 
 test('with model_route: forwarder a whole turn goes through the loopback of the cell', async () => {

@@ -15,6 +15,7 @@ import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { rateLimits } from './rates.ts'
 import { keyRing } from './key-ring.ts'
+import { kindOf } from './secrets.ts'
 import { readOrMakeKey } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
@@ -312,7 +313,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
 
   /** What gates after this one find in their leases is under the new key before the old one goes. */
   async function forgetOldKey(boxes: readonly string[]): Promise<void> {
-    const anew = (box: string) => secrets.seal(secrets.open(box))
+    const anew = (box: string) => secrets.seal(secrets.open(box), kindOf(box))
     for (const opening of served.values()) {
       const one = await opening.catch(() => null)
       if (one === null) continue
@@ -322,7 +323,10 @@ export async function gate(parts: GateParts): Promise<Gate> {
         ...one.terms,
         provider:
           credential.from === 'sealed' ? { ...provider, credential: { ...credential, box: anew(credential.box) } } : provider,
-        net: { ...net, credentials: net.credentials.map((bound) => ({ ...bound, box: anew(bound.box) })) },
+        net: {
+          ...net,
+          credentials: net.credentials.map((bound) => ({ ...bound, box: bound.box === null ? null : anew(bound.box) })),
+        },
       })
     }
     await secrets.finish(boxes)
@@ -389,10 +393,12 @@ export async function gate(parts: GateParts): Promise<Gate> {
         case 'sign':
           return command.head === null ? signer.publicKey : signer.sign(command.head)
         case 'seal':
-          return { box: secrets.seal(command.plaintext) }
+          return { box: secrets.seal(command.plaintext, command.inside === true ? 'inside' : 'kept') }
+        case 'open_inside':
+          return { plaintexts: command.boxes.map((box) => secrets.openInside(box)) }
         case 'reseal':
           await secrets.begin()
-          return { boxes: command.boxes.map((box) => secrets.seal(secrets.open(box))) }
+          return { boxes: command.boxes.map((box) => secrets.seal(secrets.open(box), kindOf(box))) }
         case 'resealed':
           return forgetOldKey(command.boxes)
         case 'check':

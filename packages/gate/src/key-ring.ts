@@ -24,12 +24,11 @@ export async function keyRing(keyFile: string, given?: string): Promise<KeyRing>
     (one) => one !== null,
   )
 
+  const holding = (box: string) => ring.find((secrets) => secrets.holds(box)) ?? ring[0]!
   return {
-    seal: (plaintext) => ring[0]!.seal(plaintext),
-    open(box) {
-      const one = ring.find((secrets) => secrets.holds(box)) ?? ring[0]!
-      return one.open(box)
-    },
+    seal: (plaintext, kind) => ring[0]!.seal(plaintext, kind),
+    open: (box) => holding(box).open(box),
+    openInside: (box) => holding(box).openInside(box),
     holds: (box) => ring.some((secrets) => secrets.holds(box)),
     async begin() {
       if (fromEnv !== null || (await readKey(nextFile)) !== null) return

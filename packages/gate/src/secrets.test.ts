@@ -61,6 +61,14 @@ test('open() refuses a box of another key, a changed one, a cut one and what is 
   expect(() => secrets.open('sk-secret')).toThrow('not in a form')
 })
 
+test('openInside() opens what was sealed for cells, and nothing that anybody calls so', () => {
+  const secrets = secretsUnder(randomBytes(32))
+  const [kept, inside] = [secrets.seal('sk-secret'), secrets.seal('sk-secret', 'inside')]
+  expect([secrets.openInside(inside), secrets.open(inside), secrets.holds(inside)]).toEqual(['sk-secret', 'sk-secret', true])
+  expect(() => secrets.openInside(kept)).toThrow('has not marked it')
+  expect(() => secrets.openInside(kept.replace('ah1.', 'ah1i.'))).toThrow('changed')
+})
+
 test('keyRing() seals under a new key, opens what the old one sealed until it goes, and a ring that starts in between does too', async () => {
   const path = join(folder, 'key')
   const ring = await keyRing(path)

@@ -5,8 +5,10 @@ import { Failure } from '@anchorhold/protocol/failures'
 
 /** Turns secrets into ciphertext that may be kept anywhere, and back. */
 export type Secrets = {
-  seal(plaintext: string): string
+  seal(plaintext: string, kind?: BoxKind): string
   open(box: string): string
+  /** The same for what may be given to a cell: of any other box the gate lets nothing out. */
+  openInside(box: string): string
   /** Whether it was sealed under a key that is at hand. */
   holds(box: string): boolean
 }
@@ -14,22 +16,32 @@ export type Secrets = {
 export const keyBytes = 32
 const ivBytes = 12
 const tagBytes = 16
-/** The first word of every box. Another cipher gets another one. */
-const version = 'ah1'
+/** What may become of a secret: it stays in the gate, or the owner has said that a cell may be given it. */
+export type BoxKind = 'kept' | 'inside'
+/** The first word of every box, which nobody can change without the key. Another cipher gets another one. */
+const versions: Readonly<Record<BoxKind, string>> = { kept: 'ah1', inside: 'ah1i' }
+
+export const kindOf = (box: string): BoxKind => (box.startsWith(`${versions.inside}.`) ? 'inside' : 'kept')
 
 /** AES-256-GCM. A box is `version.keyId.iv.ciphertext+tag`: it says which key opens it, so that keys can be changed. */
 export function secretsUnder(key: Uint8Array): Secrets {
   const keyId = createHash('sha256').update('anchorhold key id').update(key).digest('hex').slice(0, 8)
-  const prefix = `${version}.${keyId}`
-  return {
-    seal(plaintext) {
+  const prefixOf = (kind: BoxKind) => `${versions[kind]}.${keyId}`
+  const secrets: Secrets = {
+    seal(plaintext, kind = 'kept') {
+      const prefix = prefixOf(kind)
       const iv = randomBytes(ivBytes)
       const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(prefix))
       const sealed = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()])
       return `${prefix}.${iv.toString('base64url')}.${sealed.toString('base64url')}`
     },
-    holds: (box) => box.startsWith(`${prefix}.`),
+    holds: (box) => box.startsWith(`${prefixOf(kindOf(box))}.`),
+    openInside(box) {
+      if (kindOf(box) === 'inside') return secrets.open(box)
+      throw new Failure('forbidden', 'Cannot give a secret to a cell: its owner has not marked it for that')
+    },
     open(box) {
+      const version = versions[kindOf(box)]
       const [boxVersion, boxKey, iv, sealed, ...more] = box.split('.')
       if (boxVersion !== version || iv === undefined || sealed === undefined || more.length > 0) {
         throw new Failure('provider_unavailable', 'Cannot open a sealed secret: it is not in a form that this release knows')
@@ -43,13 +55,14 @@ export function secretsUnder(key: Uint8Array): Secrets {
       try {
         if (bytes.length < tagBytes) throw new RangeError('too short')
         const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64url'), { authTagLength: tagBytes })
-        decipher.setAAD(Buffer.from(prefix)).setAuthTag(bytes.subarray(-tagBytes))
+        decipher.setAAD(Buffer.from(prefixOf(kindOf(box)))).setAuthTag(bytes.subarray(-tagBytes))
         return Buffer.concat([decipher.update(bytes.subarray(0, -tagBytes)), decipher.final()]).toString('utf8')
       } catch (cause) {
         throw new Failure('provider_unavailable', 'Cannot open a sealed secret: it was changed or cut short', { cause })
       }
     },
   }
+  return secrets
 }
 
 /** A key of 32 bytes that this user alone can read. */

@@ -8,6 +8,12 @@ export type SecretName = z.infer<typeof SecretName>
 /** The name of a variable in a cell. */
 export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,100}$/)
 
+/** The variable that a cell finds a secret in which it is given; null for a name that would take the place of what a cell lives by. */
+export function variableOf(secret: SecretName): string | null {
+  const variable = secret.toUpperCase().replaceAll('-', '_')
+  return /^(PATH|HOME|SHELL|IFS|ENV|BASH_ENV|(LD|NODE|ANTHROPIC|CLAUDE|ANCHORHOLD)_.*|.*_PROXY)$/.test(variable) ? null : variable
+}
+
 /** So short a secret would be found, and struck out, in what has nothing to do with it. */
 export const secretCharsMin = 8
 
@@ -29,7 +35,7 @@ export const BoundCredential = z.object({
   secret: SecretName,
   /** What a cell has in its place. */
   placeholder: z.string().min(secretCharsMin).max(200),
-  /** The secret, sealed: only the gate can open it. */
-  box: z.string(),
+  /** The secret, sealed: only the gate can open it; null when none of that name is stored, and then nothing is called there. */
+  box: z.string().nullable(),
 })
 export type BoundCredential = z.infer<typeof BoundCredential>

@@ -118,6 +118,8 @@ export const eventBodies = {
     spend: Spend.optional(),
     network: Network.optional(),
     autonomy: Autonomy.optional(),
+    /** Secrets that its cell is given, by name. */
+    secrets_inside: z.array(z.string()).optional(),
     actor: z.string(),
     door,
   }),

@@ -48,7 +48,13 @@ export const houseBodies = {
   /** Its credential was used for a call that is no session's. */
   'provider.tested': z.object({ provider: z.string(), verdict: z.string(), ...by }),
   /** No event ever holds a secret. */
-  'secret.changed': z.object({ secret: z.string(), what: z.enum(['put', 'removed']), ...by }),
+  'secret.changed': z.object({
+    secret: z.string(),
+    what: z.enum(['put', 'removed']),
+    /** Cells may be given it. */
+    inside: z.literal(true).optional(),
+    ...by,
+  }),
   'secret.key_rotated': z.object({ resealed: z.int(), ...by }),
   'budget.set': z.object({ node: NodeName, span: Span, cap_nanos: Nanos.nullable(), ...by }),
   panic: z.object({ sessions: z.int(), ...by }),

@@ -382,7 +382,9 @@ export const GateCommand = z.discriminatedUnion('do', [
   }),
   /** Closes every window and revokes every lease at once. */
   z.object({ do: z.literal('panic') }),
-  z.object({ do: z.literal('seal'), plaintext: z.string() }),
+  z.object({ do: z.literal('seal'), plaintext: z.string(), inside: z.boolean().optional() }),
+  /** What the owner has marked for cells, for one that is being started. */
+  z.object({ do: z.literal('open_inside'), boxes: z.array(z.string()).max(100) }),
   /** Makes a new key, and gives what these hold under it. The key before it opens what is left until `resealed`. */
   z.object({ do: z.literal('reseal'), boxes: z.array(z.string()).max(10_000) }),
   /** All that is stored, as it is stored now: when every one of these is under the new key, the old one goes. */

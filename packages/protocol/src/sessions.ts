@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { PromptId, SessionId } from './ids.ts'
+import { SecretName } from './credentials.ts'
 import { Micros } from './money.ts'
 import { PolicyName } from './people.ts'
 import { Autonomy } from './policy.ts'
@@ -134,6 +135,11 @@ export const SessionOptions = z.strictObject({
     .boolean()
     .optional()
     .describe('What would be asked is done and written down instead, so that a policy can be made of it'),
+  secrets: z
+    .array(SecretName)
+    .max(20)
+    .optional()
+    .describe('Secrets marked `inside` that its cell is given, each as the variable of its name; for owners alone'),
   toolchains: z
     .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
     .max(40)
@@ -200,6 +206,7 @@ export const Session = z.object({
   policy: z.string().nullable(),
   observe: z.boolean(),
   group: z.string().nullable(),
+  secrets_inside: z.array(SecretName).describe('Secrets that its cell holds, by name: code in it can read them'),
 })
 export type Session = z.infer<typeof Session>
 

@@ -40,6 +40,7 @@ type Options = {
   repo?: string
   attach: string[]
   toolchain: string[]
+  secret: string[]
   plan?: true
   loadSettings?: true
   detach?: true
@@ -98,6 +99,12 @@ export function run(program: Command, context: Context): void {
     .addOption(new Option('--autonomy <level>', 'how freely the agent uses its tools').choices(Autonomy.options))
     .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
+    .option(
+      '--secret <name>',
+      'give the cell a secret that is marked for it (secret add --inside); its programs can read it',
+      collect,
+      [],
+    )
     .option('--plan', 'have the agent ask for approval of its plan first')
     .option('--load-settings', "let the workspace's own .claude settings, hooks and .mcp.json apply inside the cell")
     .option('-d, --detach', 'print the session id and return at once')
@@ -144,6 +151,7 @@ export function run(program: Command, context: Context): void {
             system_prompt: options.systemPrompt,
             timeout_ms: options.timeout === undefined ? undefined : Math.round(Number(options.timeout) * 1000),
             toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
+            secrets: options.secret.length === 0 ? undefined : options.secret,
             plan: options.plan,
             on_crash: options.onCrash,
             autonomy: options.autonomy,
@@ -160,6 +168,13 @@ export function run(program: Command, context: Context): void {
       }
       if (session.rung === 'none' && !options.json)
         context.terminal.error(context.terminal.style('red', 'rung none: this agent runs on your machine without a cell'))
+      if (session.secrets_inside.length > 0 && !options.json)
+        context.terminal.error(
+          context.terminal.style(
+            'red',
+            `secrets inside: ${session.secrets_inside.join(', ')}: what runs in this cell can read them`,
+          ),
+        )
       const first = await daemon.api.sessionEvents({ params: { id: session.id }, query: { limit: 100 } })
       const queued = first.events.find((event) => event.type === 'prompt.queued')
       context.exit(

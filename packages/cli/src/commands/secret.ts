@@ -12,13 +12,16 @@ export function secret(program: Command, context: Context): void {
     .command('add')
     .summary('store a secret, encrypted; asks for it, or reads it from standard input')
     .argument('<name>')
-    .action(async (name: string) => {
+    .option('--inside', 'let sessions be given it (run --secret): whatever runs in their cells can read it then')
+    .action(async (name: string, options: { inside?: true }) => {
       const { api } = await context.daemonOrStart()
       const value = process.stdin.isTTY ? await askSecret(`${name} (not shown): `) : (await text(process.stdin)).trim()
       if (value === '') throw new Failure('bad_request', 'No secret was given', { hint: 'Type it, or pipe it in' })
-      const stored = await api.putSecret({ params: { name }, body: { value } })
+      const stored = await api.putSecret({ params: { name }, body: { value, ...options } })
       const { terminal } = context
-      terminal.line(`${terminal.style('green', '✓')} ${stored.name} (${terminal.foreign(stored.mask)}) is stored`)
+      terminal.line(
+        `${terminal.style('green', '✓')} ${stored.name} (${terminal.foreign(stored.mask)}) is stored${stored.inside ? `, ${terminal.style('red', 'and cells may be given it')}` : ''}`,
+      )
     })
   command
     .command('list')
@@ -34,6 +37,7 @@ export function secret(program: Command, context: Context): void {
       const rows = seen.secrets.map((one) => [
         one.name,
         terminal.foreign(one.mask),
+        one.inside ? terminal.style('red', 'inside') : '',
         ago(one.changed_at),
         seen.credentials
           .filter(({ secret: bound }) => bound === one.name)

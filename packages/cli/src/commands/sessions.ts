@@ -34,7 +34,7 @@ export function ls(program: Command, context: Context): void {
       const rows = sessions.map((session) => [
         session.id,
         terminal.style(colours[session.state], session.state),
-        rungWord(terminal, session),
+        `${rungWord(terminal, session)}${session.secrets_inside.length === 0 ? '' : terminal.style('red', ' +secrets')}`,
         costWord(session),
         ago(session.active_at),
         terminal.foreign(session.name),
@@ -64,6 +64,9 @@ export function show(program: Command, context: Context): void {
         ],
         ['rung', rungWord(terminal, session)],
         ['network', session.network === 'host' ? terminal.style('red', 'host') : session.network],
+        ...(session.secrets_inside.length === 0
+          ? []
+          : [['secrets inside', terminal.style('red', session.secrets_inside.join(', '))] satisfies [string, string]]),
         ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is asked)' : ''}`],
         ['workspace', terminal.foreign(session.workspace)],
         ['cost', `${costWord(session)}${session.budget_micros === null ? '' : ` of ${formatUsd(session.budget_micros)}`}`],

@@ -13,6 +13,7 @@ import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/wor
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
+import { requireInside } from './inside-secrets.ts'
 import { networkFor } from './network.ts'
 import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
@@ -44,6 +45,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   }
   const { held, rung, repoFilter, budgetNanos } = admit(parts, actor, wanted)
   refuseWider(parts.config, actor, options, rung)
+  requireInside(parts, actor, options)
   if (rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   requireRoom(parts, actor, held)
   rootFor(parts, rung, options.image)
@@ -56,8 +58,8 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   const network = networkFor(parts.config, rung, options.network, held)
   const repo_filter = repoFilter ?? options.repo_filter ?? filterFor(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
-  const { workspace: folder, toolchains, extras, image } = options
-  const isPlain = [folder, toolchains, extras, image].every((one) => one === undefined)
+  const { workspace: folder, toolchains, extras, image, secrets } = options
+  const isPlain = [folder, toolchains, extras, image, secrets].every((one) => one === undefined)
   const place = isPlain ? parts.keepers.claimPlace(rung) : null
   const id = place?.session ?? newSessionId(parts.random)
   const fresh = place === null ? freshUser(parts) : place.runAs
@@ -106,6 +108,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
           spend,
           network,
           ...(options.autonomy === undefined ? {} : { autonomy: options.autonomy }),
+          ...(secrets === undefined || secrets.length === 0 ? {} : { secrets_inside: secrets }),
           ...by(actor),
         },
       })

@@ -1,5 +1,4 @@
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
-import { Failure } from '@anchorhold/protocol/failures'
 import { type Credential, readCredentials } from '../policy/read-credentials.ts'
 import type { Parts } from './parts.ts'
 
@@ -10,13 +9,10 @@ export const credentialsIn = ({ config }: Pick<Parts, 'config'>): readonly Crede
 /** The same for the gate, each with its secret, sealed. */
 export function boundCredentials(parts: Pick<Parts, 'config' | 'store'>): BoundCredential[] {
   return credentialsIn(parts).map(({ host, port, method, path, put, secret, placeholder }) => {
-    const row = parts.store.secrets.get(secret)
-    if (row === null)
-      throw new Failure('bad_request', `Cannot use credentials.yaml: there is no secret "${secret}"`, {
-        hint: `Store it: anchorhold secret add ${secret}`,
-      })
+    // One that is not there stops the calls that need it, and nothing else.
+    const box = parts.store.secrets.get(secret)?.box ?? null
     return {
-      ...{ host, port, put, secret, placeholder, box: row.box },
+      ...{ host, port, put, secret, placeholder, box },
       ...(method === null ? {} : { method: [...method] }),
       ...(path === null ? {} : { path }),
     }

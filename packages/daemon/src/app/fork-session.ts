@@ -11,6 +11,7 @@ import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser, keepKey, Lost, sessionOfKey } from './create-session.ts'
+import { requireInside } from './inside-secrets.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -51,6 +52,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   refuseWider(parts.config, actor, widthOf(origin), origin.rung)
   if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   requireRoom(parts, actor, held)
+  requireInside(parts, actor, origin.options)
   const shares = input.share_workspace ?? false
   if (shares) refuseUnlessShareable(parts, actor, origin)
   const id = newSessionId(parts.random)
@@ -86,6 +88,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           on_crash: origin.on_crash,
           spend: origin.spend,
           network: origin.network,
+          ...(origin.secrets_inside.length === 0 ? {} : { secrets_inside: [...origin.secrets_inside] }),
           ...by(actor),
         },
       })

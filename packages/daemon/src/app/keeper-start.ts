@@ -14,6 +14,7 @@ import { boundCredentials, modelHosts, placeholders } from './credentials.ts'
 import { filterFor } from './create-session.ts'
 import { type Network, noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
+import { insideVariables } from './inside-secrets.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
 import { type Parts, sessionFor } from './parts.ts'
@@ -73,7 +74,7 @@ export async function keeperStart(
       owner_home: config.home,
       git_identity: gitIdentity,
       network: requireNetwork(parts, session),
-      env: session.network === 'proxy_only' ? placeholders(parts) : {},
+      env: { ...(session.network === 'proxy_only' ? placeholders(parts) : {}), ...(await insideVariables(parts, options)) },
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       forges: Object.keys(config.forges),
       model_route: config.modelRoute,

@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { z } from 'zod'
 import type { SecretRow } from '../store/store.ts'
 import { credentialsIn } from './credentials.ts'
+import { variableFor } from './inside-secrets.ts'
 import { openWindows } from './keeper-start.ts'
 import { by, note, type Parts, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
@@ -26,21 +27,25 @@ export function listSecrets(
   }
 }
 
-const view = ({ name, mask, changedAt }: SecretRow): SecretView => ({ name, mask, changed_at: changedAt })
+const view = ({ name, mask, changedAt, inside }: SecretRow): SecretView => ({ name, mask, changed_at: changedAt, inside })
 
 export async function putSecret(
   parts: Parts,
   actor: Actor,
   name: string,
-  { value }: { readonly value: string },
+  { value, inside = false }: { readonly value: string; readonly inside?: boolean | undefined },
 ): Promise<SecretView> {
   require(parts, actor, 'secrets.write')
   requireProof(parts, actor, `store the secret "${name}"`)
-  const { box } = z.object({ box: z.string() }).parse(await parts.gate.do({ do: 'seal', plaintext: value }))
-  const row: SecretRow = { name, box, mask: maskOf(value), changedAt: parts.now() }
+  if (inside) variableFor(name)
+  const { box } = z.object({ box: z.string() }).parse(await parts.gate.do({ do: 'seal', plaintext: value, inside }))
+  const row: SecretRow = { name, box, mask: maskOf(value), changedAt: parts.now(), inside }
   parts.store.atomically(() => {
     parts.store.secrets.put(row)
-    note(parts, { type: 'secret.changed', body: { secret: name, what: 'put', ...by(actor) } })
+    note(parts, {
+      type: 'secret.changed',
+      body: { secret: name, what: 'put', ...(inside ? { inside: true as const } : {}), ...by(actor) },
+    })
   })
   await tellWindows(parts)
   return view(row)

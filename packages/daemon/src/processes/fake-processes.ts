@@ -114,6 +114,7 @@ export function fakeGate(): FakeGate {
     up: true,
     handle(command) {
       if (command.do === 'answer') return { told: false }
+      if (command.do === 'open_inside') return { plaintexts: command.boxes.map((box) => `opened ${box}`) }
       if (command.do === 'seal') return { box: `sealed ${command.plaintext.length}` }
       if (command.do === 'reseal') return { boxes: command.boxes.map((box) => `${box} anew`) }
       return null

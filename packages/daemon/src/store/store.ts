@@ -324,6 +324,8 @@ export type SecretRow = {
   readonly box: string
   readonly mask: string
   readonly changedAt: number
+  /** Whether a session may be given it. */
+  readonly inside: boolean
 }
 export interface SecretTable {
   put(row: SecretRow): void

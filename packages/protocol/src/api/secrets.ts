@@ -6,6 +6,7 @@ export const SecretView = z.object({
   name: SecretName,
   mask: z.string().describe('Its first and last characters, never the secret'),
   changed_at: z.int(),
+  inside: z.boolean().describe('Whether a session may be given it, as a variable of its cell'),
 })
 export type SecretView = z.infer<typeof SecretView>
 
@@ -42,6 +43,7 @@ export const secretsRoutes = {
         .min(secretCharsMin)
         .max(10_000)
         .regex(/^[\x21-\x7e]+$/, 'it holds characters that no credential has'),
+      inside: z.boolean().optional().describe('Let sessions be given it: code in their cells can read it then'),
     }),
     status: 200,
     response: SecretView,

@@ -26,9 +26,16 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
   const state = stateFaces[session.state]
   const rung = rungFaces[session.rung]
   const wall = (
-    <Chip tone={rung.tone} title={rung.about}>
-      {rung.label}
-    </Chip>
+    <>
+      <Chip tone={rung.tone} title={rung.about}>
+        {rung.label}
+      </Chip>
+      {session.secrets_inside.length > 0 && (
+        <Chip tone="danger" title={`What runs in this cell can read: ${session.secrets_inside.join(', ')}`}>
+          Secrets inside
+        </Chip>
+      )}
+    </>
   )
   const act = useMutation({
     mutationFn: (verb: 'pause' | 'resume' | 'stop' | 'start' | 'archive') => daemon[verb]({ params: { id: session.id } }),

@@ -215,7 +215,7 @@ const sent: Partial<Record<ApiName, (scene: Scene) => Sent>> = {
   putSecret: () => ({ params: { name: 'mine' }, body: { value: 'long-enough' } }),
   deleteSecret: () => ({
     params: { name: 'there' },
-    before: () => door.parts.store.secrets.put({ name: 'there', box: 'b', mask: '…', changedAt: 1 }),
+    before: () => door.parts.store.secrets.put({ name: 'there', box: 'b', mask: '…', changedAt: 1, inside: false }),
   }),
   createToken: () => ({ body: { name: 'another' } }),
   revokeToken: ({ foreignToken }) => ({ params: { id: foreignToken } }),

@@ -173,6 +173,7 @@ function toSession(row: Row): SessionRow {
     group: options.group ?? null,
     checkedOut: { branch: row.branch, commit: row.at_commit },
     baseCommit: row.base_commit,
+    secrets_inside: options.secrets ?? [],
     autonomyGiven: given === 1,
     options,
     standing,

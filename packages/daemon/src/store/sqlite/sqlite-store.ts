@@ -19,6 +19,7 @@ import { push } from './migrations/014-push.ts'
 import { folders } from './migrations/015-folders.ts'
 import { secrets } from './migrations/016-secrets.ts'
 import { checkedOut } from './migrations/017-checked-out.ts'
+import { insideSecrets } from './migrations/018-inside-secrets.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -55,6 +56,7 @@ const migrations = [
   folders,
   secrets,
   checkedOut,
+  insideSecrets,
 ] as const
 
 export function sqliteStore(path: string): Store {

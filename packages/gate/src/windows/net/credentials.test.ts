@@ -91,6 +91,19 @@ test('a credential is put where none is sent and in a placeholder’s place, and
   expect(it.net.net()).toMatchObject([{ host: 'allowed.test', connections: 6, secrets: [{ name: 'github', count: 6 }] }])
 })
 
+test('where its secret is not stored, an endpoint is not called, and every other one is', async () => {
+  await using it = await setUp([
+    { ...bearer, box: null },
+    { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } },
+  ])
+  const refused = await it.ask('/repos/mine/a')
+  expect(refused.status).toBe(403)
+  expect(refused.body).toContain('is not stored: anchorhold secret add github')
+  expect((await it.ask('/git/a')).status).toBe(200)
+  expect((await it.ask('/elsewhere')).status).toBe(200)
+  expect(it.seen.map(({ url }) => url)).toEqual(['/git/a', '/elsewhere'])
+})
+
 test('a secret goes by a user and a password, or in the query, where the owner says so', async () => {
   await using it = await setUp([
     { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } },

@@ -43,6 +43,7 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     return known
   }
   const secretOf = ({ box }: BoundCredential): string => {
+    if (box === null) throw new TypeError('A call that has no secret is refused before')
     const found = opened.get(box) ?? open(box)
     opened.set(box, found)
     return found
@@ -58,6 +59,11 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
       const stray = credentials.placeholdersIn(sent).find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
       if (stray !== undefined)
         return { refused: `"${stray.slice(0, 100)}" stands for a secret that is not for this endpoint, and goes nowhere` }
+      const gone = bound.find(({ box }) => box === null)
+      if (gone !== undefined)
+        return {
+          refused: `The secret "${gone.secret}" is for this endpoint, and is not stored: anchorhold secret add ${gone.secret}`,
+        }
       let filled: Pick<Filled, 'path' | 'rawHeaders'> = call
       const used: BoundCredential[] = []
       for (const one of bound) {
