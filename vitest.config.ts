@@ -85,7 +85,7 @@ export default defineConfig({
               test: {
                 name: 'ladder',
                 include: ['test/ladder/**/*.test.ts'],
-                testTimeout: 60_000,
+                testTimeout: 240_000,
                 hookTimeout: 120_000,
                 maxWorkers: 2,
               },
