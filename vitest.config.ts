@@ -98,12 +98,7 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: [
-                  'packages/*/src/**/*.machine.test.ts',
-                  'test/toolchains/*.machine.test.ts',
-                  'test/attacks/attacks.test.ts',
-                  'test/e2e/rungs.long.test.ts',
-                ],
+                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.long.test.ts'],
                 env: { ANCHORHOLD_IMAGES: testImages },
                 globalSetup: ['test/machine-images.ts'],
                 testTimeout: 600_000,
@@ -120,7 +115,6 @@ export default defineConfig({
               test: {
                 name: 'toolchains',
                 include: ['test/toolchains/**/*.test.ts'],
-                exclude: ['**/*.machine.test.ts'],
                 testTimeout: 300_000,
                 hookTimeout: 120_000,
                 fileParallelism: false,

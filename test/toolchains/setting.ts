@@ -77,22 +77,17 @@ export const nothingFound = (rung: Rung = 'bwrap'): RegExp =>
 export const identity = 'git config --global user.name a; git config --global user.email a@b'
 
 /** On this rung git clones and pushes, npm installs and curl calls, with credentials that only the servers see. */
-export async function allThreeOn(
-  rung: Rung,
-  { github, servers, it, withScan }: Setting,
-  { workspace = withScan(), before = ':' }: { readonly workspace?: string; readonly before?: string } = {},
-): Promise<void> {
+export async function allThreeOn(rung: Rung, { github, servers, it, withScan }: Setting): Promise<void> {
   servers.seen.length = 0
   const { events } = await it.run(
     typed(
-      before,
       `${identity}; git clone -q https://github.com/me/mine.git r && cat r/README`,
       `cd r && git commit -q --allow-empty -m second && git push -q origin HEAD:refs/heads/agent/${rung}; echo "push $?"; cd ..`,
       `printf '//registry.npmjs.org/:_authToken=\${NPM_TOKEN}\\n' > ~/.npmrc; (${commands.npm})`,
       `(${commands.curl})`,
       'perl scan.pl',
     ),
-    { rung, repo: 'me/mine', workspace },
+    { rung, repo: 'me/mine', workspace: withScan() },
   )
   const said = outputsOf(events)
   expect(events.at(-1), JSON.stringify(events.slice(-3))).toMatchObject({ type: 'session.state', body: { to: 'ready' } })
