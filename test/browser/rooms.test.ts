@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ afterAll(async () => {
 })
 
 describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
-  test('providers, walls, people and budgets', async () => {
+  test('providers, secrets, walls, people and budgets', async () => {
     const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
     const button = (name: string | RegExp) =>
       page.getByRole('button', { name, ...(typeof name === 'string' ? { exact: true } : {}) })
@@ -34,6 +34,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await page.getByText(/Nothing was stored/).waitFor()
     await button('Store it untested').click()
     await button('Replace the key…').waitFor()
+    await page.getByLabel(/^Key/).waitFor({ state: 'detached' })
     // The key went one way: nothing that the page holds has it any more.
     expect(await page.content()).not.toContain('sk-secret-of-the-test')
     expect(JSON.stringify(await it.api.listProviders())).not.toContain('sk-secret-of-the-test')
@@ -45,6 +46,33 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await button('Remove…').click()
     await button('Remove').click()
     await button('Replace the key…').waitFor({ state: 'detached' })
+
+    await go('/settings/secrets')
+    const secret = `token-of-${device}`
+    await button('Add a secret').click()
+    await page.getByRole('textbox', { name: /^Name/ }).fill(secret)
+    await page.getByLabel(/^Secret/).fill('gh-secret-of-the-test')
+    await button('Store it').click()
+    const stored = page.getByRole('region', { name: secret })
+    await stored.getByText('gh-…st').waitFor()
+    await button('Store it').waitFor({ state: 'detached' })
+    await stored.getByText('It is for no host yet').waitFor()
+    expect(await page.content()).not.toContain('gh-secret-of-the-test')
+    await look(`${device}-secrets`)
+    writeFileSync(
+      join(it.state, 'config/credentials.yaml'),
+      `credentials:\n  - { host: api.github.com, header: Authorization, secret: ${secret}, env: GH_TOKEN }\n`,
+    )
+    await go('/settings/secrets')
+    await stored.getByText('api.github.com').waitFor()
+    // What calls still name is not forgotten.
+    await stored.getByRole('button', { name: 'Remove…' }).click()
+    await button('Forget it').click()
+    await stored.getByText(/a credential for "api.github.com" names it/).waitFor()
+    rmSync(join(it.state, 'config/credentials.yaml'))
+    await stored.getByRole('button', { name: 'Remove…' }).click()
+    await button('Forget it').click()
+    await stored.waitFor({ state: 'detached' })
 
     await go('/settings/rungs')
     await page.getByText('(the usual one)').waitFor()
@@ -67,6 +95,20 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await button('Share').click()
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect((await it.api.listShares({ params: { id } })).shares).toMatchObject([{ name, access: 'view' }])
+    // It is taken back where it is.
+    await go(`/sessions/${id}`)
+    await button('Session').click()
+    await page.getByRole('menuitem', { name: 'Share…' }).click()
+    await button(`Take back from ${name}`).waitFor()
+    await look(`${device}-share`)
+    await button(`Take back from ${name}`).click()
+    await page.getByText('Nobody but owner').waitFor()
+    expect((await it.api.listShares({ params: { id } })).shares).toEqual([])
+    await page.getByLabel(/^With/).selectOption(name)
+    await button('Share').click()
+    await button(`Take back from ${name}`).waitFor()
+    expect((await it.api.listShares({ params: { id } })).shares).toMatchObject([{ name, access: 'view' }])
+    await go('/settings/people')
     await anna.getByRole('button', { name: 'Remove…' }).click()
     await button('Remove').click()
     await anna.waitFor({ state: 'detached' })
@@ -80,7 +122,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await it.api.setBudget({ body: { node: 'owner', per: 'day', budget_micros: null } })
     expect(wrong).toEqual([])
     await context.close()
-  }, 120_000)
+  }, 240_000)
 
   test('the policy file is written with its comments, checked while it is typed, tried on what happened and then in force', async () => {
     const before = await it.api.readPolicyFile({ query: {} })

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ownerOf, processesOf, stillAlive } from './host.ts'
 import { command, type Installation, installation, outputsOf, script, until } from './installation.ts'
 import { atTerminal } from './terminal.ts'
+import { openTerminal } from './web-terminal.ts'
 
 /** Slow under emulation: `npm run test:machines` runs it. */
 const elsewhere: readonly string[] = ['microvm']
@@ -50,6 +51,33 @@ describe.each(rungs)('on the rung %s', (rung) => {
     const { out } = await it.cli(['show', session.id])
     expect(out).toMatch(new RegExp(`rung +${rung}`))
     expect(out).toMatch(/limit memory +\S+ \S+, (enforced|watched)/)
+  })
+
+  test('a person has a terminal in the cell, found again and resized, and sees the branch and what has changed', async ({
+    skip,
+  }) => {
+    const lacks = await lacksOf(rung)
+    if (lacks !== null) skip(lacks)
+    const commands = 'git init -q -b trunk . && echo one > a.txt'
+    const { session } = await it.run(script({ tool_use: 'Bash', input: { command: commands } }, { text: 'done' }), {
+      rung,
+      workspace: it.workspace(),
+    })
+    const { id } = session
+    await it.event(id, 0, (event) => event.type === 'workspace.at' && event.body.branch === 'trunk')
+    expect(await it.api.changes({ params: { id } })).toMatchObject({ git: true, files: [{ path: 'a.txt', status: 'untracked' }] })
+    const one = await openTerminal(it, id)
+    one.type('cat a.txt; pwd; echo end$((1))\n')
+    await until(() => /end1/.test(one.shown))
+    expect(one.shown).toMatch(/one\r\n\/workspace/)
+    const { shell } = one.said[0] as { shell: string }
+    one.leave()
+    const two = await openTerminal(it, id, shell)
+    two.say({ t: 'size', cols: 120, rows: 40 })
+    two.type('until [ "$(stty size)" = "40 120" ]; do sleep 0.05; done; echo grown$((1))\n')
+    await until(() => /grown1/.test(two.shown))
+    await it.api.stop({ params: { id } })
+    await until(() => two.over)
   })
 
   test('a command has a real terminal: its size, its exit code, and Ctrl-C', async ({ skip }) => {

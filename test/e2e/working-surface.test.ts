@@ -1,11 +1,10 @@
-import { FromTerminal, type TerminalSize, terminalPath } from '@anchorhold/protocol/terminal'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFileSync } from 'node:child_process'
 import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { WebSocket } from 'ws'
 import { type Installation, installation, isRoot, someone, until } from './installation.ts'
+import { openTerminal, tryTerminal } from './web-terminal.ts'
 
 let it: Installation
 beforeAll(async () => {
@@ -13,52 +12,9 @@ beforeAll(async () => {
 })
 afterAll(() => it[Symbol.asyncDispose]())
 
-const size: TerminalSize = { cols: 80, rows: 24 }
-type Opened = {
-  readonly shown: string
-  readonly said: readonly FromTerminal[]
-  readonly over: boolean
-  type(text: string): void
-  say(what: unknown): void
-  leave(): void
-}
-
-/** A terminal, or the status that it was refused with. */
-function terminal(id: SessionId, headers: Record<string, string>, shell: string | null = null): Promise<Opened | number> {
-  const socket = new WebSocket(`${it.url.replace('http', 'ws')}${terminalPath(id, size, shell)}`, { headers })
-  let shown = ''
-  let over = false
-  const said: FromTerminal[] = []
-  socket.on('message', (data: Buffer, isBinary) => {
-    if (isBinary) shown += data.toString('utf8')
-    else said.push(FromTerminal.parse(JSON.parse(data.toString('utf8'))))
-  })
-  socket.on('close', () => (over = true))
-  socket.on('error', () => {})
-  return new Promise((resolve) => {
-    socket.once('unexpected-response', (_, response) => resolve(response.statusCode ?? 0))
-    socket.once('open', () =>
-      resolve({
-        get shown() {
-          return shown
-        },
-        get over() {
-          return over
-        },
-        said,
-        type: (text) => socket.send(Buffer.from(text)),
-        say: (what) => socket.send(JSON.stringify(what)),
-        leave: () => socket.terminate(),
-      }),
-    )
-  })
-}
 const bearer = () => ({ authorization: `Bearer ${it.token}` })
-async function opened(id: SessionId, shell: string | null = null): Promise<Opened> {
-  const found = await terminal(id, bearer(), shell)
-  if (typeof found === 'number') throw new Error(`refused with ${found}`)
-  return found
-}
+const terminal = (id: SessionId, headers: Record<string, string>) => tryTerminal(it, id, { headers })
+const opened = (id: SessionId, shell: string | null = null) => openTerminal(it, id, shell)
 
 test('changes and files are seen from inside the cell, uploads go in, and nothing leads out', async () => {
   const workspace = it.workspace({ 'a.txt': 'one\n', '.env': 'KEY=hidden\n', 'sub/b.txt': 'b\n' })

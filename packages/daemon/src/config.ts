@@ -118,6 +118,10 @@ export const ConfigFile = z.strictObject({
     .array(z.string().startsWith('/'))
     .default([])
     .describe('Host folders below which members and agents may work; owners may anywhere'),
+  workspace_roots: z
+    .array(z.string().startsWith('/'))
+    .optional()
+    .describe('Host folders below which the web app lets an owner choose one; the home of whom the daemon runs as otherwise'),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')
@@ -195,6 +199,7 @@ export type Config = {
   readonly pools: Readonly<Partial<Record<Rung, Pool>>>
   readonly pins: Readonly<Record<string, Rung>>
   readonly sharedFolders: readonly string[]
+  readonly workspaceRoots: readonly string[]
   readonly modelRoute: 'socket' | 'forwarder'
   readonly modelAllow: readonly string[]
   readonly limits: {
@@ -268,6 +273,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     ),
     pins: file.pins,
     sharedFolders: file.shared_folders.map((folder) => resolve(folder)),
+    workspaceRoots: (file.workspace_roots ?? [home]).map((folder) => resolve(folder)),
     modelRoute: file.model_route,
     modelAllow: file.model_allow,
     limits: {

@@ -55,6 +55,11 @@ const providers = createRoute({
   path: '/settings/providers',
   component: lazyRouteComponent(() => import('./settings/ProvidersPage.tsx'), 'ProvidersPage'),
 })
+const secrets = createRoute({
+  getParentRoute: () => root,
+  path: '/settings/secrets',
+  component: lazyRouteComponent(() => import('./settings/SecretsPage.tsx'), 'SecretsPage'),
+})
 const policy = createRoute({
   getParentRoute: () => root,
   path: '/settings/policy',
@@ -105,6 +110,7 @@ export function makeRouter(house: House) {
       settings,
       account,
       providers,
+      secrets,
       policy,
       rungs,
       people,

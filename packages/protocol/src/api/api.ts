@@ -1,6 +1,7 @@
 import { accessRoutes } from './access.ts'
 import { cachesRoutes } from './caches.ts'
 import { daemonRoutes } from './daemon.ts'
+import { foldersRoutes } from './folders.ts'
 import { loginRoutes } from './login.ts'
 import { moneyRoutes } from './money.ts'
 import { policyRoutes } from './policy.ts'
@@ -18,6 +19,7 @@ export const api = {
   ...sessionsRoutes,
   ...recordsRoutes,
   ...workspaceRoutes,
+  ...foldersRoutes,
   ...requestsRoutes,
   ...moneyRoutes,
   ...providersRoutes,

@@ -91,6 +91,15 @@ export const costQuery = (session: Session) =>
     staleTime: 0,
   })
 
+/** The roots and the last used where no path is given. */
+export const foldersQuery = (path: string | null) =>
+  queryOptions({
+    queryKey: ['folders', path],
+    queryFn: () => daemon.listFolders({ query: path === null ? {} : { path } }),
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+  })
+
 const completionsMs = 30_000
 export const completionsQuery = (session: Session, wanted: boolean) =>
   queryOptions({

@@ -3,6 +3,7 @@ import { ChevronDown, KeyRound } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { Mark } from '../shell/Mark.tsx'
+import { AskForm, codeField, isCode, passwordField } from '../ui/AskForm.tsx'
 import { Button, Trouble } from '../ui/controls.tsx'
 import { LinkForm } from './LinkForm.tsx'
 import { canPasskey, showPasskey } from './passkey.ts'
@@ -94,50 +95,14 @@ function PasswordForm({
   readonly onSecond: (ticket: string) => void
   readonly onEntered: () => void
 }) {
-  const [name, setName] = useState('owner')
-  const [password, setPassword] = useState('')
-  const enter = useMutation({
-    mutationFn: () => daemon.loginByPassword({ body: { name: name.trim().toLowerCase(), password } }),
-    onSuccess: ({ second }) => (second === null ? onEntered() : onSecond(second)),
-  })
   return (
-    <form
-      className="grid gap-4"
-      onSubmit={(event) => {
-        event.preventDefault()
-        enter.mutate()
-      }}
-    >
-      <label className="grid gap-1.5 text-sm font-medium">
-        Name
-        <input
-          className="field font-normal"
-          value={name}
-          onChange={(event) => setName(event.target.value)}
-          autoComplete="username"
-          autoCapitalize="none"
-          spellCheck={false}
-        />
-      </label>
-      <label className="grid gap-1.5 text-sm font-medium">
-        Password
-        <input
-          className="field font-normal"
-          type="password"
-          value={password}
-          onChange={(event) => setPassword(event.target.value)}
-          autoComplete="current-password"
-        />
-      </label>
-      {enter.error !== null && <Trouble>{wordsOf(enter.error)}</Trouble>}
-      <Button
-        type="submit"
-        look={quiet ? 'plain' : 'primary'}
-        disabled={name.trim() === '' || password === '' || enter.isPending}
-      >
-        Log in with the password
-      </Button>
-    </form>
+    <AskForm
+      fields={{ name: { label: 'Name', initial: 'owner', autoComplete: 'username' }, password: passwordField }}
+      action="Log in with the password"
+      quiet={quiet}
+      send={({ name, password }) => daemon.loginByPassword({ body: { name: name.trim().toLowerCase(), password } })}
+      onDone={({ second }) => (second === null ? onEntered() : onSecond(second))}
+    />
   )
 }
 
@@ -150,36 +115,20 @@ function CodeForm({
   readonly onBack: () => void
   readonly onEntered: () => void
 }) {
-  const [code, setCode] = useState('')
-  const enter = useMutation({ mutationFn: () => daemon.loginByCode({ body: { ticket, code } }), onSuccess: onEntered })
   return (
-    <form
-      className="grid gap-4"
-      onSubmit={(event) => {
-        event.preventDefault()
-        enter.mutate()
-      }}
+    <AskForm
+      fields={{ code: { ...codeField, autoFocus: true } }}
+      action="Log in"
+      isReady={({ code }) => isCode(code)}
+      send={({ code }) => daemon.loginByCode({ body: { ticket, code } })}
+      onDone={onEntered}
+      beside={
+        <Button className="flex-1" onClick={onBack}>
+          Back
+        </Button>
+      }
     >
       <p className="text-soft">The password is right. Now the code that your authenticator shows.</p>
-      <label className="grid gap-1.5 text-sm font-medium">
-        Code, or a recovery code
-        <input
-          autoFocus
-          className="field font-mono text-lg font-normal tracking-widest"
-          value={code}
-          onChange={(event) => setCode(event.target.value)}
-          autoComplete="one-time-code"
-          autoCapitalize="none"
-          spellCheck={false}
-        />
-      </label>
-      {enter.error !== null && <Trouble>{wordsOf(enter.error)}</Trouble>}
-      <div className="grid grid-cols-2 gap-2">
-        <Button onClick={onBack}>Back</Button>
-        <Button type="submit" look="primary" disabled={code.trim().length < 6 || enter.isPending}>
-          Log in
-        </Button>
-      </div>
-    </form>
+    </AskForm>
   )
 }

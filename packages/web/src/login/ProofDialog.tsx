@@ -1,8 +1,8 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { KeyRound } from 'lucide-react'
-import { useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { accountQuery } from '../settings/account-query.ts'
+import { AskForm, codeField, isCode, passwordField } from '../ui/AskForm.tsx'
 import { Button, Dialog, Trouble } from '../ui/controls.tsx'
 import { LinkForm } from './LinkForm.tsx'
 import { canPasskey, showPasskey } from './passkey.ts'
@@ -46,51 +46,14 @@ function PasswordProof({
   readonly totp: boolean
   readonly onProved: () => void
 }) {
-  const [password, setPassword] = useState('')
-  const [code, setCode] = useState('')
-  const prove = useMutation({
-    mutationFn: () => daemon.proveByPassword({ body: { password, ...(totp ? { code } : {}) } }),
-    onSuccess: onProved,
-  })
   return (
-    <form
-      className="grid gap-3"
-      onSubmit={(event) => {
-        event.preventDefault()
-        prove.mutate()
-      }}
-    >
-      <label className="grid gap-1.5 text-sm font-medium">
-        Password
-        <input
-          autoFocus={!quiet}
-          className="field font-normal"
-          type="password"
-          value={password}
-          onChange={(event) => setPassword(event.target.value)}
-          autoComplete="current-password"
-        />
-      </label>
-      {totp && (
-        <label className="grid gap-1.5 text-sm font-medium">
-          Code, or a recovery code
-          <input
-            className="field font-mono font-normal"
-            value={code}
-            onChange={(event) => setCode(event.target.value)}
-            autoComplete="one-time-code"
-            spellCheck={false}
-          />
-        </label>
-      )}
-      {prove.error !== null && <Trouble>{wordsOf(prove.error)}</Trouble>}
-      <Button
-        type="submit"
-        look={quiet ? 'plain' : 'primary'}
-        disabled={password === '' || (totp && code.trim().length < 6) || prove.isPending}
-      >
-        Go on with the password
-      </Button>
-    </form>
+    <AskForm
+      fields={{ password: { ...passwordField, autoFocus: !quiet }, ...(totp ? { code: codeField } : {}) }}
+      action="Go on with the password"
+      quiet={quiet}
+      isReady={(values) => values.password !== '' && (!totp || isCode(values.code))}
+      send={(values) => daemon.proveByPassword({ body: { password: values.password, ...(totp ? { code: values.code } : {}) } })}
+      onDone={onProved}
+    />
   )
 }

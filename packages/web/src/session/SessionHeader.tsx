@@ -1,21 +1,36 @@
 import { mayDo, type Verb } from '@anchorhold/core/session-states'
 import { printableLine } from '@anchorhold/core/printable'
 import { formatUsd, parseUsd } from '@anchorhold/protocol/money'
-import type { Session } from '@anchorhold/protocol/sessions'
+import { limits, type Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { Archive, ArrowLeft, CirclePause, CirclePlay, EllipsisVertical, GitFork, Pencil, Power, Wallet } from 'lucide-react'
-import { type ReactNode, useState } from 'react'
+import {
+  Archive,
+  ArrowLeft,
+  CirclePause,
+  CirclePlay,
+  EllipsisVertical,
+  GitFork,
+  Pencil,
+  Power,
+  UserPlus,
+  Wallet,
+} from 'lucide-react'
+import { lazy, type ReactNode, Suspense, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { putSession } from '../live/apply.ts'
+import { useMayShare } from '../live/me.ts'
 import { Place } from '../sessions/Place.tsx'
 import { ConnectionMark } from '../shell/ConnectionMark.tsx'
 import { useWide } from '../shell/use-wide.ts'
+import { AskForm } from '../ui/AskForm.tsx'
 import { Button, Chip, Dialog, Menu, type MenuEntry, Trouble } from '../ui/controls.tsx'
 import { rungFaces, stateFaces } from '../ui/faces.ts'
 import { ContextRing } from './ContextRing.tsx'
 
-type Asking = 'rename' | 'budget' | 'archive' | null
+type Asking = 'rename' | 'budget' | 'share' | 'archive' | null
+
+const ShareDialog = lazy(async () => ({ default: (await import('./ShareDialog.tsx')).ShareDialog }))
 
 /** Who this is, how it stands, what holds it and what it has cost; and what can be done with it. */
 export function SessionHeader({ session, onFork }: { readonly session: Session; readonly onFork: (seq: number | null) => void }) {
@@ -23,6 +38,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
   const cache = useQueryClient()
   const navigate = useNavigate()
   const [asking, setAsking] = useState<Asking>(null)
+  const mayShare = useMayShare(session)
   const state = stateFaces[session.state]
   const rung = rungFaces[session.rung]
   const wall = (
@@ -54,6 +70,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
     ...entry('fork', 'Fork', <GitFork size={18} />, () => onFork(null)),
     ...entry('change', 'Rename…', <Pencil size={18} />, () => setAsking('rename')),
     ...entry('change', 'Budget…', <Wallet size={18} />, () => setAsking('budget')),
+    ...(mayShare ? [{ label: 'Share…', icon: <UserPlus size={18} />, onSelect: () => setAsking('share') }] : []),
     ...entry('archive', 'Archive…', <Archive size={18} />, () => setAsking('archive'), true),
   ]
   return (
@@ -188,6 +205,12 @@ function ChangeDialog({
       </Dialog>
     )
   }
+  if (asking === 'share')
+    return (
+      <Suspense>
+        <ShareDialog session={session} onClose={onClose} />
+      </Suspense>
+    )
   return asking === null ? null : <Change key={asking} session={session} what={asking} onClose={onClose} />
 }
 
@@ -201,49 +224,40 @@ function Change({
   readonly onClose: () => void
 }) {
   const cache = useQueryClient()
-  const budget = session.budget_micros
-  const [text, setText] = useState(what === 'rename' ? session.name : budget === null ? '' : (budget / 1_000_000).toFixed(2))
-  const change = useMutation({
-    mutationFn: () => {
-      const nanos = text.trim() === '' ? null : parseUsd(text)
-      return daemon.changeSession({
-        params: { id: session.id },
-        body: what === 'rename' ? { name: text.trim() } : { budget_micros: nanos === null ? null : Math.floor(nanos / 1000) },
-      })
+  const { id, name, budget_micros: budget } = session
+  const micros = (text: string) => (text.trim() === '' ? null : Math.floor((parseUsd(text) ?? 0) / 1000))
+  const form = {
+    rename: {
+      field: { label: 'Name', initial: name, maxLength: limits.nameLength },
+      isReady: (text: string) => text.trim() !== '',
+      body: (text: string) => ({ name: text.trim() }),
     },
-    onSuccess(row) {
-      putSession(cache, row)
-      onClose()
+    budget: {
+      field: {
+        label: 'What it may spend, in dollars; empty for no limit',
+        initial: budget === null ? '' : (budget / 1_000_000).toFixed(2),
+        inputMode: 'decimal',
+      },
+      isReady: (text: string) => text.trim() === '' || parseUsd(text) !== null,
+      body: (text: string) => ({ budget_micros: micros(text) }),
     },
-  })
-  const good = what === 'rename' ? text.trim() !== '' : text.trim() === '' || parseUsd(text) !== null
+  } as const
+  const { field, isReady, body } = form[what]
   return (
     <Dialog open title={what === 'rename' ? 'Rename' : 'Budget'} onClose={onClose}>
-      <form
-        className="mt-4 grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (good) change.mutate()
-        }}
-      >
-        <label className="grid gap-1.5 text-sm font-medium">
-          {what === 'rename' ? 'Name' : 'What it may spend, in dollars; empty for no limit'}
-          <input
-            autoFocus
-            className="field font-normal"
-            value={text}
-            inputMode={what === 'rename' ? 'text' : 'decimal'}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </label>
-        {change.error !== null && <Trouble>{wordsOf(change.error)}</Trouble>}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" disabled={!good || change.isPending}>
-            Save
-          </Button>
-        </div>
-      </form>
+      <div className="mt-4">
+        <AskForm
+          fields={{ text: { ...field, autoFocus: true } }}
+          action="Save"
+          isReady={({ text }) => isReady(text)}
+          send={({ text }) => daemon.changeSession({ params: { id }, body: body(text) })}
+          onDone={(row) => {
+            putSession(cache, row)
+            onClose()
+          }}
+          beside={<Button onClick={onClose}>Cancel</Button>}
+        />
+      </div>
     </Dialog>
   )
 }

@@ -6,14 +6,15 @@ import { Network } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { ArrowUp, ChevronDown } from 'lucide-react'
-import { useId, useState } from 'react'
+import { useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { putSession } from '../live/apply.ts'
-import { sessionsQuery, statusQuery } from '../live/queries.ts'
+import { statusQuery } from '../live/queries.ts'
 import { Trouble } from '../ui/controls.tsx'
 import { Field } from '../ui/Field.tsx'
 import { rungFaces } from '../ui/faces.ts'
-import { folderName } from './order.ts'
+import { FolderChoice } from './FolderChoice.tsx'
+import { lastPart } from './order.ts'
 
 const draftPlace = 'anchorhold.draft.new'
 const suggestions = [
@@ -40,7 +41,6 @@ export function NewSession() {
   const cache = useQueryClient()
   const navigate = useNavigate()
   const { data: status } = useQuery(statusQuery)
-  const { data: list } = useQuery(sessionsQuery(false))
   const [text, setText] = useState(() => localStorage.getItem(draftPlace) ?? '')
   const [workspace, setWorkspace] = useState('')
   const [model, setModel] = useState('')
@@ -50,12 +50,8 @@ export function NewSession() {
   const [network, setNetwork] = useState('')
   // The same session is asked for until the daemon has answered: a lost answer makes no second one.
   const [key, setKey] = useState(() => crypto.randomUUID())
-  const folders = useId()
   const nanos = budget === '' ? null : parseUsd(budget)
   const badBudget = budget !== '' && nanos === null
-  const recent = [
-    ...new Set((list?.sessions ?? []).filter(({ workspace, id }) => !workspace.includes(id)).map(({ workspace }) => workspace)),
-  ].slice(0, 10)
 
   const change = (value: string) => {
     setText(value)
@@ -113,7 +109,7 @@ export function NewSession() {
               <p className="min-w-0 truncate text-[0.8125rem] text-faint">
                 {status === undefined
                   ? ''
-                  : `In a ${rungFaces[rung === '' ? status.rung : Rung.parse(rung)].label} cell · ${workspace === '' ? 'empty folder' : folderName(workspace, '-')}`}
+                  : `In a ${rungFaces[rung === '' ? status.rung : Rung.parse(rung)].label} cell · ${workspace === '' ? 'empty folder' : printableLine(lastPart(workspace))}`}
               </p>
               <button
                 type="submit"
@@ -125,6 +121,7 @@ export function NewSession() {
               </button>
             </div>
           </div>
+          <FolderChoice value={workspace} onChange={setWorkspace} />
           {status !== undefined && status.limits_missing.length > 0 && (rung === '' || rung === status.rung) && (
             <p className="mt-2 px-3 text-xs text-faint">
               Not enforced on this machine: {status.limits_missing.map(({ name }) => name.replaceAll('_', ' ')).join(', ')}.{' '}
@@ -144,22 +141,6 @@ export function NewSession() {
               <ChevronDown size={16} aria-hidden className="transition-transform group-open:rotate-180" />
             </summary>
             <div className="card mt-2 grid gap-4 p-4 sm:grid-cols-2">
-              <Field label="Folder" hint="Of this machine; an empty one is made otherwise">
-                <input
-                  className="field"
-                  list={folders}
-                  value={workspace}
-                  onChange={(event) => setWorkspace(event.target.value)}
-                  placeholder="/home/you/src/app"
-                  autoComplete="off"
-                  spellCheck={false}
-                />
-                <datalist id={folders}>
-                  {recent.map((folder) => (
-                    <option key={folder} value={folder} />
-                  ))}
-                </datalist>
-              </Field>
               <Field label="Wall" hint={rung === '' ? 'How strong the cell must be' : rungFaces[Rung.parse(rung)].about}>
                 <select className="field" value={rung} onChange={(event) => setRung(event.target.value)}>
                   <option value="">{status === undefined ? 'The usual' : `The usual: ${rungFaces[status.rung].label}`}</option>

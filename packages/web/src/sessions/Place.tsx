@@ -7,7 +7,7 @@ import { folderName } from './order.ts'
 export function Place({ session: { id, workspace, branch } }: { readonly session: Session }) {
   return (
     <span className="flex min-w-0 items-center gap-2.5">
-      <span className="flex max-w-[50%] min-w-0 shrink-0 items-center gap-1" title={printableLine(workspace)}>
+      <span className="flex max-w-40 min-w-0 shrink-0 items-center gap-1" title={printableLine(workspace)}>
         <Folder size={13} aria-hidden className="shrink-0 text-faint" />
         <span className="truncate">{printableLine(folderName(workspace, id))}</span>
       </span>

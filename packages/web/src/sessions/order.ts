@@ -18,9 +18,10 @@ export function ordered(sessions: readonly Session[], show: Show | undefined): {
 
 /** The last part of a workspace's path; one that the daemon made for the session has no name that says anything. */
 export function folderName(workspace: string, id: string): string {
-  if (workspace.includes(id)) return 'own folder'
-  return workspace.split('/').findLast((part) => part !== '') ?? workspace
+  return workspace.includes(id) ? 'own folder' : lastPart(workspace)
 }
+
+export const lastPart = (path: string): string => path.split('/').findLast((part) => part !== '') ?? path
 
 export type Piece = { readonly text: string; readonly found: boolean }
 

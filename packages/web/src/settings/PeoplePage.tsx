@@ -1,7 +1,7 @@
 import { printableLine } from '@anchorhold/core/printable'
 import { PolicyName, Role, ShareAccess, type User, UserName } from '@anchorhold/protocol/people'
 import { SessionId } from '@anchorhold/protocol/ids'
-import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
@@ -9,13 +9,8 @@ import { useIsOwner } from '../live/me.ts'
 import { sessionsQuery } from '../live/queries.ts'
 import { Button, CopyButton, Dialog, Trouble } from '../ui/controls.tsx'
 import { Field } from '../ui/Field.tsx'
+import { peopleQuery } from './people-query.ts'
 import { Panel, SettingsFrame } from './SettingsFrame.tsx'
-
-const peopleQuery = queryOptions({
-  queryKey: ['people'],
-  queryFn: async () => (await daemon.listUsers()).users,
-  staleTime: 0,
-})
 
 const roles = {
   owner: 'May do everything here',

@@ -2,8 +2,8 @@ import type { Account } from '@anchorhold/protocol/api/login'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
+import { AskForm, isCode } from '../ui/AskForm.tsx'
 import { Button, CopyButton, Trouble } from '../ui/controls.tsx'
-import { Field } from '../ui/Field.tsx'
 import { accountQuery } from './account-query.ts'
 import { Panel } from './SettingsFrame.tsx'
 
@@ -64,18 +64,16 @@ function Setup({
   readonly onDone: (codes: readonly string[]) => void
   readonly onCancel: () => void
 }) {
-  const [code, setCode] = useState('')
-  const confirm = useMutation({
-    mutationFn: () => daemon.confirmTotp({ body: { ticket, code } }),
-    onSuccess: ({ recovery_codes }) => onDone(recovery_codes),
-  })
   return (
-    <form
-      className="grid gap-4"
-      onSubmit={(event) => {
-        event.preventDefault()
-        confirm.mutate()
+    <AskForm
+      fields={{
+        code: { label: 'The code that it shows now', inputMode: 'numeric', autoComplete: 'one-time-code', mono: true },
       }}
+      action="Switch it on"
+      isReady={({ code }) => isCode(code)}
+      send={({ code }) => daemon.confirmTotp({ body: { ticket, code } })}
+      onDone={({ recovery_codes }) => onDone(recovery_codes)}
+      beside={<Button onClick={onCancel}>Cancel</Button>}
     >
       <p className="text-sm text-soft">
         Scan this with the app,{' '}
@@ -89,23 +87,7 @@ function Setup({
         <code className="min-w-0 font-mono text-sm [overflow-wrap:anywhere]">{secret.match(/.{1,4}/g)?.join(' ')}</code>
         <CopyButton text={secret} name="Copy the key" />
       </p>
-      <Field label="The code that it shows now">
-        <input
-          className="field font-mono"
-          inputMode="numeric"
-          value={code}
-          onChange={(event) => setCode(event.target.value)}
-          autoComplete="one-time-code"
-        />
-      </Field>
-      {confirm.error !== null && <Trouble>{wordsOf(confirm.error)}</Trouble>}
-      <div className="flex flex-wrap gap-2">
-        <Button type="submit" look="primary" disabled={code.trim().length < 6 || confirm.isPending}>
-          Switch it on
-        </Button>
-        <Button onClick={onCancel}>Cancel</Button>
-      </div>
-    </form>
+    </AskForm>
   )
 }
 

@@ -1,4 +1,4 @@
-import { BellRing, Boxes, CircleUserRound, KeyRound, ScrollText, Users, Wallet } from 'lucide-react'
+import { BellRing, Boxes, CircleUserRound, KeyRound, LockKeyhole, ScrollText, Users, Wallet } from 'lucide-react'
 import type { ReactNode } from 'react'
 
 /** Every page of the settings, in the order in which the first of them lists them. Each is a route of its own in `router.tsx`. */
@@ -10,6 +10,12 @@ export const settingsPages = [
     icon: <CircleUserRound size={20} />,
   },
   { to: '/settings/providers', label: 'Providers and keys', about: 'Where model calls go', icon: <KeyRound size={20} /> },
+  {
+    to: '/settings/secrets',
+    label: 'Secrets',
+    about: 'What the gate puts into calls',
+    icon: <LockKeyhole size={20} />,
+  },
   { to: '/settings/policy', label: 'Policy', about: 'What agents may do without asking', icon: <ScrollText size={20} /> },
   { to: '/settings/rungs', label: 'Walls', about: 'What this machine can isolate', icon: <Boxes size={20} /> },
   { to: '/settings/people', label: 'People', about: 'Who else may enter, and what they may do', icon: <Users size={20} /> },

@@ -87,6 +87,7 @@ const expected: Record<ApiName, Row> = {
   spending: reading,
   listBudgets: everyone,
   setBudget: ownersOnly,
+  listFolders: creating,
   workers: everyone,
   listCaches: ownersOnly,
   clearCaches: ownersOnly,

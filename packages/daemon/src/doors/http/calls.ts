@@ -7,6 +7,7 @@ import * as account from '../../app/account.ts'
 import * as audit from '../../app/audit.ts'
 import { createSession } from '../../app/create-session.ts'
 import { forkSession } from '../../app/fork-session.ts'
+import { listFolders } from '../../app/host-folders.ts'
 import * as login from '../../app/login.ts'
 import * as ledger from '../../app/ledger.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
@@ -133,6 +134,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return attachment(query.path, await workspace.downloadFile(parts, actor, params.id, query.path))
     },
     uploadFile: ({ actor, params, body }) => workspace.uploadFile(parts, actor, params.id, body),
+    listFolders: ({ actor, query }) => listFolders(parts, actor, query.path ?? null),
     completions: ({ actor, params }) => workspace.completions(parts, actor, params.id),
     search: ({ actor, query }) => ({
       hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
+import { listFolders } from '../../app/host-folders.ts'
 import { record } from '../../app/parts.ts'
 import { addUser } from '../../app/people.ts'
 import { owner } from '../../app/test-parts.ts'
@@ -155,5 +156,11 @@ test('members and agents work in folders of the host that the owner has named, a
   for (const folder of ['private', 'for-all-but-this', 'for-all/link', 'for-all/../private'])
     for (const access of [undefined, 'copy', 'snapshot'])
       expect([folder, await ask(folder, access)]).toEqual([folder, 'workspace_refused'])
+  const seen = async (actor: Actor, path: string | null = null) =>
+    (await listFolders(parts, actor, path)).folders.map(({ path: one }) => one)
+  expect(await seen(bot)).toEqual([join(root, 'for-all')])
+  expect(await seen(bot, join(root, 'for-all'))).toEqual([join(root, 'for-all/project')])
+  await expect(seen(bot, join(root, 'private'))).rejects.toMatchObject({ code: 'not_found' })
+  expect((await listFolders(parts, bot, null)).recent).toEqual([join(root, 'for-all/project')])
   expect((await createSession(parts, owner, { workspace: join(root, 'private') })).workspace).toBe(join(root, 'private'))
 })

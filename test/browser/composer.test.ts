@@ -1,0 +1,86 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser } from 'playwright-core'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loggedIn, openBrowser } from './browser.ts'
+import { giveTo } from '../e2e/host.ts'
+import { type Installation, installation, isRoot, someone } from '../e2e/installation.ts'
+
+/** Passable: as root, cells run as other users. */
+const base = realpathSync(mkdtempSync(join(tmpdir(), 'ah-folders-')))
+const picture = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+let it: Installation
+let browser: Browser
+beforeAll(async () => {
+  chmodSync(base, 0o711)
+  ;[it, browser] = await Promise.all([installation({ config: `workspace_roots: [${join(base, 'src')}]\n` }), openBrowser()])
+})
+afterAll(async () => {
+  await browser.close()
+  await it[Symbol.asyncDispose]()
+  rmSync(base, { recursive: true })
+})
+
+describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
+  test('a folder is looked for, files and pictures are put into it, and a prompt completes commands and files', async () => {
+    const name = `app-on-a-${device}`
+    const folder = join(base, `src/mine/${name}`)
+    mkdirSync(join(folder, '.git'), { recursive: true })
+    writeFileSync(join(folder, 'reading-list.md'), 'a book\n')
+    if (isRoot) giveTo(folder, someone)
+    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+    const button = (name: string) => page.getByRole('button', { name, exact: true })
+    const field = page.getByRole('textbox', { name: 'Prompt' })
+
+    await go('/new')
+    await button('Choose…').click()
+    await button(join(base, 'src')).click()
+    await button('mine').click()
+    await button(`Git repository ${name}`).click()
+    await look(`${device}-folders`)
+    await button(`Use ${name}`).click()
+    expect(await button(name).getAttribute('aria-pressed')).toBe('true')
+    await field.fill('say here it is')
+    await look(`${device}-new-folder`)
+    await button('Start').click()
+    await page.waitForURL(/\/sessions\/ses_/)
+    const id = /ses_\w+/.exec(page.url())![0] as SessionId
+    expect((await it.api.getSession({ params: { id } })).workspace).toBe(folder)
+    await it.event(id, 0, ({ type }) => type === 'turn.ended')
+
+    await page.getByLabel('Files to put into the workspace').setInputFiles([
+      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('from the device\n') },
+      { name: 'shot.png', mimeType: 'image/png', buffer: picture },
+    ])
+    // Each is named in the prompt by where it is now.
+    await page.waitForFunction(() => document.querySelector('textarea')?.value === '@uploads/notes.txt @uploads/shot.png ')
+    expect(readFileSync(join(folder, 'uploads/notes.txt'), 'utf8')).toBe('from the device\n')
+    expect(readFileSync(join(folder, 'uploads/shot.png')).equals(picture)).toBe(true)
+    await look(`${device}-uploads`)
+
+    await field.fill('read @readi')
+    const option = page.getByRole('option')
+    await option.filter({ hasText: 'reading-list.md' }).waitFor()
+    await look(`${device}-completion`)
+    await field.press('Tab')
+    expect(await field.inputValue()).toBe('read @reading-list.md ')
+    await field.fill('/comp')
+    await option.filter({ hasText: '/compact' }).first().click()
+    expect(await field.inputValue()).toBe('/compact ')
+    await field.fill('run cat uploads/notes.txt')
+    await button('Send').click()
+    await page.getByText('from the device').first().waitFor()
+
+    // It is among the first to be offered the next time.
+    await go('/new')
+    await button(name).first().waitFor()
+    expect(wrong).toEqual([])
+    await context.close()
+  }, 240_000)
+})
