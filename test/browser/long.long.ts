@@ -66,12 +66,13 @@ async function openedByAddress(context: BrowserContext): Promise<number> {
   const asked: string[] = []
   tab.page.on('request', (request) => void asked.push(request.url()))
   await tab.go(`/sessions/${id}`)
-  const at = await tab.page.waitForFunction(() => (globalThis as { paintedAt?: number }).paintedAt)
+  const found = await tab.page.waitForFunction(() => (globalThis as { paintedAt?: number }).paintedAt)
+  const paintedAt = (await found.jsonValue())!
   // What the door had the browser ask for ahead is what the page uses.
   expect(asked.filter((url) => url.includes('/events?before=') && url.includes(id))).toHaveLength(1)
   expect(tab.wrong).toEqual([])
   await tab.page.close()
-  return (await at.jsonValue())!
+  return paintedAt
 }
 
 test.each(['phone', 'desktop'] as const satisfies (keyof typeof devices)[])(
@@ -130,6 +131,7 @@ test.each(['phone', 'desktop'] as const satisfies (keyof typeof devices)[])(
         const numberOf = (row: Element) => Number(/long-(\d+)$/.exec(row.getAttribute('data-row-key') ?? '')?.[1])
         const topOf = (row: Element) => row.getBoundingClientRect().top
         const edge = topOf(view)
+        const framesMax = 60
         let most = 0
         let steps = 0
         const jumps: string[] = []
@@ -139,10 +141,18 @@ test.each(['phone', 'desktop'] as const satisfies (keyof typeof devices)[])(
           const key = held.dataset['rowKey']
           const top = topOf(held)
           const from = view.scrollTop
-          view.scrollBy(0, -550)
+          // What is held stays in sight, however much of the screen the conversation has.
+          view.scrollBy(0, -Math.floor(view.clientHeight * 0.6))
           const moved = from - view.scrollTop
-          for (let wait = 0; wait < 3; wait++) await frame()
-          const now = rows().find((row) => row.dataset['rowKey'] === key)
+          const find = () => rows().find((row) => row.dataset['rowKey'] === key)
+          // Rows that come in are measured on the way: it has gone where it goes when it has stood for three frames.
+          for (let still = 0, was = Number.NaN, frames = 0; still < 3 && frames < framesMax; frames++) {
+            await frame()
+            const is = topOf(find() ?? view)
+            still = is === was ? still + 1 : 0
+            was = is
+          }
+          const now = find()
           if (now === undefined || Math.abs(topOf(now) - top - moved) > 2)
             jumps.push(`${key} went ${now === undefined ? 'away' : topOf(now) - top} instead of ${moved}`)
           most = Math.max(most, rows().length)
