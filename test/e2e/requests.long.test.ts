@@ -26,7 +26,7 @@ async function answerOnce({ request }: Asking): Promise<void> {
   const tries = await Promise.allSettled([byHttp(), byCli(), byHttp()])
   const refused = tries.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
   expect(refused).toHaveLength(2)
-  for (const words of refused) expect(words).toMatch(/settled already at 20\S+ \(door: http\): allowed by \S+/)
+  for (const words of refused) expect(words).toMatch(/settled already at 20\S+ \(door: (http|cli)\): allowed by \S+/)
 }
 
 /** It happened once, and everybody rests. */

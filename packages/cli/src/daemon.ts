@@ -1,5 +1,5 @@
 import { endpointFile, places, tokenFile } from '@anchorhold/core/places'
-import { client, type Client, type ClientOptions } from '@anchorhold/protocol/client'
+import { cliAgent, client, type Client, type ClientOptions } from '@anchorhold/protocol/client'
 import { Failure } from '@anchorhold/protocol/failures'
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
@@ -73,7 +73,7 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
   } catch {
     return null
   }
-  const options: ClientOptions = { url: endpoint.url, headers: { authorization: `Bearer ${token}` } }
+  const options: ClientOptions = { url: endpoint.url, headers: { authorization: `Bearer ${token}`, 'user-agent': cliAgent } }
   const api = client(options)
   try {
     await api.health({}, AbortSignal.timeout(5000))

@@ -35,6 +35,9 @@ const told: { readonly [T in EventType]?: (body: EventBody<T>) => string } = {
   },
   usage: ({ provider, model, cost_nanos, status }) =>
     `credential of ${provider} used: ${model}, ${money(cost_nanos)}, status ${status}`,
+  'budget.raised': ({ node, span, cap_nanos: cap, ...who }) => `budget of ${node} by ${span} raised to ${money(cap)}${by(who)}`,
+  net: ({ host, port, secrets }) =>
+    `secrets put into calls to ${host ?? 'several hosts'}${port === null ? '' : `:${port}`}: ${secrets.map(({ name, count }) => `${name} (${count})`).join(', ')}`,
   'session.created': ({ name, rung, ...who }) => `created: "${name}" on ${rung}${by(who)}`,
   'session.state': ({ to, why, ...who }) => `${to}${why === null ? '' : `: ${why}`}${by(who)}`,
   'session.shared': ({ user, access, ...who }) =>

@@ -175,7 +175,7 @@ async function main(): Promise<void> {
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const address = () => ({ port, publicUrl: config.publicUrl })
   const known: Pick<HttpDoorOptions, 'whoIs' | 'trustedProxies'> = {
-    whoIs: (secret, role, from) => whoIs(parts, secret, role, { address: from, door: 'http' }),
+    whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
     trustedProxies: config.trustedProxies,
   }
   const door = httpDoor({

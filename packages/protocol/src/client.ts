@@ -25,6 +25,9 @@ export type ClientOptions = {
   readonly fetch?: typeof fetch
 }
 
+/** How the command line calls itself, so that the log can tell it from other programs. */
+export const cliAgent = 'anchorhold-cli'
+
 /** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure`. */
 export function client(options: ClientOptions): Client {
   const call = async (route: Route, input: CallInput = {}, signal?: AbortSignal) => {

@@ -1,6 +1,6 @@
 import { type Actor, seenBy } from '@anchorhold/core/actors'
 import { firstDigest, footerLine, headerLine, nextDigest } from '@anchorhold/core/chain'
-import { type AuditKind, auditKinds } from '@anchorhold/protocol/audit'
+import { type AuditKind, auditKinds, isAudited } from '@anchorhold/protocol/audit'
 import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { type Head, type LogName, SignedHead, SigningKey } from '@anchorhold/protocol/heads'
@@ -41,7 +41,7 @@ export function audit(
   const first = page[0]
   const wanted = new Set<string>(kind === null ? Object.values(auditKinds).flat() : auditKinds[kind])
   return {
-    entries: page.filter((event) => wanted.has(event.type) && event.at >= since).reverse(),
+    entries: page.filter((event) => wanted.has(event.type) && isAudited(event) && event.at >= since).reverse(),
     // Times are nearly in order: what is a day older than asked for ends the search.
     before:
       first === undefined || page.length < lookedAtMax || first.at < since - 86_400_000

@@ -336,7 +336,7 @@ test('answerRequest() with a rule adds it to the policy of the house, once, and 
 
 test('policyChanged() has keeper and gate of every live session go by the policy that is in force now', async () => {
   const { session } = await asking()
-  parts.policies.addRule(rule)
+  parts.policies.addRule(rule, { actor: 'ann', door: 'test' })
   reconciler(() => parts, { look() {} }).policyChanged()
   await settled()
   const policy = expect.objectContaining({ rules: [expect.objectContaining(rule)] }) as unknown

@@ -50,7 +50,7 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
   const price = answer.decision === 'allow' ? await priceOf(parts, id) : null
   if (price !== null) requireRaise(parts, actor, request.session, price.raises)
   settleOnce(parts, id, (session) => {
-    if (answer.scope === 'rule') parts.policies.addRule(request.rule!)
+    if (answer.scope === 'rule') parts.policies.addRule(request.rule!, by(actor))
     return [
       ...(price === null ? [] : raised(actor, session, price)),
       { type: 'request.answered', body: { id, answer, ...by(actor) } },

@@ -27,10 +27,10 @@ export function fakePolicies(
       return version
     },
     reload() {},
-    addRule(rule) {
+    addRule(rule, author) {
       rules = [...rules, { rule, line: 1 }]
       version++
-      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }], null)
+      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }], author)
     },
     write() {},
     onChange(listener) {

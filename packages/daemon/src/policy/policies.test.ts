@@ -133,12 +133,22 @@ test('policies() see a change by themselves, however the file is written, and ea
   expect(all.version).toBe(version)
 })
 
+const author = { actor: 'ann', door: 'cli' }
+
+test('addRule() tells who has changed the policy', () => {
+  const all = open()
+  const told: unknown[] = []
+  all.onChange((changed, by) => told.push([changed.map(({ file }) => file), by]))
+  all.addRule(rule, author)
+  expect(told).toEqual([[['policy.yaml'], author]])
+})
+
 test('addRule() adds to the end and keeps every comment', () => {
   write(
     '# the house\nmax_concurrent: 2 # few\n\nrules:\n  # none\n  - { on: tool, match: { tool: WebFetch }, effect: deny } # never\n\n# the end\n',
   )
   const all = open()
-  all.addRule({ ...rule, why: 'a: "b" # c' })
+  all.addRule({ ...rule, why: 'a: "b" # c' }, author)
   expect(readFileSync(join(root, 'config/policy.yaml'), 'utf8')).toBe(`# the house
 max_concurrent: 2 # few
 
@@ -163,8 +173,8 @@ test.each(['', '# only this\n', 'rules: []\n', 'rules:\n', 'max_concurrent: 1\n'
   (text) => {
     write(text)
     const all = open()
-    all.addRule(rule)
-    all.addRule({ on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' })
+    all.addRule(rule, author)
+    all.addRule({ on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' }, author)
     expect(all.house().settings.rules.map(({ rule }) => rule)).toEqual([
       rule,
       { on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' },
@@ -174,12 +184,32 @@ test.each(['', '# only this\n', 'rules: []\n', 'rules:\n', 'max_concurrent: 1\n'
 
 test('addRule() makes the file where there is none, and touches none that can not be used', () => {
   const all = open()
-  all.addRule(rule)
+  all.addRule(rule, author)
   expect(all.house().settings.rules).toHaveLength(1)
   write('rules: [\n')
-  expect(() => all.addRule(rule)).toThrow('Cannot add a rule')
+  expect(() => all.addRule(rule, author)).toThrow('Cannot add a rule')
   expect(readFileSync(join(root, 'config/policy.yaml'), 'utf8')).toBe('rules: [\n')
   write('mounts:\n  /claude:\n    policy: {}\n')
-  expect(() => all.addRule(rule)).toThrow('Cannot add a rule')
+  expect(() => all.addRule(rule, author)).toThrow('Cannot add a rule')
   expect(existsSync(join(root, 'config/.policy.yaml.new'))).toBe(false)
+})
+
+test('what a named policy allows in vain is told, with both lines, and what it narrows is not', () => {
+  const net = (effect: string, host: string) => `  - { on: net, match: { host: ${host} }, effect: ${effect} }\n`
+  write(`rules:\n${net('deny', 'a.org')}${net('allow', 'b.org')}`)
+  write(`rules:\n${net('deny', 'b.org')}${net('allow', 'a.org')}`, 'policies/ci.yaml')
+  const all = open()
+  const problems = () => all.list().flatMap((one) => one.problems)
+  expect(problems()).toEqual([
+    {
+      file: 'policies/ci.yaml',
+      line: 3,
+      column: 1,
+      level: 'warning',
+      message: '"allow net a.org" is void: line 2 of policy.yaml has "deny net a.org"',
+    },
+  ])
+  write('')
+  all.reload()
+  expect(problems()).toEqual([])
 })

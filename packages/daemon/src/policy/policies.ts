@@ -2,11 +2,24 @@ import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effecti
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import { createHash } from 'node:crypto'
-import { existsSync, type FSWatcher, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, watch } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  type FSWatcher,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  statSync,
+  watch,
+} from 'node:fs'
 import { join } from 'node:path'
 import { allDenied } from './all-denied.ts'
 import { appendRule, replaceFile } from './append-rule.ts'
-import { policyBytesMax, readPolicy, tooLarge } from './read-policy.ts'
+import { againstHouse } from './contradictions.ts'
+import { lineOfLimit, policyBytesMax, readPolicy, tooLarge } from './read-policy.ts'
 
 /** Editors write a file in several steps; what comes within this is one change. */
 const settleMs = 200
@@ -44,7 +57,7 @@ export interface Policies {
   /** Looks at the files again, now. */
   reload(): void
   /** Adds a rule to the policy of the house; it is in force when this returns. */
-  addRule(rule: Rule): void
+  addRule(rule: Rule, author: PolicyAuthor): void
   /** Replaces the file of the house, or a named one, by a text that can be used; it is in force when this returns. */
   write(name: string | null, text: string, author: PolicyAuthor): void
   /** Called after each change of what is in force, with what changed. Returns how to end that. */
@@ -68,6 +81,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   const listeners = new Set<PolicyListener>()
   let house = load(houseFile, null)
   let named = loadNamed()
+  let voids = compared()
   let version = 1
   let timer: NodeJS.Timeout | null = null
   const watchers = new Map<string, FSWatcher>()
@@ -90,6 +104,11 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     if (text === null)
       return { file, name, inForce: 'gone', settings: lastGood(file, kept) ?? locked(file), problems: [], text: '' }
     return fallBack(file, name, kept, [text], '')
+  }
+
+  /** What the house makes void of each named one. */
+  function compared(): ReadonlyMap<string, readonly PolicyProblem[]> {
+    return new Map([...named].map(([name, { settings }]) => [name, againstHouse(house.settings, settings)]))
   }
 
   function fallBack(
@@ -156,6 +175,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     const before = fingerprints()
     house = load(houseFile, null, house)
     named = loadNamed(named)
+    voids = compared()
     watchFolders()
     const changed = fingerprints().filter(({ file, all }) => before.find((one) => one.file === file)?.all !== all)
     if (changed.length === 0) return
@@ -174,14 +194,19 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   return {
     house: () => house,
     named: (name) => named.get(name) ?? null,
-    list: () => [house, ...named.values()].filter(({ inForce }) => inForce !== 'gone'),
+    list: () =>
+      [house, ...named.values()].flatMap((one) =>
+        one.inForce === 'gone'
+          ? []
+          : [{ ...one, problems: [...one.problems, ...(one.name === null ? [] : (voids.get(one.name) ?? []))] }],
+      ),
     get version() {
       return version
     },
     reload: () => reload(),
-    addRule(rule) {
+    addRule(rule, author) {
       appendRule(join(folder, houseFile), rule)
-      reload()
+      reload(author)
     },
     write(name, text, author) {
       const file = name === null ? houseFile : `${folderName}/${name}.yaml`
@@ -211,7 +236,7 @@ function refuseUnusable(file: string, text: string): void {
   if (settings !== null) return
   const first = problems.find(({ level }) => level === 'error')
   const why = tooLarge
-    ? `it is larger than ${policyBytesMax / 1024 / 1024} MiB`
+    ? `it is larger than ${policyBytesMax / 1024} KiB`
     : `line ${first?.line ?? 1}: ${first?.message ?? 'it cannot be used'}`
   throw new Failure('bad_request', `Cannot write "${file}": ${why}`, {
     hint: 'Nothing was changed; the check shows all that is wrong with it',
@@ -229,10 +254,20 @@ function readText(path: string, file: string): string | PolicyProblem | null {
     if (found === undefined) return file === houseFile ? '' : null
     // A pipe would hold up the house.
     if (!found.isFile()) return problem('It is no file')
-    if (found.size > policyBytesMax) return problem(tooLarge)
+    if (found.size > policyBytesMax) return { ...problem(tooLarge), line: lineOfLimit(beginning(path)) }
     return readFileSync(path, 'utf8')
   } catch (error) {
     return problem(`It cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function beginning(path: string): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    const bytes = Buffer.alloc(policyBytesMax)
+    return bytes.subarray(0, readSync(file, bytes, 0, policyBytesMax, 0))
+  } finally {
+    closeSync(file)
   }
 }
 

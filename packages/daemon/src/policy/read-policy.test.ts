@@ -151,17 +151,21 @@ test.each([
   ['max_concurrent: 3\nblocked_tool: [x]\n', '2:1 error Unknown key "blocked_tool": did you mean "blocked_tools"?'],
   ['defaultAutonomy: full\n', '1:1 error Unknown key "defaultAutonomy": did you mean "default_autonomy"?'],
   ['rules:\n  - on: tool\n    match:\n      toool: x\n    effect: deny\n', '4:7 error Unknown key "rules.0.match.toool"'],
-  [
-    'rules:\n  - on: tool\n    match: {}\n    effect: maybe\n',
-    '4:13 error rules.0.effect: Invalid option: expected one of "allow"|"ask"|"deny"',
-  ],
-  ['rules:\n  - on: network\n    match: {}\n    effect: deny\n', '2:9 error rules.0.on: '],
-  ['max_concurrent: three\n', '1:17 error max_concurrent: Invalid input: expected number, received string'],
+  ['rules:\n  - on: tool\n    match: {}\n    effect: maybe\n', '4:13 error rules.0.effect: write allow, ask or deny'],
+  ['rules:\n  - on: network\n    match: {}\n    effect: deny\n', '2:9 error rules.0.on: write tool, net, host or spend'],
+  ['max_concurrent: three\n', '1:17 error max_concurrent: this must be a number'],
+  ['max_concurrent: -1\n', '1:17 error max_concurrent: this must be 0 or more'],
+  ['tick_seconds: 1.5\n', '1:15 error tick_seconds: this must be a whole number'],
+  ['request_hours: 0\n', '1:16 error request_hours: this must be more than 0'],
+  ['rates: { tokens_per_minute: 9999999999 }\n', '1:29 error rates.tokens_per_minute: this must be 1000000000 or less'],
+  ['allowed_models: [""]\n', '1:18 error allowed_models.0: this must not be empty'],
+  ['require_max_cost: yes\n', '1:19 error require_max_cost: this must be true or false'],
+  ['rung: attic\n', '1:7 error rung: write '],
   ['budget:\n  per_week_usd: 1\n', '2:3 error Unknown key "budget.per_week_usd"'],
   ['network_mode: host\n', '1:15 error network_mode: No session has the network of the host: write proxy_only or none'],
   ['proxy_allowlist:\n  - https://a.org/\n', '2:5 error proxy_allowlist.0: not a host'],
   ['proxy_allowlist: ["preset:nom"]\n', '1:19 error proxy_allowlist.0: not a host'],
-  ['rules:\n  - { on: net, preset: nom, effect: allow }\n', '2:24 error rules.0.preset: Invalid option'],
+  ['rules:\n  - { on: net, preset: nom, effect: allow }\n', '2:24 error rules.0.preset: write npm, pypi, '],
   ['rules:\n  - { on: net, effect: allow }\n', '2:5 error rules.0: name a match or a preset'],
   [
     'rules:\n  - { on: net, preset: npm, match: { host: a.org }, effect: allow }\n',
@@ -176,11 +180,17 @@ test.each([
   ['rules: !!js/function x\n', '1:8 error Unresolved tag'],
   ['a: 1\n---\nb: 2\n', '2:1 error There is more than one document'],
   ['x: &a [1]\ny: *a\n', '2:4 error The alias "*a" is not taken'],
-  ['- 1\n', '1:1 error Invalid input: expected object, received array'],
+  ['- 1\n', '1:1 error this must be a list of keys with their values'],
   [
     'max_cost_usd_per_day: 1000000\nmax_cost_micros_per_day: 1000000\n',
     '2:26 error "max_cost_micros_per_day" and "max_cost_usd_per_day" say the same',
   ],
+  [
+    'default_autonomy: full\nmounts:\n  /claude: {}\n',
+    '1:1 error "default_autonomy" stands beside "mounts": write it below mounts./claude.policy',
+  ],
+  ['budget: {}\nmounts:\n  /claude: {}\n', '1:1 error "budget" stands beside "mounts": write it below mounts./claude, or'],
+  ['zzz: 1\nyyy: 2\nmax_concurrent: x\n', '1:1 error Unknown key "zzz"\n2:1 error Unknown key "yyy"\n3:17 error'],
   ['mounts:\n  /compute: {}\n', 'error Unknown key "mounts./compute"'],
 ])('readPolicy() refuses %j with its line and column', (text, message) => {
   expect(read(text).settings).toBe(null)
@@ -208,20 +218,43 @@ test('readPolicy() takes ten thousand dollars, and warns of a number that was ha
   ])
 })
 
-test('readPolicy() warns of what another line makes void, and leaves what blocking settles', () => {
+test('readPolicy() refuses two rules on the same with different effects, and says both lines', () => {
+  const text = (first: string, second: string) => `rules:
+  - { on: net, match: { host: a.org, port: 1 }, effect: ${first} }
+  - { on: net, match: { port: 1, host: a.org }, effect: ${second} }
+`
+  expect(read(text('allow', 'deny')).settings).toBe(null)
+  expect(problems(text('allow', 'deny'))).toEqual([
+    '3:5 error "deny net a.org:1" contradicts line 2, which has "allow net a.org:1": keep one of them',
+  ])
+  expect(problems(text('ask', 'deny'))).toEqual([
+    '3:5 error "deny net a.org:1" contradicts line 2, which has "ask net a.org:1": keep one of them',
+  ])
+  expect(problems(text('deny', 'deny'))).toEqual([])
+})
+
+test('readPolicy() warns of what another line makes void, in the order of the lines', () => {
   const text = `
-allowed_tools: [Bash]
-blocked_tools: [Bash]
-allowed_models: [a]
-blocked_models: [a]
+allowed_tools: [Bash, Read]
+blocked_tools: ["B*"]
+allowed_models: [a-1]
+blocked_models: [a-*]
 rules:
-  - { on: net, match: { host: a.org, port: 1 }, effect: allow }
-  - { on: net, match: { port: 1, host: a.org }, effect: deny }
+  - { on: net, match: { host: x.a.org }, effect: allow }
+  - { on: net, match: { host: .a.org }, effect: deny }
+  - { on: tool, match: { tool: Bash, command: git push * }, effect: allow }
+  - { on: tool, match: { tool: Edit }, effect: allow }
+  - { on: net, preset: go, effect: allow }
+  - { on: net, match: { host: proxy.golang.org, port: 443, method: [GET, HEAD] }, effect: deny }
 `
   expect(read(text).settings).not.toBe(null)
   expect(problems(text)).toEqual([
-    '7:5 warning "allow net a.org:1" is void: line 8 has "deny net a.org:1", and the strictest counts',
-    '4:18 warning "a" is void: blocked_models has it too',
+    '2:17 warning "Bash" is void: blocked_tools has "B*"',
+    '4:18 warning "a-1" is void: blocked_models has "a-*"',
+    '7:5 warning "allow net x.a.org" is void: line 8 has "deny net .a.org"',
+    '9:5 warning "allow Bash "git push *"" is void: line 3 has "deny B* (blocked_tools)"',
+    '10:5 warning "allow Edit" is void: allowed_tools does not name "Edit"',
+    '12:5 warning "deny net GET|HEAD proxy.golang.org:443" contradicts line 11, which has "allow net GET|HEAD proxy.golang.org:443 by preset go": the strictest counts',
   ])
 })
 
@@ -244,6 +277,7 @@ test('readPolicy() is not brought down by files that grow when they are read', (
   ])
     expect(problems(nested).join()).toContain('nested too deep')
   expect(problems(Array.from({ length: 5000 }, (_, i) => `key-${i}: 1`).join('\n'))).toHaveLength(50)
+  expect(problems(`# x\n`.repeat(100 * 1024))).toEqual([expect.stringContaining('65537:1 error The file is larger than 256 KiB')])
   expect(problems(`# ${'x'.repeat(256 * 1024)}`)).toEqual([expect.stringContaining('1:1 error The file is larger than 256 KiB')])
   expect(
     problems(

@@ -9,19 +9,22 @@ import {
   type PolicySettings,
 } from '@anchorhold/core/policy/effective'
 import { presetRules } from '@anchorhold/core/net/presets'
-import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import { printableLine } from '@anchorhold/core/printable'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { type PolicyProblem, Preset, type Rule } from '@anchorhold/protocol/policy'
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml'
 import type { z } from 'zod'
 import { allDenied } from './all-denied.ts'
+import { tellContradictions } from './contradictions.ts'
+import { issueWords, unknownKey } from './issue-words.ts'
 import { PolicyFile, SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
 
 /** Reading takes about two seconds for a megabyte, in which the daemon does nothing else; this is some 4,000 rules. */
 export const policyBytesMax = 256 * 1024
 export const tooLarge = `The file is larger than ${policyBytesMax / 1024} KiB, and is not read: others would have to wait for it`
+/** The line in which a file grows too large. */
+export const lineOfLimit = (bytes: Buffer): number => bytes.subarray(0, policyBytesMax).filter((byte) => byte === 10).length + 1
 /** A file that is wrong in many places is told about the first of them. */
 const problemsMax = 50
 const depthMax = 100
@@ -38,6 +41,11 @@ type Place = { readonly line: number; readonly column: number }
 
 /** Reads a policy from its text. It comes from its owner, and may still be anything. */
 export function readPolicy(file: string, text: string): PolicyReading {
+  const { settings, problems } = readAsItComes(file, text)
+  return { settings, problems: problems.toSorted((a, b) => a.line - b.line || a.column - b.column) }
+}
+
+function readAsItComes(file: string, text: string): PolicyReading {
   const problems: PolicyProblem[] = []
   const tell = (level: PolicyProblem['level'], { line, column }: Place, message: string) => {
     if (problems.length < problemsMax)
@@ -45,7 +53,7 @@ export function readPolicy(file: string, text: string): PolicyReading {
   }
   const failed = (): PolicyReading => ({ settings: null, problems })
   if (Buffer.byteLength(text) > policyBytesMax) {
-    tell('error', { line: 1, column: 1 }, tooLarge)
+    tell('error', { line: lineOfLimit(Buffer.from(text)), column: 1 }, tooLarge)
     return failed()
   }
   const deep = tooDeep(text)
@@ -93,7 +101,7 @@ export function readPolicy(file: string, text: string): PolicyReading {
   const nested = typeof value === 'object' && 'mounts' in (value as object)
   const known: z.ZodSafeParseResult<unknown> = nested ? SeedMounts.safeParse(value) : PolicyFile.safeParse(value)
   if (!known.success) {
-    for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { place, keyPlace }, tell)
+    for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { place, keyPlace, nested }, tell)
     return failed()
   }
   const base: Path = nested ? ['mounts', '/claude', 'policy'] : []
@@ -170,50 +178,28 @@ function offsetOf(doc: Document.Parsed, path: Path): number | undefined {
 
 type Tell = (level: PolicyProblem['level'], place: Place, message: string) => void
 
-type Places = { readonly place: (path: Path) => Place; readonly keyPlace: (path: Path) => Place }
+type Places = {
+  readonly place: (path: Path) => Place
+  readonly keyPlace: (path: Path) => Place
+  readonly nested: boolean
+}
 
 function tellIssue(issue: z.core.$ZodIssue, places: Places, tell: Tell): void {
-  const { place, keyPlace } = places
+  const { place, keyPlace, nested } = places
   const name = issue.path.map(String).join('.')
   if (issue.code === 'unrecognized_keys') {
     for (const key of issue.keys.slice(0, problemsMax)) {
-      const near = issue.path.length === 0 ? closest(key) : null
-      tell(
-        'error',
-        keyPlace([...issue.path, key]),
-        `Unknown key "${[...issue.path.map(String), key].join('.')}"${near === null ? '' : `: did you mean "${near}"?`}`,
-      )
+      tell('error', keyPlace([...issue.path, key]), unknownKey(issue.path.map(String), key, { nested }))
     }
   } else if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     // The reading that came furthest says most.
     const best = issue.errors.toSorted((a, b) => depth(b) - depth(a) || a.length - b.length)[0]!
-    if (best.length === 0) tell('error', place(issue.path), `${name}: ${issue.message}`)
+    if (best.length === 0) tell('error', place(issue.path), `${name}: ${issueWords(issue)}`)
     for (const one of best) tellIssue({ ...one, path: [...issue.path, ...one.path] }, places, tell)
-  } else tell('error', place(issue.path), name === '' ? issue.message : `${name}: ${issue.message}`)
+  } else tell('error', place(issue.path), name === '' ? issueWords(issue) : `${name}: ${issueWords(issue)}`)
 }
 
 const depth = (issues: readonly z.core.$ZodIssue[]): number => Math.max(0, ...issues.map(({ path }) => path.length))
-
-/** The key that somebody may have meant. */
-function closest(key: string): string | null {
-  const plain = (text: string) => text.toLowerCase().replaceAll(/[^a-z]/g, '')
-  const same = Object.keys(PolicyFile.shape).find(
-    (known) => plain(known) === plain(key) || plain(known) === `${plain(key)}s` || `${plain(known)}s` === plain(key),
-  )
-  return same ?? Object.keys(PolicyFile.shape).find((known) => distance(plain(known), plain(key)) <= 2) ?? null
-}
-
-function distance(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 2) return 3
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
-    row = next
-  }
-  return row[b.length]!
-}
 
 /** In the seed an agent is supervised unless its policy says otherwise; who wrote one relied on that. A mount that can only be read
  *  is one where no tool runs. */
@@ -255,7 +241,16 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
     }),
     ...rulesIn(content).map(({ rule, index }) => ({ rule, line: place(['rules', index]).line })),
   ]
-  warnOfVoid(content, reader)
+  tellContradictions(
+    content,
+    rulesIn(content).map(({ rule, index }) => ({
+      rule,
+      place: place(['rules', index]),
+      ofPreset: rule.on === 'net' && rule.preset !== undefined,
+    })),
+    place,
+    tell,
+  )
   const { budget = {}, breakers = {} } = content
   const top = (ours: keyof PolicyFile, seeds: keyof PolicyFile) => once(content, ours, seeds, place, reader.base, reader)
   const inBudget = (ours: keyof typeof budget, seeds: keyof typeof budget) =>
@@ -329,26 +324,3 @@ const rulesIn = (content: PolicyFile): { readonly rule: Rule; readonly index: nu
   (content.rules ?? []).flatMap((rule, index) =>
     (!('preset' in rule) ? [rule] : presetRules(rule)).map((one) => ({ rule: one, index })),
   )
-
-/** What another line of the same file makes void is no error, but hardly what was meant. */
-function warnOfVoid(content: PolicyFile, { place, tell }: Reader): void {
-  const stricter = new Map<string, { readonly rule: Rule; readonly line: number }>()
-  const key = (rule: Rule) => JSON.stringify([rule.on, Object.entries(rule.match).toSorted(([a], [b]) => (a < b ? -1 : 1))])
-  const rules = rulesIn(content)
-  for (const { index, rule } of rules)
-    if (rule.effect !== 'allow') stricter.set(key(rule), { rule, line: place(['rules', index]).line })
-  for (const { index, rule } of rules) {
-    const other = stricter.get(key(rule))
-    if (rule.effect === 'allow' && other !== undefined)
-      tell(
-        'warning',
-        place(['rules', index]),
-        `"${ruleWords(rule)}" is void: line ${other.line} has "${ruleWords(other.rule)}", and the strictest counts`,
-      )
-  }
-  const blocked = new Set(content.blocked_models)
-  for (const [index, glob] of (content.allowed_models ?? []).entries())
-    if (blocked.has(glob)) tell('warning', place(['allowed_models', index]), `"${glob}" is void: blocked_models has it too`)
-  if (content.require_max_cost === true && (content.default_max_cost_usd ?? content.default_max_cost_micros) !== undefined)
-    tell('warning', place(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
-}

@@ -70,7 +70,8 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
   const callerOf = ({ headers, address }: { readonly headers: IncomingHttpHeaders; readonly address: string | null }) => ({
     address,
     agent: headers['user-agent'] ?? '',
-    door: 'http',
+    // What is logged in here is a browser.
+    door: 'web',
   })
   const letIn = (secret: string) => {
     const cookie = loginCookie(secret, { maxAgeSeconds: access.loginMs / 1000, secure: secure() })

@@ -1,3 +1,4 @@
+import { cliAgent } from '@anchorhold/protocol/client'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
@@ -36,6 +37,12 @@ export function addressOf({ headers, socket }: IncomingMessage, trustedProxies: 
   return said !== undefined && isIP(said) > 0 ? said : seen
 }
 
+/** What the log calls the way somebody came in by. Invariant: a label and no more, since a program may call itself anything; no right
+ *  hangs on it. */
+function doorOf({ 'user-agent': agent = '' }: IncomingHttpHeaders, role: 'bearer' | 'cookie'): 'web' | 'cli' | 'http' {
+  return role === 'cookie' ? 'web' : agent.startsWith(cliAgent) ? 'cli' : 'http'
+}
+
 /** Under HTTPS the name itself keeps other hosts of the same site from setting it:
  *  https://www.rfc-editor.org/rfc/rfc6265bis#section-4.1.3.2 */
 export const cookieName = (secure: boolean): string => (secure ? '__Host-anchorhold' : 'anchorhold')
@@ -56,3 +63,9 @@ export function credentialOf(
   }
   return null
 }
+
+/** Where somebody comes from, for the log. */
+export const fromOf = (request: IncomingMessage, { role }: { readonly role: 'bearer' | 'cookie' }, trustedProxies: number) => ({
+  address: addressOf(request, trustedProxies),
+  door: doorOf(request.headers, role),
+})

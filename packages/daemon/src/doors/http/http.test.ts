@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createLoginLink, createToken, revokeToken } from '../../app/access.ts'
+import { createLoginLink, createToken, logDeviceIn, revokeToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { record } from '../../app/parts.ts'
 import { whoIs } from '../../app/access.ts'
@@ -47,7 +47,7 @@ beforeEach(async () => {
   const door = httpDoor({
     address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
     version: '1.2.3',
-    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+    whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
     trustedProxies: 0,
     calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'https://agents.example' }, shutdown }),
     web: readWeb(web),
@@ -238,6 +238,18 @@ test('httpDoor() has a browser ask for a session and the code that shows it alon
   ])
   expect((await ask('/')).headers.get('link')).toBeNull()
   expect(await codeOf(ask('/.vite/manifest.json'))).toBe('404 not_found')
+})
+
+test('the log can tell the command line, the web app and other programs apart, and only by a label', async () => {
+  const doorOf = async (headers: Record<string, string>) =>
+    ((await (await call('/whoami', { headers })).json()) as { door: string }).door
+  const user = parts.store.people.list()[0]!
+  const { secret } = logDeviceIn(parts, user, 'link', { address: null, agent: '', door: 'web' })
+  const cookie = { authorization: '', cookie: `__Host-anchorhold=${secret}` }
+  expect(await doorOf({})).toBe('http')
+  expect(await doorOf({ 'user-agent': 'anchorhold-cli' })).toBe('cli')
+  expect(await doorOf(cookie)).toBe('web')
+  expect(await doorOf({ ...cookie, 'user-agent': 'anchorhold-cli' })).toBe('web')
 })
 
 test('a login link is good for one cookie, which is no bearer token and ends with the logout', async () => {

@@ -8,7 +8,7 @@ import { TrieRouter } from 'hono/router/trie-router'
 import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
-import { addressOf, checkOrigin, cookieName, credentialOf, type Address } from './guard.ts'
+import { addressOf, checkOrigin, cookieName, credentialOf, fromOf, type Address } from './guard.ts'
 import { isReply, type Reply, reply } from './reply.ts'
 import { type Web, webAnswer } from './web.ts'
 
@@ -38,7 +38,7 @@ export type HttpDoorOptions = {
   readonly whoIs: (
     secret: string,
     role: 'bearer' | 'cookie',
-    address: string | null,
+    from: { readonly address: string | null; readonly door: string },
   ) => { readonly actor: Actor; readonly token: TokenId } | null
   /** How many proxies stand before this door and can be believed. */
   readonly trustedProxies: number
@@ -69,8 +69,8 @@ export function httpDoor({ address, version, whoIs, trustedProxies, calls, web, 
 
   const identify = (request: IncomingMessage) => {
     const credential = credentialOf(request.headers, address())
-    const from = addressOf(request, trustedProxies)
-    const found = credential === null ? null : whoIs(credential.secret, credential.role, from)
+    const found =
+      credential === null ? null : whoIs(credential.secret, credential.role, fromOf(request, credential, trustedProxies))
     if (found === null) {
       throw new Failure(
         'unauthenticated',

@@ -32,7 +32,7 @@ async function doorOfTerminals() {
     'upgrade',
     terminalDoor({
       address: () => ({ port: 7777, publicUrl: null }),
-      whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+      whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
       trustedProxies: 0,
       parts,
     }),

@@ -8,7 +8,7 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import { stillMay } from '../../app/access.ts'
 import type { Parts } from '../../app/parts.ts'
 import { openTerminal, type Terminal } from '../../app/terminal.ts'
-import { addressOf, checkOrigin, credentialOf } from './guard.ts'
+import { checkOrigin, credentialOf, fromOf } from './guard.ts'
 import type { HttpDoorOptions } from './http.ts'
 
 export type TerminalDoorOptions = Pick<HttpDoorOptions, 'address' | 'whoIs' | 'trustedProxies'> & { readonly parts: Parts }
@@ -31,7 +31,8 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
   async function open(request: IncomingMessage, signal: AbortSignal) {
     checkOrigin(request, address())
     const credential = credentialOf(request.headers, address())
-    const known = credential === null ? null : whoIs(credential.secret, credential.role, addressOf(request, trustedProxies))
+    const known =
+      credential === null ? null : whoIs(credential.secret, credential.role, fromOf(request, credential, trustedProxies))
     if (credential === null || known === null)
       throw new Failure('unauthenticated', 'No valid token or cookie came with the request')
     if (credential.role === 'cookie' && request.headers.origin === undefined)

@@ -36,7 +36,7 @@ export async function testDoor(): Promise<TestDoor> {
   const door = httpDoor({
     address: () => ({ port: 7777, publicUrl: null }),
     version: '1.2.3',
-    whoIs: (secret, role, address) => whoIs(parts, secret, role, { address, door: 'http' }),
+    whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
     trustedProxies: 0,
     calls: calls({
       parts,

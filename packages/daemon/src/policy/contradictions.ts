@@ -1,0 +1,91 @@
+import { coversAll, matchKey } from '@anchorhold/core/policy/covers'
+import { isStricter } from '@anchorhold/core/policy/decide'
+import { blockedTool, type PolicySettings } from '@anchorhold/core/policy/effective'
+import { compileGlob } from '@anchorhold/core/policy/patterns'
+import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
+import type { PolicyFile } from './policy-schema.ts'
+
+type Place = { readonly line: number; readonly column: number }
+type Tell = (level: PolicyProblem['level'], place: Place, message: string) => void
+export type PlacedRule = {
+  readonly rule: Rule
+  readonly place: Place
+  /** One of those that a preset stands for, which nobody has written out. */
+  readonly ofPreset: boolean
+}
+
+/** Pairs of rules that are compared; a file of thousands is not held up for the sake of a warning. */
+const pairsMax = 200_000
+
+/** Two rules of one file on the same with different effects cannot both be meant, and the file is not taken; what another line makes
+ *  void is no error, but hardly what was meant. */
+export function tellContradictions(
+  content: PolicyFile,
+  rules: readonly PlacedRule[],
+  place: (path: readonly (string | number)[]) => Place,
+  tell: Tell,
+): void {
+  const first = new Map<string, PlacedRule>()
+  const told = new Set<PlacedRule>()
+  for (const one of rules) {
+    const key = matchKey(one.rule)
+    const other = first.get(key)
+    if (other === undefined) first.set(key, one)
+    else if (other.rule.effect !== one.rule.effect) {
+      told.add(one).add(other)
+      const isError = !one.ofPreset && !other.ofPreset
+      tell(
+        isError ? 'error' : 'warning',
+        one.place,
+        `"${ruleWords(one.rule)}" contradicts line ${other.place.line}, which has "${ruleWords(other.rule)}": ${isError ? 'keep one of them' : 'the strictest counts'}`,
+      )
+    }
+  }
+  const denies = [
+    ...(content.blocked_tools ?? []).map((tool, index) => ({ rule: blockedTool(tool), place: place(['blocked_tools', index]) })),
+    ...rules.filter(({ rule }) => rule.effect === 'deny'),
+  ].map((one) => ({ ...one, covers: coversAll(one.rule) }))
+  const allowed = content.allowed_tools ?? []
+  const lists = allowed.map((tool) => compileGlob(tool))
+  let pairs = 0
+  for (const one of rules) {
+    const { rule, place } = one
+    if (rule.effect !== 'allow' || told.has(one) || (pairs += denies.length) > pairsMax) continue
+    const over = denies.find(({ covers }) => covers(rule))
+    if (over !== undefined)
+      tell('warning', place, `"${ruleWords(rule)}" is void: line ${over.place.line} has "${ruleWords(over.rule)}"`)
+    else if (rule.on === 'tool' && rule.match.tool !== undefined && !rule.match.tool.includes('*') && lists.length > 0)
+      if (!lists.some(({ fits }) => fits(rule.match.tool!)))
+        tell('warning', place, `"${ruleWords(rule)}" is void: allowed_tools does not name "${rule.match.tool}"`)
+  }
+  tellLists('tools', content.allowed_tools, content.blocked_tools)
+  tellLists('models', content.allowed_models, content.blocked_models)
+  if (content.require_max_cost === true && (content.default_max_cost_usd ?? content.default_max_cost_micros) !== undefined)
+    tell('warning', place(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
+
+  function tellLists(what: 'tools' | 'models', allowed: readonly string[] = [], blocked: readonly string[] = []): void {
+    const globs = blocked.map((glob) => ({ glob, fits: compileGlob(glob).fits }))
+    for (const [index, one] of allowed.entries()) {
+      const over = globs.find(({ fits }) => fits(one))
+      if (over !== undefined)
+        tell('warning', place([`allowed_${what}`, index]), `"${one}" is void: blocked_${what} has "${over.glob}"`)
+    }
+  }
+}
+
+/** What a named policy allows or asks for in vain, because the policy of the house is stricter on the same. The other way round is
+ *  what named policies are for. */
+export function againstHouse(house: PolicySettings, named: PolicySettings): readonly PolicyProblem[] {
+  const stricter = new Map<string, { readonly rule: Rule; readonly line: number }>()
+  for (const one of house.rules) {
+    const before = stricter.get(matchKey(one.rule))
+    if (before === undefined || isStricter(one.rule.effect, before.rule.effect)) stricter.set(matchKey(one.rule), one)
+  }
+  return named.rules.flatMap(({ rule, line }) => {
+    const over = stricter.get(matchKey(rule))
+    if (over === undefined || !isStricter(over.rule.effect, rule.effect)) return []
+    const message = `"${ruleWords(rule)}" is void: line ${over.line} of ${house.file} has "${ruleWords(over.rule)}"`
+    return [{ file: named.file, line, column: 1, level: 'warning' as const, message }]
+  })
+}
