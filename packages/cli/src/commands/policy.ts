@@ -41,20 +41,18 @@ export function policy(program: Command, context: Context): void {
       const query = name === undefined ? {} : { session: (await context.session(daemon, name)).id }
       const shown = await daemon.api.showPolicy({ query })
       if (options.json) return terminal.line(JSON.stringify(shown))
-      for (const { file, in_force, problems } of shown.files) {
+      if (shown.files.every(({ exists }) => !exists))
+        terminal.line(`no policy file: the defaults are in force (${terminal.foreign(shown.folder)}/policy.yaml)`)
+      for (const { file, in_force, problems, exists } of shown.files) {
+        if (!exists) continue
         terminal.line(
           `${file}  ${in_force === 'current' ? terminal.style('green', 'in force') : terminal.style('red', inForceWords[in_force])}`,
         )
         showProblems(context, problems)
       }
-      const { autonomy, observe, tools, models, max_context_tokens: context_tokens } = shown.policy
+      const { autonomy, observe } = shown.policy
       terminal.line(`autonomy ${autonomy}${observe ? ', observing' : ''}`)
-      for (const list of tools) terminal.line(`tools ${terminal.foreign(list.join(', '))}, and no others`)
-      for (const { allowed, blocked } of models)
-        terminal.line(
-          `models ${terminal.foreign(allowed.join(', ') || 'all')}${blocked.length === 0 ? '' : `, but not ${terminal.foreign(blocked.join(', '))}`}`,
-        )
-      if (context_tokens !== null) terminal.line(`at most ${context_tokens} tokens of context`)
+      for (const row of table(shown.settings.map(({ key, value }) => [key, terminal.foreign(value)]))) terminal.line(row)
       const rows = shown.rules.map(({ words, at }) => [`${at.file}:${at.line}`, terminal.foreign(words)])
       for (const row of table(rows)) terminal.line(row)
     })
@@ -151,8 +149,9 @@ export function policy(program: Command, context: Context): void {
       const daemon = await context.daemon()
       const sessions: string[] = []
       for (const name of names) sessions.push((await context.session(daemon, name)).id)
-      const { text, actions, skipped } = await daemon.api.proposePolicy({ body: { sessions } })
+      const { text, actions, skipped, complete } = await daemon.api.proposePolicy({ body: { sessions } })
       terminal.line(`# Made of ${actions} actions of ${sessions.length === 1 ? 'session' : 'sessions'} ${sessions.join(', ')}`)
+      if (!complete) terminal.line('# They did more than is looked at for a proposal: what came after that is not in it')
       if (skipped > 0) terminal.line(`# ${skipped} calls were too long to be kept whole, and are not in it`)
       for (const line of text.trimEnd().split('\n')) terminal.line(terminal.foreign(line))
     })
@@ -254,7 +253,8 @@ function showProblems({ terminal }: Context, problems: readonly PolicyProblem[])
 
 const colours = { allow: 'green', ask: 'yellow', deny: 'red' } as const
 
-function showExplained({ terminal }: Context, { effect, by, at, command, parts, grants, change, autonomy }: Explained): void {
+function showExplained({ terminal }: Context, explained: Explained): void {
+  const { effect, by, at, command, parts, limits, unseen, grants, change, autonomy } = explained
   terminal.line(
     `${terminal.style(colours[effect], effect)}  ${terminal.foreign(by)}${at === null ? '' : `  (${at.file}:${at.line})`}`,
   )
@@ -267,6 +267,9 @@ function showExplained({ terminal }: Context, { effect, by, at, command, parts, 
       )
     if (part.matches.length === 0 && parts.length > 1) terminal.line(`      no rule speaks of it; autonomy ${autonomy}`)
   }
+  for (const limit of limits)
+    terminal.line(`  ${terminal.style(colours[limit.effect], limit.effect)} beside the rules: ${terminal.foreign(limit.by)}`)
+  if (unseen.length > 0) terminal.line(`  not looked at: ${terminal.foreign(unseen.join('; '))}`)
   for (const grant of grants) terminal.line(`  grant: ${terminal.foreign(grant)}`)
   terminal.line('  what would change it:')
   for (const one of change) terminal.line(`    ${terminal.foreign(one)}`)

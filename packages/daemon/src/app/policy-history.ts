@@ -2,7 +2,7 @@ import { type Actor, seenBy } from '@anchorhold/core/actors'
 import { meaningOf } from '@anchorhold/core/policy/action-text'
 import { compilePolicy, type CompiledPolicy, decide, isStricter } from '@anchorhold/core/policy/decide'
 import { meaningText } from '@anchorhold/core/policy/digest'
-import { effective, modelRefusal, type PolicySettings } from '@anchorhold/core/policy/effective'
+import { effective, type PolicySettings } from '@anchorhold/core/policy/effective'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { propose } from '@anchorhold/core/policy/propose'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
@@ -18,6 +18,7 @@ import { stringify } from 'yaml'
 import { asWritten } from '../policy/append-rule.ts'
 import type { SessionRow } from '../store/store.ts'
 import { type Parts, require, sessionFor } from './parts.ts'
+import { wouldRefuse } from './would-refuse.ts'
 import { effectiveFor } from './policy.ts'
 import { folderOf, shortWords, usable } from './policy-verbs.ts'
 import { getRequest } from './requests.ts'
@@ -38,19 +39,24 @@ export async function proposePolicy(
   parts: Parts,
   actor: Actor,
   sessions: readonly SessionId[],
-): Promise<{ readonly text: string; readonly actions: number; readonly skipped: number }> {
+): Promise<{ readonly text: string; readonly actions: number; readonly skipped: number; readonly complete: boolean }> {
   for (const session of sessions) require(parts, actor, 'session.read', session)
   const meanings = new Map<string, Meaning>()
   const models = new Set<string>()
   const providers = new Set<string>()
   let actions = 0
   let skipped = 0
+  let complete = true
   for (const id of sessions) {
     const session = sessionFor(parts, id, null)
     models.add(session.model)
     providers.add(session.provider)
-    for (let seq = 0; meanings.size < proposedMax;) {
+    for (let seq = 0; ;) {
       const page = parts.store.events.after(id, seq, pageSize)
+      if (meanings.size >= proposedMax && page.length > 0) {
+        complete = false
+        break
+      }
       for (const event of page) {
         const action = actionIn(event)
         if (action === 'too long') skipped++
@@ -70,7 +76,7 @@ export async function proposePolicy(
     allowed_models: [...models].toSorted(),
     rules: rules.map(asWritten),
   }
-  return { text: stringify(policy, { lineWidth: 0 }), actions, skipped }
+  return { text: stringify(policy, { lineWidth: 0 }), actions, skipped, complete }
 }
 
 /** What a policy would have made of past sessions, or one more rule beside what is in force. */
@@ -85,7 +91,7 @@ export async function backtestPolicy(
   const since = parts.now() - days * dayMs
   return text === undefined
     ? replay(parts, actor, since, withRule(parts, rule!))
-    : replay(parts, actor, since, instead(usable(text)))
+    : replay(parts, actor, since, instead(parts, usable(text)))
 }
 
 /** For those who are about to make a rule of a request: the rule, and what it would have done. Whoever waits for it is a person
@@ -110,12 +116,12 @@ export async function requestRule(parts: Parts, actor: Actor, id: RequestId): Pr
 type Trial = { readonly before: CompiledPolicy | null; readonly after: CompiledPolicy; readonly stopped: string | null }
 type TrialOf = (session: SessionRow) => Trial
 
-function instead(settings: PolicySettings): TrialOf {
-  return ({ options, model }) => {
-    const wish = { autonomy: options.autonomy ?? null, observe: false, mayWiden: true }
-    const { policy } = effective([settings], wish)
-    const refusal = modelRefusal(policy.models, model)
-    return { before: null, after: compilePolicy(policy), stopped: refusal === null ? null : `model "${model}": ${refusal}` }
+function instead(parts: Parts, settings: PolicySettings): TrialOf {
+  return (session) => {
+    const owner = parts.store.people.get(session.ownerId)
+    const mayWiden = session.autonomyGiven || (owner !== null && owner.role !== 'agent')
+    const held = effective([settings], { autonomy: session.options.autonomy ?? null, observe: false, mayWiden })
+    return { before: null, after: compilePolicy(held.policy), stopped: wouldRefuse(parts, settings, held, session) }
   }
 }
 

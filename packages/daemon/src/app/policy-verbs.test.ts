@@ -1,5 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
+import type { ActionText } from '@anchorhold/protocol/api/policy'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { digestOf } from '@anchorhold/core/policy/digest'
@@ -259,5 +260,129 @@ test('requestRule() says why there is no rule', async () => {
     words: null,
     refused: 'a rule stands in the way',
     past: null,
+  })
+})
+
+test('explainAction() looks at models, providers, caps, the network mode and addresses, and says what it did not look at', async () => {
+  const effect = (action: ActionText, session?: SessionId) => {
+    const { effect, by, unseen } = explainAction(parts, owner, { action, ...(session === undefined ? {} : { session }) })
+    return { effect, by, unseen: unseen.join('; ') }
+  }
+  write(`blocked_models: ["claude-opus-*"]
+allowed_providers: [anthropic]
+budget: { per_day_usd: "$2", approval_threshold_usd: "$1" }
+rules:
+  - { on: net, match: { host: "*" }, effect: allow }
+  - { on: net, match: { host: 192.168.1.5, port: 80 }, effect: allow, own_network: true }
+`)
+  expect(effect({ spend: 'claude-opus-5', usd: 3 })).toMatchObject({
+    effect: 'deny',
+    by: `the policy's blocked_models has "claude-opus-*"`,
+  })
+  expect(effect({ spend: 'claude-haiku-5', usd: '0.50' })).toMatchObject({
+    effect: 'allow',
+    unseen: expect.stringContaining('allowed_providers: say of which provider') as string,
+  })
+  expect(effect({ spend: 'claude-haiku-5', provider: 'local', usd: '0.50' })).toMatchObject({ effect: 'deny' })
+  expect(effect({ spend: 'claude-haiku-5', usd: 3 })).toMatchObject({
+    effect: 'ask',
+    by: 'the budget of owner by day is $2.00, of which $0.00 are spent',
+  })
+  expect(effect({ spend: 'claude-haiku-5', usd: '1.50' }).by).toContain('may spend without being approved is $1.00')
+  expect(effect({ net: 'GET https://a.org/' })).toMatchObject({
+    effect: 'allow',
+    unseen: expect.stringContaining('leads to') as string,
+  })
+  expect(effect({ net: 'GET http://10.0.0.1/' })).toMatchObject({
+    effect: 'deny',
+    by: '10.0.0.1 is this machine or in a private network',
+  })
+  expect(effect({ net: 'GET http://192.168.1.5/' }).effect).toBe('allow')
+  expect(effect({ net: 'GET http://169.254.169.254/' }).effect).toBe('deny')
+  write('network_mode: none\nrules:\n  - { on: net, match: { host: "*" }, effect: allow }\n')
+  expect(effect({ net: 'GET https://a.org/' })).toMatchObject({
+    effect: 'deny',
+    by: expect.stringContaining('network_mode none') as string,
+  })
+  const { id } = await createSession(parts, owner, { budget_micros: 1_000_000 })
+  expect(effect({ spend: 'm', usd: 2 }, id)).toMatchObject({
+    effect: 'ask',
+    by: expect.stringContaining('the budget of the session is $1.00') as string,
+  })
+})
+
+test('showPolicy() shows every setting that differs from the defaults, and says where there is no file', () => {
+  expect(showPolicy(parts, owner, null)).toMatchObject({ folder: parts.config.config, files: [{ exists: false }], settings: [] })
+  write(`allowed_providers: [anthropic]
+blocked_models: [x]
+max_cost_usd_per_day: "$5"
+require_max_cost: true
+budget: { approval_threshold_usd: "$1", approvers: [ann] }
+max_concurrent: 2
+rates: { requests_per_minute: 3 }
+require_idempotency: true
+rung: bwrap
+network_mode: none
+repo_filter: strict
+breakers: { errors: 4 }
+grant_hours: 1
+`)
+  const { files, settings } = showPolicy(parts, owner, null)
+  expect(files).toMatchObject([{ exists: true }])
+  expect(settings.map(({ key, value }) => `${key}: ${value}`)).toEqual([
+    'blocked_models: x',
+    'allowed_providers: anthropic',
+    'max_cost_usd_per_day: $5.00',
+    'require_max_cost: true',
+    'budget.approval_threshold_usd: $1.00',
+    'budget.approvers: ann',
+    'max_concurrent: 2',
+    'rates.requests_per_minute: 3',
+    'require_idempotency: true',
+    'rung: bwrap',
+    'network_mode: none',
+    'repo_filter: strict',
+    'breakers.errors: 4',
+    'grant_hours: 1',
+  ])
+})
+
+test('backtestPolicy() says of past sessions all for which they would not have started', async () => {
+  const id = await past(ran('Bash', { command: 'ls' }))
+  const stopped = async (text: string) =>
+    (await backtestPolicy(parts, owner, { text })).sessions.find(({ session }) => session === id)?.stopped ?? null
+  const open = 'default_autonomy: full\n'
+  expect(await stopped(open)).toBe(null)
+  expect(await stopped(`${open}allowed_providers: [anthropic]`)).toBe('provider "rehearsal": the policy allows "anthropic"')
+  expect(await stopped(`${open}rung: microvm`)).toBe('rung "bwrap": it requires "microvm" or stronger')
+  expect(await stopped(`${open}network_mode: none`)).toBe('network "proxy_only": network_mode is "none"')
+  expect(await stopped(`${open}require_max_cost: true`)).toBe('it had no budget, and require_max_cost wants one')
+  expect(await stopped('mounts: { /claude: { access: disabled } }')).toContain('access: disabled')
+  expect(await stopped(`${open}rung: gvisor\nallowed_models: [x]`)).toContain('; rung "bwrap"')
+})
+
+test('backtestPolicy() holds a past session to the filter of its folder, and an agent to its autonomy', async () => {
+  const workspace = join(parts.config.state, '../work')
+  mkdirSync(workspace, { recursive: true })
+  const { id } = await createSession(parts, owner, { workspace, repo_filter: 'none' })
+  record(parts, id, ran('Bash', { command: 'ls' }))
+  addUser(parts, owner, { name: 'bot', role: 'agent' })
+  const bot = parts.store.people.byName('bot')!
+  const actor = { kind: 'agent', user: bot.id, name: 'bot', door: 'test' } as const
+  const other = await createSession(parts, actor, { autonomy: 'full' })
+  record(parts, other.id, ran('Bash', { command: 'ls' }))
+  const { sessions } = await backtestPolicy(parts, owner, { text: 'repo_filter: strict\ndefault_autonomy: restricted\n' })
+  expect(Object.fromEntries(sessions.map(({ session, stopped }) => [session, stopped]))).toEqual({
+    [id]: 'repo_filter "none": the policy requires "strict"',
+    [other.id]: 'autonomy "full": an agent is given restricted',
+  })
+})
+
+test('proposePolicy() says when a session did more than it looked at', async () => {
+  const many = Array.from({ length: 2600 }, (_, n) => ran('Read', { file_path: `/workspace/f${n}/x` }))
+  const long = await past(...many)
+  expect(await proposePolicy(parts, owner, [long])).toMatchObject({ complete: false })
+  expect(await proposePolicy(parts, owner, [await past(ran('Read', { file_path: '/workspace/a' }))])).toMatchObject({
+    complete: true,
   })
 })

@@ -1,10 +1,11 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { actionOf, actionWords, meaningOf } from '@anchorhold/core/policy/action-text'
-import { compilePolicy, decide } from '@anchorhold/core/policy/decide'
+import { compilePolicy, decide, isStricter } from '@anchorhold/core/policy/decide'
 import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { digestOf } from '@anchorhold/core/policy/digest'
 import { effective, type EffectivePolicy } from '@anchorhold/core/policy/effective'
 import { explain } from '@anchorhold/core/policy/explain'
+import { heldWords } from '@anchorhold/core/policy/held-words'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import { printableLine } from '@anchorhold/core/printable'
@@ -17,6 +18,7 @@ import { createHash } from 'node:crypto'
 import { readFixtures } from '../policy/read-fixtures.ts'
 import { readPolicy } from '../policy/read-policy.ts'
 import type { SessionRow } from '../store/store.ts'
+import { limitsOn, type Whose } from './limits.ts'
 import { type Parts, require, sessionFor } from './parts.ts'
 import { effectiveFor, requirePolicy } from './policy.ts'
 
@@ -29,13 +31,16 @@ export function showPolicy(parts: Parts, actor: Actor, session: SessionId | null
   const held = heldTo(parts, actor, session === null ? {} : { session })
   const { rules, ...policy } = held.policy
   return {
-    files: parts.policies.list().map(({ file, name, inForce, problems }) => ({
+    folder: parts.config.config,
+    files: parts.policies.list().map(({ file, name, inForce, problems, text }) => ({
       file,
       name,
       in_force: inForce === 'gone' ? 'last good' : inForce,
       problems: [...problems],
+      exists: text !== '' || problems.length > 0,
     })),
     policy,
+    settings: [...heldWords(held)],
     rules: rules.map((rule, index) => ({ rule, words: ruleWords(rule), at: held.origins[index]! })),
   }
 }
@@ -71,18 +76,22 @@ export function checkPolicy(
 /** How an action would be decided, and why. */
 export function explainAction(parts: Parts, actor: Actor, input: ExplainAction): Explained {
   require(parts, actor, 'policy.read')
-  const { policy, origins } =
+  const held =
     input.text === undefined
       ? heldTo(parts, actor, input)
       : effective([usable(input.text)], { autonomy: input.autonomy ?? null, observe: false, mayWiden: true })
+  const { policy, origins } = held
   const session = input.session === undefined ? null : sessionFor(parts, input.session, null)
   const meaning = meaningOf(actionOf(input.action), folderOf(session))
+  const { limits, unseen } = limitsOn(parts, held, whoseOf(actor, input, session), meaning.action)
   const { decision, parts: judged, change, rule } = explain(compilePolicy(policy), meaning)
   const at = (index: number) => ({ words: ruleWords(policy.rules[index]!), at: origins[index]! })
+  const [limit] = limits.toSorted((a, b) => (isStricter(a.effect, b.effect) ? -1 : isStricter(b.effect, a.effect) ? 1 : 0))
+  const over = limit !== undefined && isStricter(limit.effect, decision.effect) ? limit : null
   return {
-    effect: decision.effect,
-    by: decision.by,
-    at: decision.rule === null ? null : origins[decision.rule]!,
+    effect: over?.effect ?? decision.effect,
+    by: over?.by ?? decision.by,
+    at: over !== null || decision.rule === null ? null : origins[decision.rule]!,
     command: decision.command ?? null,
     autonomy: policy.autonomy,
     parts: judged.map(({ command, matches }) => ({
@@ -90,9 +99,16 @@ export function explainAction(parts: Parts, actor: Actor, input: ExplainAction):
       matches: matches.map(({ rule, effect, maybe, decides }) => ({ ...at(rule), effect, maybe, decides })),
     })),
     grants: session === null ? [] : grantsFor(parts, session.id, meaning),
-    change: [...change],
-    rule,
+    change: over === null ? [...change] : [over.change],
+    rule: over === null ? rule : null,
+    limits: [...limits],
+    unseen: [...unseen],
   }
+}
+
+function whoseOf(actor: Actor, { text, policy }: ExplainAction, session: SessionRow | null): Whose {
+  if (text !== undefined) return 'a text'
+  return session === null ? { ownerId: actor.user ?? firstOwner, options: policy === undefined ? {} : { policy } } : { session }
 }
 
 /** Where the session's files are, by the names that its tools use. */

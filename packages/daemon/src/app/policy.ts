@@ -182,6 +182,16 @@ export function requireStanding(parts: Parts, session: SessionRow, provider: Pro
   if (options.workspace !== undefined) filterFor(parts, options.repo_filter ?? parts.config.repoFilter, held)
 }
 
+/** Why a provider may not be used; null where it may. In the seed the vendor's own service is called the cloud. */
+export function providerRefusal(
+  held: Pick<EffectivePolicy, 'providers'>,
+  provider: Pick<ProviderRow, 'name'> & { readonly kind: string },
+) {
+  const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
+  const list = held.providers.find((allowed) => !names.some((name) => allowed.includes(name)))
+  return list === undefined ? null : `the policy allows ${list.map((one) => `"${one}"`).join(', ')}`
+}
+
 /** A model that the policy does not allow is refused before anything is asked of it. */
 export function requireModel(held: EffectivePolicy, provider: Pick<ProviderRow, 'name' | 'kind'>, model: string): void {
   requireProvider(held, provider)
@@ -193,17 +203,11 @@ export function requireModel(held: EffectivePolicy, provider: Pick<ProviderRow, 
 }
 
 function requireProvider(held: EffectivePolicy, provider: Pick<ProviderRow, 'name' | 'kind'>): void {
-  // In the seed the vendor's own service is called the cloud.
-  const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
-  for (const allowed of held.providers)
-    if (!names.some((name) => allowed.includes(name)))
-      throw new Failure(
-        'forbidden',
-        `Cannot use the provider "${provider.name}": the policy allows ${allowed.map((one) => `"${one}"`).join(', ')}`,
-        {
-          hint: 'Choose one of these; the owner sets this in policy.yaml: allowed_providers',
-        },
-      )
+  const against = providerRefusal(held, provider)
+  if (against !== null)
+    throw new Failure('forbidden', `Cannot use the provider "${provider.name}": ${against}`, {
+      hint: 'Choose one of these; the owner sets this in policy.yaml: allowed_providers',
+    })
 }
 
 /** Who may widen nothing may only ask for less than the policy gives. */
@@ -261,4 +265,14 @@ function filterFor(parts: Parts, asked: RepoFilter | undefined, { repoFilters }:
     )
   }
   return chosen === (asked ?? parts.config.repoFilter) ? null : chosen
+}
+
+/** Why a filter is not enough for the policies; null where it is. */
+export function filterRefusal(asked: RepoFilter, { repoFilters }: Pick<EffectivePolicy, 'repoFilters'>): string | null {
+  const required = repoFilters.find((one) =>
+    typeof asked === 'string' && typeof one === 'string'
+      ? hides[asked] < hides[one]
+      : JSON.stringify(asked) !== JSON.stringify(one),
+  )
+  return required === undefined ? null : `repo_filter ${JSON.stringify(asked)}: the policy requires ${JSON.stringify(required)}`
 }

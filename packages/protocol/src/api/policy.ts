@@ -52,8 +52,12 @@ const Origin = z.object({ file: z.string(), line: z.int() })
 export const RuleView = z.object({ rule: Rule, words: z.string(), at: Origin })
 
 export const PolicyView = z.object({
-  files: z.array(PolicyFileView),
+  folder: z.string().describe('Where policy files are'),
+  files: z.array(PolicyFileView.extend({ exists: z.boolean().describe('The house needs no file') })),
   policy: Policy.omit({ rules: true }),
+  settings: z
+    .array(z.object({ key: z.string(), value: z.string() }))
+    .describe('All that policies have set beside their rules and the autonomy, each under its key'),
   rules: z.array(RuleView),
 })
 export type PolicyView = z.infer<typeof PolicyView>
@@ -72,8 +76,12 @@ export const ExplainAction = z.strictObject({
 })
 export type ExplainAction = z.infer<typeof ExplainAction>
 
+/** What stands in an action's way beside the rules. */
+export const LimitView = z.object({ effect: Effect, by: z.string(), change: z.string() })
+export type LimitView = z.infer<typeof LimitView>
+
 export const Explained = z.object({
-  effect: Effect,
+  effect: Effect.describe('By rules and limits together: the strictest counts'),
   by: z.string(),
   at: Origin.nullable().describe('Where the rule that decided stands'),
   command: z.string().nullable().describe('Of several commands, the one that decided'),
@@ -84,6 +92,8 @@ export const Explained = z.object({
       matches: z.array(z.object({ words: z.string(), at: Origin, effect: Effect, maybe: z.boolean(), decides: z.boolean() })),
     }),
   ),
+  limits: z.array(LimitView).describe('Models, providers, caps, network mode and addresses that stand in its way'),
+  unseen: z.array(z.string()).describe('What was not looked at, because only the run tells'),
   grants: z.array(z.string()).describe('What somebody has allowed that covers it'),
   change: z.array(z.string()).describe('What would lead to another decision'),
   rule: Rule.nullable().describe('The rule that would settle it'),
@@ -110,6 +120,7 @@ export const PolicyProposed = z.object({
   text: z.string(),
   actions: z.int(),
   skipped: z.int().describe('Calls whose input was too long to be kept whole'),
+  complete: z.boolean().describe('Whether all that these sessions did was looked at'),
 })
 
 export const BacktestPolicy = z.strictObject({

@@ -87,6 +87,14 @@ export function ExplainAction({ text }: { readonly text: string | null }) {
               Because of <code className="font-mono">{printableLine(found.command)}</code>
             </p>
           )}
+          {found.limits
+            .filter(({ by }) => by !== found.by)
+            .map(({ by, effect }) => (
+              <p key={by} className="text-soft">
+                <strong className={effects[effect].tone}>{effects[effect].word}</strong> beside the rules: {printable(by)}
+              </p>
+            ))}
+          {found.unseen.length > 0 && <p className="text-faint">Not looked at: {printable(found.unseen.join('; '))}</p>}
           {found.change.map((change) => (
             <p key={change} className="text-soft">
               {printable(change)}
