@@ -16,6 +16,7 @@ const programs = {
   disk: 'packages/cli/src/disk/disk.ts',
   reap: 'packages/keeper/src/reap-main.ts',
   launcher: 'packages/cli/src/launcher/launch.ts',
+  policy: 'packages/cli/src/launcher/check-policy.ts',
   prove: 'test/attacks/prove-main.ts',
   forwarder: 'packages/keeper/src/forwarder/forwarder.ts',
   reader: 'packages/keeper/src/reader/reader.ts',

@@ -43,6 +43,25 @@ describe('one daemon', () => {
     expect(told.out).toMatch(/rung +bwrap/)
   })
 
+  test('up on another port than the one it runs on is refused, with what to do', async () => {
+    const told = await it.cli(['up', '--port', '1'])
+    expect(told.code).not.toBe(0)
+    expect(told.err).toMatch(/Cannot start the daemon on port 1: it runs already at http:\/\/localhost:\d+ \(pid \d+\)/)
+    expect(told.err).toContain('anchorhold down')
+  })
+
+  test('policy check of a file starts no daemon', async () => {
+    const state = join(base, 'none')
+    const file = join(base, 'bad.yaml')
+    writeFileSync(file, 'max_concurrent: few\n')
+    const { code, out } = await anchorhold(state, 'policy', 'check', file).ended
+    expect({ code, out }).toEqual({
+      code: 1,
+      out: expect.stringContaining('bad.yaml:1:17: error: max_concurrent: this must be a number') as string,
+    })
+    expect(await anchorhold(state, 'status').ended).toMatchObject({ code: 8 })
+  })
+
   test('a second daemon process on one state folder leaves, and the first one does not notice', async () => {
     const { pid } = await it.api.status()
     const told = await start(process.execPath, [join(root, 'dist/daemon.mjs'), '--state', it.state, '--port', '0']).ended

@@ -38,5 +38,5 @@ function inputLines(input: Readonly<Record<string, unknown>>): string[] {
 
 function spendWords({ model, needed_nanos, left_nanos, budget_nanos }: Extract<RequestAction, { kind: 'spend' }>): string {
   const usd = (nanos: number) => formatUsd(microsUp(nanos))
-  return `A call of ${model} may cost up to ${usd(needed_nanos)}, and of the budget of ${usd(budget_nanos)} there are ${usd(left_nanos)} left. Raise it by what the call needs?`
+  return `A call of ${model} may cost up to ${usd(needed_nanos)}, and of the ${usd(budget_nanos)} that may be spent ${usd(left_nanos)} are left. Let it spend what the call needs?`
 }

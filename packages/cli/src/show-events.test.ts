@@ -150,5 +150,12 @@ test('summary() tells what nobody answered from what somebody refused', () => {
 test('summary() says how a request is answered', () => {
   const { made } = screen()
   const words = samples.filter(({ type }) => type === 'request.opened').map((one) => summary(made, event(one)))
-  for (const one of words) expect(one).toContain(`anchorhold allow ${request}`)
+  for (const one of words) {
+    expect(one).toContain(`anchorhold allow ${request}`)
+    expect(one).toContain(`anchorhold later ${request}`)
+  }
+  const hints = samples.flatMap((one) =>
+    one.type === 'request.opened' ? [[one.body.action.kind, summary(made, event(one))]] : [],
+  )
+  for (const [kind, words] of hints) expect(words?.includes('[--session | --rule]')).toBe(kind !== 'question' && kind !== 'plan')
 })

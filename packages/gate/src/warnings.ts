@@ -27,9 +27,19 @@ function capWords(name: string, span: Span, capNanos: Nanos): string {
 export function shortSentence({ node, span, tickMs, sum }: Shortage): string {
   const next = nextPeriod(span, sum.period, tickMs)
   const words = capWords(node, span, sum.capNanos ?? 0)
-  const remedy = `raise it with: anchorhold budget ${node} USD${span === 'life' ? '' : ` --per ${span}`}`
+  const remedy = remedyFor(node, span)
   const capital = words[0]!.toUpperCase() + words.slice(1)
   return `${capital} does not hold another call: ${next === null ? '' : `the next begins at ${next}; or `}${remedy}`
+}
+
+/** The command that helps. Only the owner, a policy and a group have a budget that a command sets: whoever approves a session answers
+ *  its request. */
+function remedyFor(node: string, span: Span): string {
+  if (node.startsWith('approval/'))
+    return 'somebody approves it: anchorhold requests shows what waits, anchorhold allow REQUEST allows it'
+  if (node.startsWith('agent/')) return 'what sub-agents may spend is set where a session is made: agent_budget_micros'
+  const named = node.startsWith('session/') ? node.slice('session/'.length) : node
+  return `raise it with: anchorhold budget ${named} USD${span === 'life' ? '' : ` --per ${span}`}`
 }
 
 /** When the next period begins, for people. */

@@ -4,6 +4,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { type Command, Option } from 'commander'
 import type { Context } from '../context.ts'
+import type { Daemon } from '../daemon.ts'
 import { table } from '../terminal.ts'
 
 const ways = ['session', 'group', 'day', 'model'] as const
@@ -77,7 +78,7 @@ export function budget(program: Command, context: Context): void {
     .command('budget')
     .summary('what a session, a group or the whole house may spend; without arguments, how far each has come')
     .argument('[whose]', 'a session (its id, the beginning of its id, or last), group/NAME, or owner for the whole house')
-    .argument('[usd]', 'as 0.50, or none')
+    .argument('[usd]', 'as 0.50, or none; how far it has come otherwise')
     .addOption(
       new Option('--per <span>', 'of a group or the house: for each day (UTC), for each tick, or over its whole life')
         .choices(spans)
@@ -87,7 +88,7 @@ export function budget(program: Command, context: Context): void {
       const daemon = await context.daemon()
       const { terminal } = context
       if (whose === undefined) return showBudgets(context, (await daemon.api.listBudgets()).budgets)
-      if (amount === undefined) throw new Failure('bad_request', 'How much is missing', { hint: 'Write it as 0.50, or none' })
+      if (amount === undefined) return showBudget(context, daemon, whose)
       const nanos = amount === 'none' ? null : parseUsd(amount)
       if (nanos === null && amount !== 'none')
         throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
@@ -104,9 +105,23 @@ export function budget(program: Command, context: Context): void {
     })
 }
 
+/** How far one has come. */
+async function showBudget(context: Context, daemon: Daemon, whose: string): Promise<void> {
+  const { terminal } = context
+  if (whose === 'owner' || whose.includes('/')) {
+    const found = (await daemon.api.listBudgets()).budgets.filter(({ node }) => node === whose)
+    if (found.length > 0) return showBudgets(context, found)
+    throw new Failure('not_found', `Nothing was spent under "${whose}", and it has no budget`, {
+      hint: `Give it one: anchorhold budget ${whose} 0.50`,
+    })
+  }
+  const { id, cost_micros, budget_micros } = await context.session(daemon, whose)
+  terminal.line(`${id}  ${formatUsd(cost_micros)}${budget_micros === null ? ', no limit' : ` of ${formatUsd(budget_micros)}`}`)
+}
+
 function showBudgets({ terminal }: Context, budgets: readonly BudgetView[]): void {
   const part = ({ spent_micros, cap_micros }: BudgetView['life']) =>
-    `${formatUsd(spent_micros)} of ${cap_micros === null ? 'any' : formatUsd(cap_micros)}`
+    cap_micros === null ? `${formatUsd(spent_micros)}, no limit` : `${formatUsd(spent_micros)} of ${formatUsd(cap_micros)}`
   const rows = budgets.map((one) => [
     terminal.foreign(one.node),
     `today ${part(one.day)}`,

@@ -62,10 +62,7 @@ export function policy(program: Command, context: Context): void {
     .argument('[file]', 'a file that is not in force, - for standard input; those of the config folder otherwise')
     .option('--json', 'as JSON')
     .action(async (file: string | undefined, options: { json?: true }) => {
-      const body = file === undefined ? {} : { text: await read(file), name: file.slice(-200) }
-      const { api } = await context.daemonOrStart()
-      if (file === undefined) await api.reloadPolicy().catch(ignoreForbidden)
-      const checked = await api.checkPolicy({ body })
+      const checked = file === undefined ? await checkHouse(context) : await checkText(file)
       if (options.json) terminal.line(JSON.stringify(checked))
       else {
         showProblems(context, checked.problems)
@@ -123,7 +120,7 @@ export function policy(program: Command, context: Context): void {
     .command('test')
     .summary('whether actions are decided as a file of fixtures expects')
     .argument('<file>', 'YAML: a list of { action: { tool: Bash, command: git push }, expect: deny }; - for standard input')
-    .option('--policy-file <file>', 'against this policy instead of what is in force')
+    .option('--policy-file <file>', 'against this policy file instead of what is in force')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { policyFile?: string; json?: true }) => {
       const fixtures = await read(file)
@@ -177,6 +174,20 @@ const inForceWords = {
   'last good': 'not usable; the last good one is in force',
   locked: 'not usable; nothing is allowed',
 } as const
+
+async function checkHouse(context: Context) {
+  const { api } = await context.daemonOrStart()
+  await api.reloadPolicy().catch(ignoreForbidden)
+  return api.checkPolicy({ body: {} })
+}
+
+/** A text is the same with a daemon and without one. */
+async function checkText(file: string) {
+  const { checkPolicy } = (await import(
+    new URL('./policy.mjs', import.meta.url).href
+  )) as typeof import('../launcher/check-policy.ts')
+  return checkPolicy(file === '-' ? 'policy.yaml' : file.slice(-200), await read(file))
+}
 
 /** Who may not reload still may see what is in force. */
 function ignoreForbidden(error: unknown): void {

@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { existsSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -17,6 +18,7 @@ export function up(program: Command, context: Context): void {
       const { terminal } = context
       const running = await findDaemon(context.where())
       if (running !== null) {
+        refuseOtherPort(running, options.port)
         terminal.line(
           `${terminal.style('green', '●')} Anchorhold runs already${running.pid === null ? '' : ` (pid ${running.pid})`}.`,
         )
@@ -55,6 +57,18 @@ export function up(program: Command, context: Context): void {
       if (daemon === null) return context.terminal.line('No daemon runs.')
       await end(context, daemon, all)
     })
+}
+
+/** Two daemons cannot have one state folder. */
+function refuseOtherPort({ url, pid }: Daemon, port: string | undefined): void {
+  if (port === undefined || port === '0' || new URL(url).port === String(Number(port))) return
+  throw new Failure(
+    'conflict',
+    `Cannot start the daemon on port ${port}: it runs already at ${url}${pid === null ? '' : ` (pid ${pid})`}`,
+    {
+      hint: `End it first: anchorhold down; or have another beside it: anchorhold --state FOLDER up --port ${port}`,
+    },
+  )
 }
 
 async function leave(context: Context): Promise<void> {

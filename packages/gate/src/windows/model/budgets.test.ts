@@ -74,6 +74,9 @@ test('a call above what needs approval is asked for also where sessions do not a
   expect(price).toMatchObject({ budget_nanos: null, raises: [{ node: `approval/${session}`, span: 'life', period: 0 }] })
   const { raises } = price as { raises: { node: string; span: 'life'; period: number; cap_nanos: number }[] }
   expect(opened.body).toMatchObject({ raises })
+  expect(opened.body.why).toBe(
+    'What this session may spend without being approved, $0.000001, does not hold another call: somebody approves it: anchorhold requests shows what waits, anchorhold allow REQUEST allows it',
+  )
   const allow = { do: 'answer' as const, session, request: opened.body.id, answer: { decision: 'allow' as const } }
   expect(await it.gate.handle({ ...allow, actor: 'ann', grant: null, raises })).toEqual({ told: true })
   expect((await waiting).status).toBe(200)
