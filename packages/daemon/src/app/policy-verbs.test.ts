@@ -379,7 +379,7 @@ test('backtestPolicy() holds a past session to the filter of its folder, and an 
 })
 
 test('proposePolicy() says when a session did more than it looked at', async () => {
-  const many = Array.from({ length: 2600 }, (_, n) => ran('Read', { file_path: `/workspace/f${n}/x` }))
+  const many = Array.from({ length: 2600 }, (_, n) => ran('Read', { file_path: `/workspace/src/f${n}` }))
   const long = await past(...many)
   expect(await proposePolicy(parts, owner, [long])).toMatchObject({ complete: false })
   expect(await proposePolicy(parts, owner, [await past(ran('Read', { file_path: '/workspace/a' }))])).toMatchObject({
