@@ -6,7 +6,7 @@ import type { ShellWord } from './patterns.ts'
 const runners: ReadonlyMap<string, RegExp | null> = new Map<string, RegExp | null>([
   ...['npx', 'bunx', 'pnpx', 'uvx', 'pipx'].map((name) => [name, null] as const),
   ...['hyperfine', 'entr', 'nodemon', 'concurrently', 'dotenv', 'dotenvx', 'env-cmd'].map((name) => [name, null] as const),
-  ...['nix-shell', 'steam-run', 'mosh', 'autossh', 'sshpass', 'gdb', 'perf', 'start-stop-daemon', 'daemonize', 'expect'].map(
+  ...['nix-shell', 'steam-run', 'mosh', 'autossh', 'sshpass', 'gdb', 'perf', 'start-stop-daemon', 'daemonize'].map(
     (name) => [name, null] as const,
   ),
   ...['scp', 'sftp', 'rsync', 'tar', 'zip'].map((name) => [name, null] as const),
@@ -19,7 +19,7 @@ const runners: ReadonlyMap<string, RegExp | null> = new Map<string, RegExp | nul
 ])
 
 /** Programs of which nothing but their words could be allowed: a rule for the name alone would be one for everything. */
-const open: ReadonlySet<string> = new Set(['ssh', 'autossh', 'mosh', 'sshpass', 'tmux', 'screen', 'nix-shell', 'expect'])
+const open: ReadonlySet<string> = new Set(['ssh', 'autossh', 'mosh', 'sshpass', 'tmux', 'screen', 'nix-shell'])
 export const isRunner = (program: string): boolean => open.has(program)
 
 const guessNull: Inner = { ...nothing, commands: [{ words: [null], plain: true, guess: true }] }

@@ -225,6 +225,7 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ['echo git push | ssh host', 'ask', 'ask'],
   ['ssh host uptime', 'ask', 'allow'],
   ['ssh -V', 'ask', 'allow'],
+  ["expect -c 'spawn git push'", 'ask', 'ask'],
   ['fakeroot git push', 'deny', 'deny'],
   ['firejail --net=none git push', 'deny', 'deny'],
   ['torsocks -i git push', 'deny', 'deny'],

@@ -90,7 +90,7 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
 
 const shells: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'rbash'])
 /** Shells of another language: what they are given cannot be read. */
-const otherShells: ReadonlySet<string> = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'nu', 'xonsh', 'elvish'])
+const otherShells: ReadonlySet<string> = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'nu', 'xonsh', 'elvish', 'expect'])
 
 /** Whether a rule for the program alone would be one for everything. */
 export const runsAnything = (program: string): boolean =>
