@@ -46,7 +46,7 @@ describe('one daemon', () => {
   test('up on another port than the one it runs on is refused, with what to do', async () => {
     const told = await it.cli(['up', '--port', '1'])
     expect(told.code).not.toBe(0)
-    expect(told.err).toMatch(/Cannot start the daemon on port 1: it runs already at http:\/\/localhost:\d+ \(pid \d+\)/)
+    expect(told.err).toMatch(/Cannot start the daemon on port 1: it runs already at http:\/\/\S+ \(pid \d+\)/)
     expect(told.err).toContain('anchorhold down')
   })
 
