@@ -6,7 +6,7 @@ import { stepAt, totp } from '../logins/totp.ts'
 import { createLoginLink, createToken, logIn, revokeOthers, whoIs } from './access.ts'
 import { account, addPasskey, confirmTotp, offerPasskey, offerTotp, removeTotp, setPassword } from './account.ts'
 import { askPasskey, byCode, byPasskey, byPassword, proveByPassword, proveByPasskey, type Step, ways } from './login.ts'
-import { addUser } from './people.ts'
+import { addUser, changeUser, removeUser } from './people.ts'
 import { freshMs } from './step-up.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
@@ -207,6 +207,7 @@ test('what reaches farther than the browser asks for a fresh proof, from browser
   const { secret, token } = device()
   const now = () => known(secret).actor
   createToken(parts, now(), { name: 'fresh' })
+  addUser(parts, owner, { name: 'bob', role: 'member' })
   await setPassword(parts, now(), 'owner', password)
   const authenticator = await withPasskey(now())
   parts.at += freshMs + 1000
@@ -214,6 +215,8 @@ test('what reaches farther than the browser asks for a fresh proof, from browser
     () => createToken(parts, now(), { name: 'late' }),
     () => createLoginLink(parts, now(), 'http://x'),
     () => addUser(parts, now(), { name: 'eve', role: 'owner' }),
+    () => changeUser(parts, now(), 'bob', { role: 'owner' }),
+    () => removeUser(parts, now(), 'bob'),
     () => offerTotp(parts, now(), 'x'),
     () => removeTotp(parts, now()),
   ]

@@ -65,6 +65,7 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
 /** Their tokens, logins and open streams end at once. Their sessions stay, and are the owners' to see. */
 export function removeUser(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'people.write')
+  requireProof(parts, actor, `remove "${name}"`)
   parts.store.atomically(() => {
     const user = userNamed(parts, name)
     refuseLastOwner(parts, user, 'remove')
