@@ -151,7 +151,7 @@ test('byPasskey() lets in who holds the passkey: for this challenge, once, at th
   const authenticator = await withPasskey(actor)
   expect(ways(parts).passkey).toBe(true)
   const show = async (make: (challenge: string) => Parameters<typeof byPasskey>[1]['passkey']) => {
-    const { ticket, options } = await askPasskey(parts, origin)
+    const { ticket, options } = await askPasskey(parts, origin, caller)
     return { ticket, passkey: make(options.challenge) }
   }
   authenticator.counter++
@@ -183,7 +183,7 @@ test('byPasskey() lets in one of two who show the same count at the same moment'
   authenticator.counter++
   const shown = await Promise.all(
     [0, 1].map(async () => {
-      const { ticket, options } = await askPasskey(parts, origin)
+      const { ticket, options } = await askPasskey(parts, origin, caller)
       return { ticket, passkey: authenticator.get(options.challenge, origin) }
     }),
   )
@@ -233,7 +233,7 @@ test('what reaches farther than the browser asks for a fresh proof, from browser
   expect(dangerous[0]).toThrow(refused('proof_needed'))
   parts.at += 60 * 60_000 + freshMs + 1000
   authenticator.counter++
-  const { ticket, options } = await askPasskey(parts, origin)
+  const { ticket, options } = await askPasskey(parts, origin, caller)
   await proveByPasskey(parts, { actor: now(), token }, { ticket, passkey: authenticator.get(options.challenge, origin) }, caller)
   createToken(parts, now(), { name: 'proven again' })
   expect(told().filter(({ type }) => type === 'login.proved')).toHaveLength(2)
@@ -247,12 +247,29 @@ test('a proof is by who is logged in: not by the passkey of somebody else, nor b
   const bob: Actor = { kind: 'member', user: parts.store.people.byName('bob')!.id, name: 'bob', door: 'http' }
   const foreign = await withPasskey(bob)
   foreign.counter++
-  const { ticket, options } = await askPasskey(parts, origin)
+  const { ticket, options } = await askPasskey(parts, origin, caller)
   const passkey = foreign.get(options.challenge, origin)
   await expect(proveByPasskey(parts, mine, { ticket, passkey }, caller)).rejects.toThrow('not one of "owner"')
   await expect(proveByPassword(parts, mine, { password }, caller)).rejects.toThrow('code')
   parts.at += 30_000
   await proveByPassword(parts, mine, { password, code: totp(secret, stepAt(parts.at)) }, caller)
+})
+
+test('askPasskey() gives one address so many challenges, and they push out nothing of anybody else', async () => {
+  await setPassword(parts, owner, 'owner', password)
+  const { actor } = device()
+  withTotp(actor)
+  const waiting = await byPassword(parts, { name: 'owner', password }, caller)
+  const ask = (address: string) => askPasskey(parts, origin, { address })
+  for (let n = 0; n < 100; n++) await ask('198.51.100.7')
+  await expect(ask('198.51.100.7')).rejects.toThrow(refused('too_many'))
+  await expect(ask('2001:db8::1')).resolves.toHaveProperty('ticket')
+  // They are no tries: whoever shares the address may still log in.
+  await expect(byPassword(parts, { name: 'owner', password: 'x' }, { ...caller, address: '198.51.100.7' })).rejects.toThrow(
+    refused('unauthenticated'),
+  )
+  for (let n = 0; n < 10_001; n++) parts.attempts.keep({ kind: 'passkey', challenge: 'c', origin })
+  expect(waiting.secret === null && parts.attempts.see('second', waiting.ticket)).toMatchObject({ user: firstOwner })
 })
 
 test('revokeOthers() logs out every other device of mine and nothing else, and their streams end at once', () => {

@@ -15,6 +15,8 @@ import { by, note, type Parts, require } from './parts.ts'
  *  address more, as several people may share one. */
 const accountTriesMax = 10
 const addressTriesMax = 30
+/** Challenges in a quarter of an hour: each is kept until it is answered or too old, and anybody may ask for one. */
+const challengesMax = 100
 
 /** In, by the secret of a cookie; or a ticket for the question of a second factor. */
 export type Step = { readonly secret: string } | { readonly secret: null; readonly ticket: string }
@@ -71,8 +73,9 @@ export const recoveryHash = (code: string): string =>
     .update(code.toLowerCase().replaceAll(/[^a-z0-9]/g, ''))
     .digest('hex')
 
-export async function askPasskey(parts: Parts, page: string | undefined) {
+export async function askPasskey(parts: Parts, page: string | undefined, { address }: Pick<Caller, 'address'>) {
   const origin = pageOf(page)
+  if (address !== null) parts.attempts.charge([{ key: `challenges ${neighbourhoodOf(address)}`, max: challengesMax }])
   const options = await ask(origin)
   return { ticket: parts.attempts.keep({ kind: 'passkey', challenge: options.challenge, origin }), options }
 }

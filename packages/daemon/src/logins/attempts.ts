@@ -6,6 +6,7 @@ export type Charge = { readonly key: string; readonly max: number }
 
 const windowMs = 15 * 60_000
 const keysMax = 10_000
+/** Of one kind: those that anybody may ask for push out none that somebody has earned. */
 const ticketsMax = 10_000
 const ticketMs = 5 * 60_000
 
@@ -37,7 +38,14 @@ export type Kept =
 
 export function attempts({ now, random }: { readonly now: () => number; readonly random: RandomBytes }): Attempts {
   const counts = new Map<string, { count: number; readonly since: number }>()
-  const tickets = new Map<string, { readonly what: Kept; readonly until: number }>()
+  type Ticket = { readonly what: Kept; readonly until: number }
+  const tickets: Readonly<Record<Kept['kind'], Map<string, Ticket>>> = {
+    second: new Map(),
+    passkey: new Map(),
+    'new passkey': new Map(),
+    reach: new Map(),
+    totp: new Map(),
+  }
   const standing = (key: string) => {
     const found = counts.get(key)
     if (found !== undefined && Math.abs(now() - found.since) < windowMs) return found
@@ -45,8 +53,8 @@ export function attempts({ now, random }: { readonly now: () => number; readonly
     return undefined
   }
   const see: Attempts['see'] = (kind, ticket) => {
-    const found = tickets.get(ticket)
-    if (found === undefined || found.until < now() || found.what.kind !== kind) return null
+    const found = tickets[kind].get(ticket)
+    if (found === undefined || found.until < now()) return null
     return found.what as Extract<Kept, { kind: typeof kind }>
   }
   return {
@@ -74,13 +82,13 @@ export function attempts({ now, random }: { readonly now: () => number; readonly
     },
     keep(what) {
       const ticket = Buffer.from(random(32)).toString('base64url')
-      makeRoom(tickets, ticketsMax).set(ticket, { what, until: now() + ticketMs })
+      makeRoom(tickets[what.kind], ticketsMax).set(ticket, { what, until: now() + ticketMs })
       return ticket
     },
     see,
     take(kind, ticket) {
       const what = see(kind, ticket)
-      if (what !== null) tickets.delete(ticket)
+      if (what !== null) tickets[kind].delete(ticket)
       return what
     },
   }

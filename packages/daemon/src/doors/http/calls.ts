@@ -181,7 +181,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     loginWays: () => login.ways(parts),
     loginByPassword: async ({ body, ...asked }) => entered(await login.byPassword(parts, body, callerOf(asked))),
     loginByCode: ({ body, ...asked }) => entered(login.byCode(parts, body, callerOf(asked))),
-    askPasskey: ({ headers }) => login.askPasskey(parts, headers.origin),
+    askPasskey: (asked) => login.askPasskey(parts, asked.headers.origin, callerOf(asked)),
     loginByPasskey: async ({ body, ...asked }) => entered(await login.byPasskey(parts, body, callerOf(asked))),
     account: ({ actor, token }) => account.account(parts, actor, token),
     async proveByPassword({ actor, token, body, ...asked }) {
