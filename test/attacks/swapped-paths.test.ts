@@ -1,6 +1,7 @@
 // Not one of the attacks that `anchorhold prove` carries out: it is the daemon that is attacked, on its way through a workspace.
+import { holdFolder } from '@anchorhold/daemon/workspace/held-folder'
 import { copyTree, giveTree } from '@anchorhold/daemon/workspace/trees'
-import { prepareWorkspace, revokeGrants } from '@anchorhold/daemon/workspace/workspace'
+import { prepareWorkspace, revokeGrants, type WorkspaceOptions } from '@anchorhold/daemon/workspace/workspace'
 import { trialSpecs } from '@anchorhold/keeper/cells/trial'
 import { execFileSync, spawn } from 'node:child_process'
 import {
@@ -10,13 +11,16 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { driverOf } from './driver-of.ts'
 
@@ -54,12 +58,13 @@ async function swapper(): Promise<Disposable> {
 describe('a folder that is swapped for a link while the daemon passes through', () => {
   test('does not lead a copy out of the workspace', async () => {
     using _ = await swapper()
+    await using folder = await holdFolder(workspace)
     let copied = 0
     for (let round = 0; round < rounds; round++) {
       const to = join(base, `copy-${round}`)
       mkdirSync(to)
       // One that finds too much changed may fail; what it has copied until then is looked at all the same.
-      await copyTree(workspace, to, { reader: null, writer: null }).catch(() => {})
+      await copyTree(folder, to, { reader: null, writer: null }).catch(() => {})
       // find(1) follows no link; what the copy holds is what its own files hold.
       const files = execFileSync('find', [to, '-type', 'f'], { encoding: 'utf8' }).trim().split('\n')
       copied += files.length
@@ -99,6 +104,72 @@ describe('a folder that is swapped for a link while the daemon passes through', 
       await revokeGrants(grants.length === 0 ? [workspace] : grants, fresh)
     }
     expect(granted).toBeGreaterThan(0)
+  })
+})
+
+/** Somebody at work above the workspace: a folder on the way to it and a link to the victim change places, over and over. */
+async function swapperAbove(): Promise<
+  Disposable & { readonly asked: string; readonly options: Omit<WorkspaceOptions, 'access' | 'own'> }
+> {
+  const shared = join(base, 'shared')
+  for (const folder of [join(shared, 'a/x/y'), join(victim, 'y')]) mkdirSync(folder, { recursive: true })
+  writeFileSync(join(shared, 'a/x/y/own'), 'own')
+  writeFileSync(join(victim, 'y/secret'), 'canary')
+  const swap = `
+    $| = 1; chdir $ARGV[0] or die; symlink $ARGV[1], "l"; print "ready\\n";
+    while (1) { rename "x", "f"; rename "l", "x"; select(undef, undef, undef, 0.0003); rename "x", "l"; rename "f", "x"; select(undef, undef, undef, 0.0003) }`
+  const child = spawn('perl', ['-e', swap, join(shared, 'a'), victim], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await new Promise((resolve) => child.stdout.once('data', resolve))
+  const asked = join(shared, 'a/x/y')
+  const options = { asked, fresh: isRoot ? fresh : null, home: join(base, 'home'), reserved: [], within: null }
+  return { asked, options, [Symbol.dispose]: () => void child.kill('SIGKILL') }
+}
+
+describe('a folder above the workspace that is swapped for a link while the daemon makes a session', () => {
+  test('does not lead a copy to what was never judged', async () => {
+    using above = await swapperAbove()
+    let copied = 0
+    for (let round = 0; round < rounds || copied === 0; round++) {
+      const own = join(base, `own-${round}`)
+      await prepareWorkspace({ ...above.options, access: 'copy', own, within: [join(base, 'shared')] }).catch(() => {})
+      if (existsSync(join(own, 'own'))) copied++
+      expect(existsSync(join(own, 'secret'))).toBe(false)
+    }
+  })
+
+  test.runIf(isRoot)('does not make root give away what it leads to', async () => {
+    using above = await swapperAbove()
+    // Where the folder was asked for is judged first, as it is for those who have not all folders.
+    let given = 0
+    for (let round = 0; round < rounds || given === 0; round++) {
+      const path = await realpath(above.asked).catch(() => '')
+      if (!path.startsWith(join(base, 'shared'))) continue
+      await using folder = await holdFolder(path).catch(() => null)
+      if (folder !== null) await giveTree(folder.at, fresh)
+      if (folder !== null) given++
+      expect([victim, join(victim, 'y'), join(victim, 'y/secret')].map((each) => statSync(each).uid)).toEqual([0, 0, 0])
+    }
+  })
+
+  test('does not lead a cell out', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const [inside, outside] = [join(base, 'shared/a/x'), join(base, 'private')]
+    for (const folder of [join(inside, 'y'), join(outside, 'y')]) mkdirSync(folder, { recursive: true })
+    writeFileSync(join(outside, 'y/id_rsa'), 'canary')
+    if (spec.runAs !== null) execFileSync('chown', ['-R', `${spec.runAs.uid}:${spec.runAs.gid}`, join(base, 'shared'), outside])
+    const start = () => driverOf('bwrap').start({ ...spec, workspace: join(inside, 'y') }, AbortSignal.timeout(20_000))
+    await using cell = await start()
+    renameSync(inside, join(base, 'shared/a/was'))
+    symlinkSync(outside, inside)
+    await expect(start()).rejects.toMatchObject({
+      code: 'cell_unavailable',
+      message: expect.stringContaining('a link is in its way') as string,
+    })
+    // A cell that stands keeps the folder that it was given, also for what is started in it later.
+    const child = cell.spawn(['/bin/ls', '-a', '/workspace'], { env: {}, cwd: '/' })
+    child.stdin.end()
+    expect([await text(child.stdout), await text(child.stderr)]).toEqual(['.\n..\n', ''])
   })
 })
 

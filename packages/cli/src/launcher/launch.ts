@@ -22,7 +22,7 @@ import { newSessionId } from '@anchorhold/protocol/ids'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -78,7 +78,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
 
   await using undone = new AsyncDisposableStack()
   await reapLaunched(folders, runtime)
-  const base = mkdtempSync(`${folders.launched}/`)
+  const base = mkdtempSync(`${realpathSync(folders.launched)}/`)
   makeFolder(base, config.root ? 0o711 : 0o700)
   undone.defer(() => removeTree(base))
   const lock = takeLock(join(base, 'lock'))

@@ -78,7 +78,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     })
     const { path, runAs, grants } = workspace
     // Now that the folder is one that may be used, and before a cell is in it.
-    const repo = await repoFor(parts, options)
+    const repo = repoFor(parts, options, workspace)
     makeFolder(parts.folders.session(id), 0o700, runAs)
     makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {

@@ -9,6 +9,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
 import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
+import { holdFolder } from '../workspace/held-folder.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser, keepKey, Lost, sessionOfKey } from './create-session.ts'
 import { requireInside } from './inside-secrets.ts'
@@ -63,11 +64,13 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     const workspace = shares ? origin.workspace : parts.folders.workspace(id)
     if (!shares) {
       makeFolder(workspace, 0o755, runAs)
-      await copyTree(origin.workspace, workspace, copying)
+      await using folder = await holdFolder(realIn(parts, origin.workspace))
+      await copyTree(folder, workspace, copying)
     }
     const home = parts.folders.home(id)
     makeFolder(home, 0o700, runAs)
-    await copyTree(parts.folders.home(from), home, copying)
+    await using remembered = await holdFolder(realIn(parts, parts.folders.home(from)))
+    await copyTree(remembered, home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
       if (key !== undefined) keepKey(parts, actor, key, id, digest)
@@ -158,11 +161,16 @@ function widthOf({ options }: SessionRow): SessionRow['options'] {
   return options.workspace === undefined || filter === undefined ? rest : { ...rest, repo_filter: filter }
 }
 
+/** A host folder was judged by its real path; of one of our own, the state folder may be reached by a link of the operator's. */
+function realIn({ config: { state } }: Parts, path: string): string {
+  return isWithin(path, state) ? `${realpathSync(state)}${path.slice(state.length)}` : path
+}
+
 /** Whether this actor could have been given the folder without the session: it may outlive the share that the session is reached by. */
 function mayHave({ config }: Parts, actor: Actor, { ownerId, workspace }: SessionRow): boolean {
   if (may(actor, 'session.any_folder')) return true
   const path = realpathSync(workspace)
-  if (isWithin(path, realpathSync(config.state))) return ownerId === ownerOf(actor)
+  if (isWithin(workspace, config.state)) return ownerId === ownerOf(actor)
   return config.sharedFolders.some((folder) => isWithin(path, folder))
 }
 

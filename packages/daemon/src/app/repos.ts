@@ -2,17 +2,19 @@ import { repoOfUrl } from '@anchorhold/core/net/forges'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionRepo } from '@anchorhold/protocol/forges'
 import type { SessionOptions } from '@anchorhold/protocol/sessions'
-import { realpath } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
-import { originOf } from '../workspace/origin.ts'
+import type { Workspace } from '../workspace/workspace.ts'
 import type { Parts } from './parts.ts'
 
 /** The repository that a new session has, as `host/owner/name`: the one that it is given by name, or the one that its folder came from.
  *  Where a folder came from is read before the first cell is in it, and kept: what a cell writes there later names nothing. */
-export async function repoFor(parts: Pick<Parts, 'config' | 'store'>, options: SessionOptions): Promise<string | null> {
-  const folder = options.workspace === undefined ? null : await realpath(options.workspace).catch(() => null)
-  const known = folder === null ? null : await knownOf(parts, folder)
+export function repoFor(
+  parts: Pick<Parts, 'config' | 'store'>,
+  options: Pick<SessionOptions, 'repo'>,
+  { from }: Pick<Workspace, 'from'>,
+): string | null {
+  const known = from === null ? null : knownOf(parts, from)
   if (options.repo === undefined) return known
   const [name = '', owner = '', host] = options.repo.split('/').toReversed()
   const hosts = Object.keys(parts.config.forges)
@@ -25,10 +27,10 @@ export async function repoFor(parts: Pick<Parts, 'config' | 'store'>, options: S
   )
 }
 
-async function knownOf({ store }: Pick<Parts, 'store'>, folder: string): Promise<string | null> {
+function knownOf({ store }: Pick<Parts, 'store'>, { path: folder, origin }: NonNullable<Workspace['from']>): string | null {
   const before = store.folders.repoOf(folder)
   if (before !== undefined) return before
-  const url = isBelowKnown(store.folders, folder) ? null : await originOf(folder)
+  const url = isBelowKnown(store.folders, folder) ? null : origin
   const found = url === null ? null : repoOfUrl(url)
   const repo = found === null ? null : `${found.host}/${found.repo}`
   store.folders.keepRepo(folder, repo)

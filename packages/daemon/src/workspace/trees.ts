@@ -5,17 +5,20 @@ import { chmod, lchown, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
+import type { HeldFolder } from './held-folder.ts'
 
 type User = { readonly uid: number; readonly gid: number }
 
 /** A copy that follows no link and takes no owner along, read as one user and written as another. An agent may be at work
  *  in the tree: a folder that it swaps for a link under way must not lead the copy out of the cell, so it is done by tar,
  *  which opens every name relative to the folder above it and without following links (tar 1.24, "symbolic link races"). */
-export async function copyTree(from: string, to: string, { reader, writer, without = [] }: Copying): Promise<void> {
+export async function copyTree(from: HeldFolder, to: string, { reader, writer, without = [] }: Copying): Promise<void> {
   const options = { cwd: '/', env: { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' } }
-  const read = spawn('tar', ['-C', from, '--sparse', ...without.map((name) => `--exclude=${name}`), '-cf', '-', '.'], {
+  const read = spawn('tar', ['--sparse', ...without.map((name) => `--exclude=${name}`), '-cf', '-', '.'], {
     ...options,
     ...reader,
+    // A child enters it before it becomes another user.
+    cwd: from.at,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const write = spawn('tar', ['-C', to, '-xpf', '-', '--no-same-owner'], {
@@ -29,7 +32,9 @@ export async function copyTree(from: string, to: string, { reader, writer, witho
   // 1 says that something changed or went while it was read.
   if (writing.code === 0 && (reading.code === 0 || reading.code === 1)) return
   const why = (writing.code === 0 ? reading : writing).said.split('\n')[0]!.slice(0, 300)
-  throw new Failure('workspace_refused', `Cannot copy "${from}": ${why}`, { hint: 'Look at the free space and who may read it' })
+  throw new Failure('workspace_refused', `Cannot copy "${from.path}": ${why}`, {
+    hint: 'Look at the free space and who may read it',
+  })
 }
 
 type Copying = {

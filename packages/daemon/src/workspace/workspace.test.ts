@@ -5,7 +5,9 @@ import {
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -14,7 +16,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { copyTree, giveTree } from './trees.ts'
+import { holdFolder } from './held-folder.ts'
+import { copyTree as copyHeld, giveTree } from './trees.ts'
 import { prepareWorkspace, type WorkspaceOptions } from './workspace.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -27,6 +30,10 @@ beforeEach(() => {
   mkdirSync(join(root, 'state'))
 })
 afterEach(() => rmSync(root, { recursive: true }))
+async function copyTree(from: string, to: string, as: Parameters<typeof copyHeld>[2]): Promise<void> {
+  await using folder = await holdFolder(from)
+  await copyHeld(folder, to, as)
+}
 const project = () => join(root, 'home/project')
 const prepare = (options: Partial<WorkspaceOptions>) =>
   prepareWorkspace({
@@ -41,12 +48,17 @@ const prepare = (options: Partial<WorkspaceOptions>) =>
   })
 
 test('prepareWorkspace() makes an empty folder when none is asked for', async () => {
-  expect(await prepare({})).toEqual({ path: join(root, 'own'), runAs: null, grants: [] })
+  expect(await prepare({})).toEqual({ path: join(root, 'own'), runAs: null, grants: [], from: null })
   expect(statSync(join(root, 'own')).isDirectory()).toBe(true)
 })
 
 test('prepareWorkspace() takes a folder of the owner as it is', async () => {
-  expect(await prepare({ asked: project() })).toEqual({ path: project(), runAs: null, grants: [] })
+  expect(await prepare({ asked: project() })).toEqual({
+    path: project(),
+    runAs: null,
+    grants: [],
+    from: { path: project(), origin: null },
+  })
 })
 
 test('prepareWorkspace() takes a link for what it leads to', async () => {
@@ -90,7 +102,7 @@ test.runIf(isRoot)('prepareWorkspace() enters a folder as its owner, where the o
   chownSync(project(), someone.uid, someone.gid)
   await expect(prepare({ asked: project(), fresh })).rejects.toMatchObject({ code: 'workspace_refused' })
   chownSync(root, someone.uid, someone.gid)
-  expect(await prepare({ asked: project(), fresh })).toEqual({ path: project(), runAs: someone, grants: [] })
+  expect(await prepare({ asked: project(), fresh })).toMatchObject({ path: project(), runAs: someone, grants: [] })
 })
 
 test.runIf(isRoot)('giveTree() changes the owner of links themselves, never of what they lead to', async () => {
@@ -139,4 +151,28 @@ test('copyTree() copies files, modes, empty folders and links, and says so when 
   await expect(copyTree(project(), join(root, 'nothing'), { reader: null, writer: null })).rejects.toMatchObject({
     code: 'workspace_refused',
   })
+})
+
+test.each(['acl', 'chown'] as const)('prepareWorkspace() gives nobody but an owner a folder by %s', async (access) => {
+  await expect(prepare({ asked: project(), access, within: [join(root, 'home')] })).rejects.toMatchObject({
+    code: 'workspace_refused',
+    message: expect.stringContaining('only an owner') as string,
+  })
+})
+
+test('holdFolder() holds the folder that was judged, whatever its name leads to later', async () => {
+  mkdirSync(join(root, 'victim/project'), { recursive: true })
+  writeFileSync(join(root, 'victim/project/secret'), 'canary')
+  writeFileSync(join(project(), 'own'), 'own')
+  await using folder = await holdFolder(project())
+  renameSync(join(root, 'home'), join(root, 'was'))
+  symlinkSync(join(root, 'victim'), join(root, 'home'))
+  mkdirSync(join(root, 'to'))
+  await copyHeld(folder, join(root, 'to'), { reader: null, writer: null })
+  expect(readdirSync(join(root, 'to'))).toEqual(['own'])
+  for (const way of [project(), join(root, 'home')])
+    await expect(holdFolder(way)).rejects.toMatchObject({
+      code: 'workspace_refused',
+      message: expect.stringContaining('a link is in its way') as string,
+    })
 })

@@ -7,6 +7,8 @@ import { type FileHandle, open, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 import { promisify } from 'node:util'
 import { makeFolder } from '../folders.ts'
+import { type HeldFolder, holdFolder } from './held-folder.ts'
+import { originOf } from './origin.ts'
 import { copyTree, giveTree, O_PATH, walkTree } from './trees.ts'
 
 type User = { readonly uid: number; readonly gid: number }
@@ -17,6 +19,8 @@ export type Workspace = {
   readonly runAs: User | null
   /** Paths whose access list got an entry for that user. */
   readonly grants: readonly string[]
+  /** The host folder that it is, or was copied from, and where that folder's repository came from; null for an empty one. */
+  readonly from: { readonly path: string; readonly origin: string | null } | null
 }
 
 export type WorkspaceOptions = {
@@ -47,7 +51,7 @@ export async function prepareWorkspace({
 }: WorkspaceOptions): Promise<Workspace> {
   if (asked === null) {
     makeFolder(own, 0o755, fresh)
-    return { path: own, runAs: fresh, grants: [] }
+    return { path: own, runAs: fresh, grants: [], from: null }
   }
   const path = await resolveFolder(asked, home, reserved)
   if (within !== null && !within.some((folder) => isWithin(path, folder)))
@@ -56,28 +60,33 @@ export async function prepareWorkspace({
       'it is not among the folders that are for everybody here',
       'An owner names them in config.yaml: shared_folders; or leave it out for an empty workspace',
     )
+  if (within !== null && (access === 'acl' || access === 'chown'))
+    throw refused(asked, 'only an owner changes who may use a folder of the host', 'Let the session work on a copy (--copy)')
+  // From here on it is this folder, and no name is looked up again: others may be at work above it.
+  await using folder = await holdFolder(path)
+  const from = { path, origin: await originOf(folder.at) }
   if (access === 'copy' || access === 'snapshot') {
     makeFolder(own, 0o755, fresh)
-    await copyTree(path, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
+    await copyTree(folder, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
     // The copy is there to be worked on, whatever the original was.
     makeFolder(own, 0o755, fresh)
-    return { path: own, runAs: fresh, grants: [] }
+    return { path: own, runAs: fresh, grants: [], from }
   }
   if (fresh === null) {
     if (!(await canEnter(path, null)))
       throw refused(path, 'you cannot write to it', 'Choose a folder of yours, or let the session work on a copy: --copy')
-    return { path, runAs: null, grants: [] }
+    return { path, runAs: null, grants: [], from }
   }
   if (access === 'acl') {
-    const grants = await grant(path, fresh)
-    return { path, runAs: fresh, grants }
+    const grants = await grant(folder, fresh)
+    return { path, runAs: fresh, grants, from }
   }
-  if (access === 'chown') await giveTree(path, fresh)
-  const { uid, gid } = await stat(path)
+  if (access === 'chown') await giveTree(folder.at, fresh)
+  const { uid, gid } = await stat(folder.at)
   const ways = `Let the session work on a copy (--copy), give it access by an access list entry that is undone when it is archived (--acl), or give it the folder (--chown)`
   if (uid === 0) throw refused(path, 'it belongs to root, and no cell runs as root', ways)
   if (!(await canEnter(path, { uid, gid }))) throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
-  return { path, runAs: { uid, gid }, grants: [] }
+  return { path, runAs: { uid, gid }, grants: [], from }
 }
 
 const refused = (path: string, why: string, hint: string) =>
@@ -114,17 +123,19 @@ function canEnter(path: string, user: User | null): Promise<boolean> {
 }
 
 /** Lets one more user in: to pass through the folders above where they need it, and to do all below. */
-async function grant(path: string, user: User): Promise<readonly string[]> {
+async function grant(folder: HeldFolder, user: User): Promise<readonly string[]> {
+  const { path } = folder
   const granted: string[] = []
   try {
     for (let above = dirname(path); above !== '/'; above = dirname(above)) {
-      if (((await stat(above)).mode & 0o001) !== 0) continue
-      await setfacl(['-m', `u:${user.uid}:--x`, '--', above])
+      await using held = await holdFolder(above)
+      if (((await stat(held.at)).mode & 0o001) !== 0) continue
+      await setfacl(['-m', `u:${user.uid}:--x`, '--', forChild(held)])
       granted.push(above)
     }
     granted.push(path)
     const entry = `u:${user.uid}:rwX`
-    await overTree(path, {
+    await overTree(folder, {
       folders: (paths) => setfacl(['-m', `${entry},d:${entry}`, '--', ...paths]),
       files: (paths) => setfacl(['-m', entry, '--', ...paths]),
     })
@@ -140,10 +151,15 @@ async function grant(path: string, user: User): Promise<readonly string[]> {
 
 /** Undoes what `acl` access added; the workspace itself comes last. A folder that is gone needs nothing. */
 export async function revokeGrants(grants: readonly string[], user: User): Promise<void> {
-  for (const above of grants.slice(0, -1)) await setfacl(['-x', `u:${user.uid}`, '--', above]).catch(() => {})
+  for (const above of grants.slice(0, -1)) {
+    await using held = await holdFolder(above).catch(() => null)
+    if (held !== null) await setfacl(['-x', `u:${user.uid}`, '--', forChild(held)]).catch(() => {})
+  }
   for (const path of grants.slice(-1)) {
     const entry = `u:${user.uid}`
-    await overTree(path, {
+    await using held = await holdFolder(path).catch(() => null)
+    if (held === null) continue
+    await overTree(held, {
       async folders(paths) {
         await setfacl(['-x', `${entry},d:${entry}`, '--', ...paths])
         await dropEmptyDefaults(paths)
@@ -153,6 +169,9 @@ export async function revokeGrants(grants: readonly string[], user: User): Promi
   }
 }
 
+/** By which a child of the same user finds it. */
+const forChild = ({ at }: HeldFolder) => at.replace('/self/', `/${process.pid}/`)
+
 /** How many files are handed to one setfacl. */
 const batchMax = 400
 
@@ -160,7 +179,7 @@ type OverTree = Readonly<Record<'folders' | 'files', (paths: readonly string[]) 
 
 /** Does something to a folder and everything in it but links, many at a time. setfacl goes by names and follows what they lead to, so
  *  it is given open files instead of names: an agent at work there can no longer put anything else in their place. */
-async function overTree(path: string, change: OverTree): Promise<void> {
+async function overTree({ at }: HeldFolder, change: OverTree): Promise<void> {
   const held = { folders: [] as FileHandle[], files: [] as FileHandle[] }
   async function flush(which: keyof typeof held): Promise<void> {
     const handles = held[which].splice(0)
@@ -171,7 +190,7 @@ async function overTree(path: string, change: OverTree): Promise<void> {
     }
   }
   try {
-    await walkTree(path, async (passed) => {
+    await walkTree(at, async (passed) => {
       if (passed.kind === 'link') return
       const handle = await open(passed.path, O_PATH | constants.O_NOFOLLOW)
       const stat = await handle.stat()

@@ -31,7 +31,7 @@ const spec: CellSpec = {
   },
   ...{ limits: trialLimits, extras: noExtras, cgroups: [], runAs: null },
 }
-const fds = { seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
+const fds = { workspace: 3, home: 4, seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
 const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds, 'pipes')
 
 test.each([
@@ -44,13 +44,19 @@ test.each([
 test('bwrapArgv() clears the environment before it sets any, and closes the root after the last mount', () => {
   expect(argv.indexOf('--clearenv')).toBeLessThan(argv.indexOf('--setenv'))
   const closing = argv.findIndex((word, index) => word === '--remount-ro' && argv[index + 1] === '/')
-  const lastMount = argv.findLastIndex((word) => ['--bind', '--ro-bind', '--tmpfs', '--file', '--proc', '--dev'].includes(word))
+  const lastMount = argv.findLastIndex((word) =>
+    ['--bind', '--bind-fd', '--ro-bind', '--tmpfs', '--file', '--proc', '--dev'].includes(word),
+  )
   expect(closing).toBeGreaterThan(lastMount)
 })
 
 test('bwrapArgv() binds nothing writable but workspace and home', () => {
-  const writable = argv.flatMap((word, index) => (word === '--bind' ? [argv[index + 2]] : []))
-  expect(writable).toEqual(['/home/agent', '/workspace'])
+  const writable = argv.flatMap((word, index) => (/^--bind(-fd)?$/.test(word) ? [argv.slice(index, index + 3)] : []))
+  // By descriptors: what was looked at is what is mounted.
+  expect(writable).toEqual([
+    ['--bind-fd', '4', '/home/agent'],
+    ['--bind-fd', '3', '/workspace'],
+  ])
   expect(argv).not.toContain('--dev-bind')
 })
 

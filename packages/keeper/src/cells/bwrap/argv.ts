@@ -8,6 +8,9 @@ export type Streams = 'pipes' | 'terminal'
 /** Descriptors that bwrap is given. It closes each after use, so none of them reaches the command. */
 export type BwrapFds = {
   readonly seccomp: number
+  /** The folders themselves: by then their names may lead elsewhere. bwrap sees to it that what it has mounted is these. */
+  readonly workspace: number
+  readonly home: number
   /** What is copied into the cell's root, by its path there. */
   readonly files: Readonly<Record<string, number>>
   /** bwrap tells here which process it has made, */
@@ -49,7 +52,7 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...scratch('/tmp', '1777'),
     ...scratch('/var/tmp', '1777'),
     ...['--dir', '/run'],
-    ...['--bind', spec.home, inside.home, '--bind', spec.workspace, inside.workspace],
+    ...['--bind-fd', String(fds.home), inside.home, '--bind-fd', String(fds.workspace), inside.workspace],
     ...spec.covers.flatMap(({ path, by }) => ['--ro-bind', by, `${inside.workspace}${path.slice(spec.workspace.length)}`]),
     // The folder and not the sockets, so that the gate may restart and make them anew.
     ...(spec.windows === null ? [] : ['--ro-bind', spec.windows, inside.windows]),

@@ -10,6 +10,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
+import { type HeldFolders, holdFolders } from '../held-folders.ts'
 import { type HostRoot, readHostRoot } from '../host-root.ts'
 import { isExecutable, readText } from '../install.ts'
 import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
@@ -88,10 +89,12 @@ type Bwrap = {
 async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const { spec } = making
   const running = new Set<Bwrap>()
+  // For as long as the cell stands: each process of it has the folders that the first one had.
+  const folders = holdFolders(spec)
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
-    const { child, status, block } = spawnBwrap(making, limits, argv, options, streams)
+    const { child, status, block } = spawnBwrap({ ...making, folders }, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
       child,
@@ -143,6 +146,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     await Promise.race([allTold, delay(tellTimeoutMs, null, { ref: false })])
     await areGone([...running].flatMap(killBwrap))
     running.clear()
+    folders[Symbol.dispose]()
     await limits[Symbol.asyncDispose]()
   })
 
@@ -213,7 +217,7 @@ const defaultSignals = ['--default-signal=INT', '--default-signal=QUIT']
 class NotStarted extends Error {}
 
 function spawnBwrap(
-  { bwrapPath, spec, host, filter, leaked }: Making,
+  { bwrapPath, spec, host, filter, leaked, folders }: Making & { readonly folders: HeldFolders },
   limits: Limits,
   argv: readonly string[],
   options: SpawnOptions,
@@ -230,6 +234,9 @@ function spawnBwrap(
     const fds: BwrapFds = {
       status: give('pipe'),
       block: give('pipe'),
+      // These stay open here.
+      workspace: stdio.push(folders.workspace) - 1,
+      home: stdio.push(folders.home) - 1,
       seccomp: give(unlinkedFile(filter)),
       files: Object.fromEntries([
         ...host.files.map((path) => [path, give(openSync(path, 'r'))]),

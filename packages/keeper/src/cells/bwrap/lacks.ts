@@ -1,6 +1,9 @@
 import type { Lack } from '../cell.ts'
 import { installCommand, type ReadText } from '../install.ts'
 
+/** Distributions have brought --bind-fd to the releases that they have. */
+const newEnough = 'Install bubblewrap 0.10.0 or newer, or the security update of 0.8.0 or 0.9.0'
+
 export function lacksBwrap(read: ReadText): Lack {
   return { what: 'bubblewrap is not installed', remedy: installCommand(read, 'bubblewrap', '0.8.0 or newer') }
 }
@@ -9,7 +12,7 @@ export function lacksBwrap(read: ReadText): Lack {
 export function explain(said: string, bwrapPath: string, read: ReadText): Lack[] {
   const unknown = /Unknown option (\S+)/.exec(said)?.[1]
   if (unknown !== undefined) {
-    return [{ what: `bubblewrap is too old: it does not know ${unknown}`, remedy: 'Install bubblewrap 0.8.0 or newer' }]
+    return [{ what: `bubblewrap is too old: it does not know ${unknown}`, remedy: newEnough }]
   }
   if (read('/proc/sys/user/max_user_namespaces') === '0') {
     return [

@@ -3,6 +3,7 @@ import { lstatSync } from 'node:fs'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
+import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
 import { countTasksOf } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
@@ -40,6 +41,7 @@ export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = n
   // A link that somebody has put in its place since it was looked at leads who knows where.
   const absent = foldersOf(spec).find((folder) => !lstatSync(folder, { throwIfNoEntry: false })?.isDirectory())
   if (absent !== undefined) throw new Failure('cell_unavailable', `Cannot start a cell: "${absent}" is not a folder`)
+  requireFolders(spec)
   const groups = makeGroups(spec.cgroups, `cell-${randomUUID()}`, {
     ...spec.limits,
     processesMax: spec.limits.processesMax + own.tasks,
