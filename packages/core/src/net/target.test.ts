@@ -64,6 +64,21 @@ test('a host, a path or a URL that is too long is no target', () => {
   expect(originPath(`/${'a'.repeat(8191)}`)).toHaveLength(8192)
 })
 
+test.each([
+  '/@scope%2fname',
+  '/@scope%2Fname/-/name-1.0.0.tgz',
+  '/.well-known/x',
+  '/a/...',
+  '/a/..b/c..',
+  '/a;x=1/b;..',
+  '/a?b=../c&d=%2e%2e/',
+  '/a%',
+  '/%ff',
+  '/a//b/',
+])('originPath() takes %s as it is', (path) => {
+  expect(originPath(path)).toBe(path)
+})
+
 const near = fc
   .array(
     fc.oneof(

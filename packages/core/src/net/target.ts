@@ -1,3 +1,4 @@
+import { decodeOnce } from '../policy/meaning.ts'
 import { formatAddress, parseAddress } from './addresses.ts'
 
 /** Where a client wants to go, in the one form that everything after this compares. */
@@ -62,7 +63,17 @@ export function originPath(path: string): string | Misnamed {
   if (path.length > pathCharsMax) return misnamed(`the path is longer than ${pathCharsMax} characters`)
   if (!/^[\x21-\x7e]*$/.test(path) || /[\\#]/.test(path))
     return misnamed('the path has a character that must be written in percent form')
+  if (hasDots(path.replace(/\?.*/s, '')))
+    return misnamed('the path has a part of nothing but dots, which servers read in more than one way: write it without')
   return path
+}
+
+/** Whether a name in a path, as some server may read it, is `.` or `..`. Where such a path leads depends on how often it is decoded and on
+ *  what ends a name (`..;` is `..` to Java's servers), so no rule could speak of it. */
+function hasDots(path: string): boolean {
+  for (let text = path, round = 0; round <= 2; round++, text = decodeOnce(text))
+    if (text.split(/[/\\]/).some((name) => /^\.\.?(?:[;?#\0]|$)/.test(name))) return true
+  return false
 }
 
 /** The name that a TLS client asks for. An address cannot be one (RFC 6066). */

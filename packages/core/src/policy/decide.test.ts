@@ -71,6 +71,8 @@ test.each([
   ['/public/%2e%2e/secret', 'deny'],
   ['/public/%252e%252e/secret', 'deny'],
   ['/public/..%2fsecret', 'deny'],
+  ['/public/%2e%2e/secret/%ff', 'deny'],
+  ['/public/%ff/%2e%2e/%2e%2e/secret', 'deny'],
   ['/public\\..\\..\\secret', 'deny'],
   ['//secret', 'deny'],
   ['/secre%74', 'deny'],

@@ -46,20 +46,18 @@ export function netPaths({ path }: Pick<NetAction, 'path'>): readonly { readonly
   const cut = path.search(/[?#]/)
   const bare = cut === -1 ? path : path.slice(0, cut)
   const query = cut === -1 ? '' : path.slice(cut)
-  const resolved = resolvePath(decode(bare).replaceAll('\\', '/'))
+  // Twice, because some servers do.
+  const resolved = resolvePath(decodeOnce(decodeOnce(bare)).replaceAll('\\', '/'))
   return [...new Set([bare, resolved])].map((one) => ({ path: one, whole: one + query }))
 }
 
-function decode(path: string): string {
-  // Twice, because some servers do.
-  for (let round = 0; round < 2; round++) {
-    try {
-      path = decodeURIComponent(path)
-    } catch {
-      return path
-    }
+/** What is in percent form, decoded; also beside what is no text, which must not hide the rest. */
+export function decodeOnce(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text.replaceAll(/%[0-7][0-9a-f]/gi, decodeURIComponent)
   }
-  return path
 }
 
 /** Dots and double slashes taken out, from the root on. */
