@@ -297,6 +297,31 @@ test('what would be executed and cannot be read is refused, not asked', async ()
   })
 })
 
+test('of all that a session asks for, only so much is asked at once, and room is made by what is answered or over', async () => {
+  const it = make({}, { whenLeft: 'stay open' })
+  const ask = (path: string, signal = never()) => it.judge({ ...base.net, path }, { signal })
+  const verdicts: unknown[] = []
+  for (let n = 0; n < 200; n++) void ask(`/${n}`).then((verdict) => verdicts.push(verdict))
+  await expect.poll(() => verdicts.length, { timeout: 20_000 }).toBe(150)
+  expect(it.of('request.opened')).toHaveLength(50)
+  expect(verdicts[0]).toMatchObject({ allow: false, why: expect.stringContaining('too much is being asked already: 50') })
+  // What is asked already can still be joined.
+  void ask('/0')
+  await settled()
+  expect(it.of('request.opened')).toHaveLength(50)
+  await it.one.answer({
+    request: it.of('request.opened')[0]!.id,
+    answer: { decision: 'deny', reason: '' },
+    actor: 'ann',
+    grant: null,
+  })
+  void ask('/more')
+  await expect.poll(() => it.of('request.opened').length, { timeout: 20_000 }).toBe(51)
+  it.time.now += supervised.request_ms
+  void ask('/later')
+  await expect.poll(() => it.of('request.opened').length, { timeout: 20_000 }).toBe(52)
+})
+
 test('a person is asked only after the request is on the disk, and a request is not opened for who has gone', async () => {
   const it = make()
   void it.judge(base.bash)

@@ -109,6 +109,9 @@ const digestOfQuestion = (action: RequestAction, sha256: AuthorityParts['sha256'
     ? sha256(`anchorhold question 1\n${canonicalJson(action)}`)
     : digestOf(action, sha256)
 
+/** So many requests of one session are open at once: a cell that asks for ever more must not bury those that matter. */
+const askedMax = 50
+
 export function authority(parts: AuthorityParts): Authority {
   const { name, write, flush, now, sha256 } = parts
   let compiled = compilePolicy(parts.terms.policy)
@@ -237,6 +240,7 @@ export function authority(parts: AuthorityParts): Authority {
       if (!parts.mayAsk() || signal?.aborted === true) return unasked
       const { digest, pins, ...suggestion } = about
       const same = [...asked.values()].find((one) => one.digest === digest && !isOver(one) && changedPin(one.pins, pins) === null)
+      if (same === undefined && [...asked.values()].filter((one) => !isOver(one)).length >= askedMax) return crowdedOut(name)
       const request = same?.request ?? parts.newRequest()
       if (same === undefined) {
         const expires_at = now() + compiled.policy.request_ms
@@ -397,6 +401,12 @@ const unasked: Asking = {
   leave() {},
   takeBack() {},
 }
+
+/** Where so much is asked that nobody could answer it all. */
+const crowdedOut = (name: string): Asking => ({
+  ...unasked,
+  answered: Promise.resolve(withdrawn(`too much is being asked already: ${askedMax} requests are open`, name)),
+})
 
 /** What the agent reads. */
 export function refusalWords({ decision, reason, actor }: Heard): string {

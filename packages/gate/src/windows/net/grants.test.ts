@@ -167,6 +167,26 @@ test('a grant for a TLS connection is for no plain request to the same place', a
   expect([it.seen, it.used()]).toEqual([[], []])
 })
 
+test('a cell that asks for ever more has 50 requests opened, and the rest refused', async () => {
+  await using it = await withGrant(granted(call))
+  const statuses: (number | undefined)[] = []
+  const all = Array.from({ length: 200 }, (_, n) => {
+    const path = `http://unknown.test/${n}`
+    const one = request({ socketPath: join(it.folder, 'net.sock'), path, headers: { host: 'unknown.test' }, agent: false })
+    one
+      .on('error', () => {})
+      .once('response', (response) => {
+        statuses.push(response.statusCode)
+        response.resume()
+      })
+    return one.end()
+  })
+  await expect.poll(() => [it.asked().length, statuses.length], { timeout: 20_000 }).toEqual([50, 150])
+  expect(new Set(statuses)).toEqual(new Set([403]))
+  expect(it.seen).toEqual([])
+  for (const one of all) one.destroy()
+})
+
 test("another session's grant is no grant", async () => {
   await using it = await withGrant(granted(call))
   const folder = join(it.root, 'other')
