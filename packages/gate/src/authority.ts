@@ -1,4 +1,6 @@
 import { authority, type Authority, type Verdict } from '@anchorhold/core/authority'
+import { compilePolicy, decide } from '@anchorhold/core/policy/decide'
+import { digestOf } from '@anchorhold/core/policy/digest'
 import { plainMeaning } from '@anchorhold/core/policy/meaning'
 import type { HostAction, NetAction, Pin, SpendAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
@@ -14,6 +16,8 @@ export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> 
   judge(action: NetAction | HostAction | SpendAction, signal: AbortSignal, pins?: () => Promise<readonly Pin[]>): Promise<Verdict>
   /** Asks for a call before it is made, with what the agent says of it. */
   askAhead(action: NetAction, said: string, signal: AbortSignal): Promise<Verdict>
+  /** By what is in force now, and asking nobody: why a call that was let out, and what allowed it then, may not go on. */
+  stands(): (action: NetAction, by: string) => string | null
   /** Takes the daemon's word on all that it has heard of by this record of the gate's. */
   update(terms: Terms, heardTo: number): void
 }
@@ -69,6 +73,9 @@ export function sessionAuthority({
     told.add(whole).add(exact)
     return false
   }
+  /** Grants that are no more because they were used: what they let out was theirs to let out, as long as nothing denies it. */
+  const usedUp = new Set<string>()
+  const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
   const one = authority({
     terms: { ...terms, asked: open },
     name: 'gate',
@@ -77,6 +84,8 @@ export function sessionAuthority({
       if (isToldAlready(event)) return
       account.note(event)
       if (event.type === 'request.opened') openedWith.set(event.body.id, account.last)
+      if (event.type === 'grant.used' && !one.terms.grants.some(({ request }) => request === event.body.request))
+        usedUp.add(event.body.request)
       if (event.type !== 'decision') onChange()
     },
     flush,
@@ -84,7 +93,7 @@ export function sessionAuthority({
     mayAsk: () => true,
     now,
     newRequest: () => newRequestId(randomBytes),
-    sha256: (text) => createHash('sha256').update(text).digest('hex'),
+    sha256,
     before: { used: before.used, told: before.told },
   })
   return {
@@ -107,6 +116,25 @@ export function sessionAuthority({
     },
     judge: (action, signal, pins = async () => []) => one.judge({ meaning: plainMeaning(action), call: null, pins }, signal),
     askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
+    stands() {
+      const { policy, grants } = one.terms
+      const compiled = compilePolicy(policy)
+      const inForce = grants.filter(({ expires_at }) => expires_at === null || expires_at > now())
+      const wider = inForce.flatMap(({ rule }) =>
+        rule === null ? [] : [compilePolicy({ ...policy, rules: [...policy.rules, rule] })],
+      )
+      return (action, by) => {
+        const meaning = plainMeaning(action)
+        const decision = decide(compiled, meaning)
+        if (decision.effect === 'allow') return null
+        const why = `This is not allowed any more (${decision.by})`
+        if (decision.effect === 'deny') return why
+        if (policy.observe || usedUp.has(by.split(' ')[0]!)) return null
+        if (wider.some((rules) => decide(rules, meaning).effect === 'allow')) return null
+        const digest = digestOf(action, sha256)
+        return inForce.some((grant) => grant.rule === null && grant.digest === digest) ? null : why
+      }
+    },
     update: (next, heardTo) => one.update(next, (request) => (openedWith.get(request) ?? 0) <= heardTo),
   }
 }

@@ -188,6 +188,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       folder,
       judge: one.authority.judge,
       askAhead: one.authority.askAhead,
+      stands: one.authority.stands,
       routeOf: looked(
         routesBy(() => one.authority.terms.policy.rules),
         () => one.terms.net.forges,
@@ -210,6 +211,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     one.window.update(termsOf(terms))
     if (terms.paused) one.window.pause()
     else one.window.resume()
+    one.net?.window.look()
     await one.account.save(one.terms)
   }
 
@@ -383,6 +385,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
         case 'policy': {
           const one = await servedOf(command.session)
           one.authority.setPolicy(command.policy)
+          one.net?.window.look()
           return one.account.save()
         }
         case 'panic': {

@@ -18,7 +18,7 @@ import type { CallLine } from '../model/window.ts'
 import { fillBy } from './credentials.ts'
 import { type DialParts, dialler } from './dial.ts'
 import { sessionCa } from './session-ca.ts'
-import { type Judged, netWindow } from './window.ts'
+import { netWindow } from './window.ts'
 
 /** An address of everybody's, behind which tests put a server of their own. */
 export const publicAddress = '93.184.215.14'
@@ -26,7 +26,10 @@ export const publicAddress = '93.184.215.14'
 export type NetSetup = {
   /** Hosts that may be reached; all else is denied. */
   readonly allow?: readonly string[]
-  readonly judge?: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  readonly judge?: (
+    action: NetAction,
+    signal: AbortSignal,
+  ) => Promise<{ readonly allow: true } | { readonly allow: false; readonly why: string }>
   readonly rules?: readonly Rule[]
   readonly dial?: DialParts
   /** The port of this machine that public addresses lead to. */
@@ -68,9 +71,12 @@ export async function testNet({
     folder,
     judge: async (action, signal) => {
       judged.push(action)
-      if (judge !== undefined) return judge(action, signal)
-      return allow.includes(action.host) ? { allow: true } : { allow: false, why: 'no rule speaks of it' }
+      const isAllowed = allow.includes(action.host)
+      const verdict =
+        (await judge?.(action, signal)) ?? (isAllowed ? { allow: true } : { allow: false, why: 'no rule speaks of it' })
+      return verdict.allow ? { allow: true, by: 'a rule' } : verdict
     },
+    stands: () => () => null,
     askAhead: async (action, said) => {
       ahead.push({ action, said })
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }

@@ -20,6 +20,7 @@ import { openTls } from './open-tls.ts'
 import { type Refusal, refuse, refuseRaw, type Wanted } from './refusals.ts'
 import { refusedInside, showsRefusedConnect } from './refuse-inside.ts'
 import type { SessionCa } from './session-ca.ts'
+import { type Let, standing } from './standing.ts'
 import { traffic } from './traffic.ts'
 import { answerRefused, type PushRefusal } from './push.ts'
 import { beginning, type NextBytes, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
@@ -31,11 +32,13 @@ import { listenAt } from '../listen.ts'
 export type NetWindow = {
   /** Writes down what has left so far. */
   flush(): void
+  /** Rules or terms have changed: what stands and is not allowed by them any more is cut. */
+  look(): void
   /** Ends every connection at once, and takes the socket away. */
   close(): Promise<void>
 }
 
-export type Judged = { readonly allow: true } | { readonly allow: false; readonly why: string }
+export type Judged = { readonly allow: true; readonly by: string } | { readonly allow: false; readonly why: string }
 
 export type NetWindowParts = {
   readonly session: SessionId
@@ -43,6 +46,8 @@ export type NetWindowParts = {
   readonly folder: string
   /** Whether that may happen; waits for a person where the policy says so, as long as the signal lets it. */
   readonly judge: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  /** By what is in force now: why what was let out, and what allowed it then, may not go on; null when it may. Nobody is asked. */
+  readonly stands: () => (action: NetAction, by: string) => string | null
   /** How a target is reached that may be. */
   readonly routeOf: (target: Target) => Route
   readonly dialler: Dialler
@@ -83,6 +88,17 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const upstreams = new Set<Socket>()
   /** Connections that were opened to one place, and what is spoken to it: plain HTTP, or HTTP over TLS that ends here. */
   const within = new WeakMap<object, { readonly target: Target; readonly secure: boolean }>()
+  const held = standing(
+    () => {
+      const stands = parts.stands()
+      return ({ wanted, by, differs }) => {
+        const { ownNetwork } = routeOf(wanted.target)
+        return dialler.refuses(wanted.target, { ownNetwork }) ?? stands(actionOf(wanted), by) ?? differs()
+      }
+    },
+    ({ wanted }, why) => passed.blocked(wanted.target, inWords(wanted, `It was cut, because rules have changed. ${why}`)),
+  )
+  const isOpenedTo = (target: Target) => parts.credentials.speaksOf(target) || routeOf(target).how === 'open'
   const inside = refusedInside(parts.authority)
   const kept = lines({ dial: (place, signal) => reach(place, signal), trust: parts.trust, signal: closing.signal })
 
@@ -108,9 +124,10 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     if (!within.has(request.socket) && own.isOne(request))
       return void own.answer(request, response, goneSignal(response)).catch(() => response.destroy())
     const gone = goneSignal(response)
+    const ends: Destroyable[] = [response]
     void answerOn(
       request,
-      gone,
+      { gone, ends },
       (refusal) => refuse(response, refusal),
       async (asked, place, filled, secure, fail) => {
         if (secure) {
@@ -142,9 +159,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const refuseWith = refusing(request, client, 101)
     if (inside.hasAnswered(request, refuseWith)) return
     const gone = goneSignal(client)
-    void answerOn(request, gone, refuseWith, async (asked, place, filled, secure, fail) => {
+    const ends: Destroyable[] = [client]
+    void answerOn(request, { gone, ends }, refuseWith, async (asked, place, filled, secure, fail) => {
       const reached = await (secure ? kept.dial(place, gone) : reach(place, gone))
       if (!('socket' in reached)) return fail(reached)
+      ends.push(reached.socket)
       passed.called(place.target, filled.used)
       upgrade(asked.target, filled, reached.socket, request, client, head, answerOf, (failed) => fail({ failed }))
     })
@@ -158,13 +177,14 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     refuseRaw(client, { status: 400, wanted: nothing, why })
   })
 
-  /** Judges what is wanted; null when that was refused, and said so. */
+  /** Judges what is wanted; null when that was refused, and said so. What is let out stands only as long as it would be again. */
   async function allow(
     wanted: Wanted & { readonly target: Target },
-    gone: AbortSignal,
+    { gone, ends }: Caller,
+    differs: Let['differs'],
     refuseWith: (refusal: Refusal) => void,
   ): Promise<Place | null> {
-    const { target, method, path } = wanted
+    const { target } = wanted
     const block = (why: string) => {
       passed.blocked(target, inWords(wanted, why))
       refuseWith({ status: 403, wanted, why })
@@ -175,10 +195,13 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const never = dialler.refuses(target, { ownNetwork })
     if (never !== null) return block(never)
     const late = AbortSignal.timeout(askMs)
-    const action = { kind: 'net', host: target.host, port: target.port, method, path } as const
-    const verdict = await judge(action, AbortSignal.any([gone, late]))
+    const { looked } = held
+    const verdict = await judge(actionOf(wanted), AbortSignal.any([gone, late]))
     if (gone.aborted) return null
-    if (verdict.allow) return { target, ownNetwork }
+    if (verdict.allow) {
+      held.hold({ wanted, by: verdict.by, gone, differs, ends }, looked)
+      return { target, ownNetwork }
+    }
     return block(
       late.aborted ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have` : verdict.why,
     )
@@ -216,11 +239,19 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   }
 
   /** Judges what is wanted and dials it; null when that was refused, and said so. */
-  async function lead(wanted: Wanted & { readonly target: Target }, gone: AbortSignal, refuseWith: (refusal: Refusal) => void) {
-    const place = await allow(wanted, gone, refuseWith)
+  async function lead(
+    wanted: Wanted & { readonly target: Target },
+    gone: AbortSignal,
+    refuseWith: (refusal: Refusal) => void,
+    ends: Destroyable[] = [],
+  ) {
+    const isUnread = wanted.method === null
+    const differs = () => (isUnread && isOpenedTo(wanted.target) ? 'What goes there is looked into' : null)
+    const place = await allow(wanted, { gone, ends }, differs, refuseWith)
     if (place === null) return null
     const reached = await reach(place, gone)
     if ('socket' in reached) {
+      ends.push(reached.socket)
       passed.called(place.target)
       return reached.socket
     }
@@ -230,7 +261,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   async function answerOn(
     request: IncomingMessage,
-    gone: AbortSignal,
+    caller: Caller,
     refuseWith: (refusal: Refusal) => void,
     goOn: (asked: Asked, place: Place, filled: Filled, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
     isAnswered: (asked: Asked) => Promise<boolean> = async () => false,
@@ -240,14 +271,19 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const asked = askedOf(request, only)
     if ('misnamed' in asked) return misnamed(asked.misnamed, { ...nothing, method }, refuseWith)
     const wanted = { target: asked.target, method, path: asked.path }
-    const fail = failing(wanted, gone, refuseWith)
+    const fail = failing(wanted, caller.gone, refuseWith)
     try {
       if (await isAnswered(asked)) return
       const call = { ...wanted, rawHeaders: request.rawHeaders, secure }
       // Nobody is asked for what would not happen anyway.
       const before = parts.credentials.putInto(call)
       if ('refused' in before) return fail({ blocked: before.refused })
-      const place = await allow(wanted, gone, refuseWith)
+      const differs = () => {
+        const again = parts.credentials.putInto(call)
+        if ('refused' in again) return again.refused
+        return before.used.every((name) => again.used.includes(name)) ? null : 'A secret is in it that is for something else now'
+      }
+      const place = await allow(wanted, caller, differs, refuseWith)
       if (place === null) return
       // What is in force may be another by now.
       const filled = parts.credentials.putInto(call)
@@ -272,11 +308,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       return misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)
     const first = nextBytes(client, head)
     const gone = goneSignal(client)
-    const isOpened = parts.credentials.speaksOf(target) || routeOf(target).how === 'open'
+    const isOpened = isOpenedTo(target)
     // Where plain HTTP is spoken, or TLS is opened, each request is judged by itself.
     const isJudgedInside = target.port === 80 || isOpened
     let refusal = null as Refusal | null
-    const upstream = isJudgedInside ? null : await lead(wanted, gone, (said) => (refusal = said))
+    const upstream = isJudgedInside ? null : await lead(wanted, gone, (said) => (refusal = said), [client])
     const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
     if (refusal !== null) return refuseConnect(request, client, first, { target, refusal }, refuseWith, slow)
     if (upstream === null && !isJudgedInside) return
@@ -307,7 +343,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       within.set(secure, { target, secure: true })
       return void server.emit('connection', secure)
     }
-    const socket = upstream ?? (await lead(wanted, gone, () => sayLast(client, accessDenied)))
+    const socket = upstream ?? (await lead(wanted, gone, () => sayLast(client, accessDenied), [client]))
     if (socket === null) return
     socket.write(first.take(begun.tls.length))
     const again = await wantsItAgain(socket, gone)
@@ -389,6 +425,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   return {
     flush: passed.flush,
+    look: held.look,
     async close() {
       closing.abort()
       kept.close()
@@ -400,6 +437,14 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     },
   }
 }
+
+type Destroyable = { destroy(): unknown }
+/** Who makes a call: that they have gone, and what to end where they must. */
+type Caller = { readonly gone: AbortSignal; readonly ends: Destroyable[] }
+
+const actionOf = ({ target, method, path }: Wanted & { readonly target: Target }): NetAction => ({
+  ...{ kind: 'net', host: target.host, port: target.port, method, path },
+})
 
 /** Of what was blocked, its method and path; never a query, which may hold what is nobody's business. */
 const inWords = ({ method, path }: Wanted, why: string): string =>
