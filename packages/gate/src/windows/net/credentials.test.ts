@@ -33,6 +33,15 @@ async function setUp(credentials: readonly BoundCredential[], rules: Parameters<
       if (asked.url!.includes('gzip')) response.setHeader('content-encoding', 'gzip').end(gzipSync(body))
       else if (asked.url!.includes('brotli')) response.setHeader('content-encoding', 'br').end(brotliCompressSync(body))
       else if (asked.url!.includes('zstd')) response.setHeader('content-encoding', 'zstd').end(body)
+      else if (asked.headers.range !== undefined || asked.url!.includes('pieces'))
+        response.writeHead(206).end(
+          body.subarray(
+            ...(/\d+-\d+/
+              .exec(asked.headers.range ?? '0-5')![0]
+              .split('-')
+              .map(Number) as [number, number]),
+          ),
+        )
       else response.setHeader('content-length', body.length).end(body)
     }),
   )
@@ -89,6 +98,18 @@ test('a credential is put where none is sent and in a placeholder’s place, and
   // Packed in a way that cannot be looked into: not passed on.
   expect(await it.ask('/repos/mine/zstd')).toMatchObject({ status: 502 })
   expect(it.net.net()).toMatchObject([{ host: 'allowed.test', connections: 6, secrets: [{ name: 'github', count: 6 }] }])
+})
+
+test('what a secret was put into is answered whole: no range takes it out in pieces', async () => {
+  await using it = await setUp([bearer])
+  const range = { range: 'bytes=0-5', 'if-range': '"x"' }
+  const whole = await it.ask('/repos/mine/a', range)
+  expect(whole.status).toBe(200)
+  expect(whole.body).toContain('****')
+  expect(it.seen[0]!.headers).not.toMatchObject({ range: expect.anything() })
+  expect(it.seen[0]!.headers).not.toMatchObject({ 'if-range': expect.anything() })
+  // In pieces though nobody asked for that: not passed on.
+  expect(await it.ask('/repos/mine/pieces')).toMatchObject({ status: 502 })
 })
 
 test('where its secret is not stored, an endpoint is not called, and every other one is', async () => {

@@ -75,7 +75,7 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
       const foreign = foreignKey(call, models.has(call.target.host), used.length > 0)
       if (foreign !== null) return { refused: foreign }
       if (used.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
-      const rawHeaders = without(filled.rawHeaders, (name) => name === 'accept-encoding' || name === 'sec-websocket-extensions')
+      const rawHeaders = without(filled.rawHeaders, (name) => hidesAnswer.has(name))
       return {
         path: filled.path,
         rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
@@ -85,6 +85,9 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     },
   }
 }
+
+/** What would have an answer come packed, or in pieces that a secret cannot be found in. */
+const hidesAnswer: ReadonlySet<string> = new Set(['accept-encoding', 'sec-websocket-extensions', 'range', 'if-range'])
 
 /** The same call with the secret in it; null where the cell has sent something of its own in that place. */
 function putIn(

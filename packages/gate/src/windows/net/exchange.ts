@@ -97,7 +97,7 @@ export function exchangeOver(
   let to: Writable = response
   const sent = lines.send(place, message, {
     answered(status, raw) {
-      const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, raw, response)
+      const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, status, raw, response)
       if (through === null || !writeHead(response, status, through.headers)) {
         sent.cut()
         return fail({ failed: noAnswer(place.target) })
@@ -117,12 +117,15 @@ export function exchangeOver(
   })
 }
 
-/** The way of an answer that may hold what was put into its request; null when it is packed in a way that cannot be looked into. */
+/** The way of an answer that may hold what was put into its request; null when it is packed in a way that cannot be looked into, or is
+ *  a piece that nobody asked for: of a secret in pieces none is found. */
 function scrubbed(
   scrub: Scrub,
+  status: number,
   raw: readonly string[],
   response: ServerResponse,
 ): { readonly headers: readonly string[]; readonly to: Writable } | null {
+  if (status === 206) return null
   const codings = headersNamed(raw, 'content-encoding').map((coding) => coding.trim().toLowerCase())
   const packed = codings.filter((coding) => coding !== 'identity' && coding !== '')
   const headers = raw.map((part) => scrub.text(part))
