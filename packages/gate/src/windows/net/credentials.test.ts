@@ -33,6 +33,8 @@ async function setUp(credentials: readonly BoundCredential[], rules: Parameters<
       if (asked.url!.includes('gzip')) response.setHeader('content-encoding', 'gzip').end(gzipSync(body))
       else if (asked.url!.includes('brotli')) response.setHeader('content-encoding', 'br').end(brotliCompressSync(body))
       else if (asked.url!.includes('zstd')) response.setHeader('content-encoding', 'zstd').end(body)
+      else if (asked.headers['x-packed'] !== undefined)
+        response.setHeader('content-encoding', asked.headers['x-packed']).end(body)
       else if (asked.headers.range !== undefined || asked.url!.includes('pieces'))
         response.writeHead(206).end(
           body.subarray(
@@ -143,6 +145,36 @@ test('a secret goes by a user and a password, or in the query, where the owner s
   expect(body).not.toContain(secret)
 })
 
+test('a placeholder in the query is exchanged in its own parameter, in whatever form, and nowhere else', async () => {
+  await using it = await setUp([{ ...common, path: '/maps/*', put: { as: 'query', name: 'key' } }])
+  await it.ask(`/maps/tile?a=1&k%65y=${placeholder.replaceAll('-', '%2D')}&b=2`)
+  expect(it.seen.map(({ url }) => url)).toEqual([`/maps/tile?a=1&key=${secret}&b=2`])
+  for (const path of [
+    `/maps/notes/${placeholder}`,
+    `/maps/notes/${placeholder}?key=${placeholder}`,
+    `/maps/tile?title=${placeholder}`,
+    `/maps/tile?title=${placeholder}&key=${placeholder}`,
+    `/maps/tile?${placeholder}=1&key=${placeholder}`,
+    `/maps/tile?key=mine&key=${placeholder}`,
+    `/maps/tile?title=anchorhold%2Dplaceholder%2Dgithub&key=${placeholder}`,
+  ]) {
+    const refused = await it.ask(path)
+    expect([path, refused.status]).toEqual([path, 403])
+    expect(refused.body).toContain('does not belong where it stands')
+  }
+  expect(await it.ask('/maps/tile', { 'x-title': placeholder })).toMatchObject({ status: 403 })
+  expect(it.seen).toHaveLength(1)
+})
+
+test('a host that was sent a secret is listened to everywhere: what it says of it elsewhere is struck out too', async () => {
+  await using it = await setUp([bearer])
+  const said = await it.ask('/elsewhere', { 'x-said': `${secret} ${basic(secret)}`, range: 'bytes=0-5' })
+  expect(said.status).toBe(200)
+  expect(said.body).not.toContain(secret)
+  expect(said.body).toContain('****')
+  expect(await it.ask('/elsewhere/constructor', { 'x-packed': 'constructor' })).toMatchObject({ status: 502 })
+})
+
 test('what was struck out of an answer stands for the secret where it is shown again, and nowhere else', async () => {
   await using it = await setUp([bearer, { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } }])
   const echoes = [await it.ask('/repos/mine/a'), await it.ask('/git/repo')].map(({ headers }) => String(headers['x-echo']))
@@ -200,10 +232,14 @@ test.each([
 test('over plain HTTP no secret is put in, and no placeholder goes out', async () => {
   const seen: string[] = []
   await using server = await listener(
-    createPlainServer(({ headers }, response) => void response.end(String(seen.push(headers.authorization ?? 'none')))),
+    createPlainServer(({ headers }, response) => {
+      seen.push(headers.authorization ?? 'none')
+      response.end(`${seen.at(-1)} ${String(headers['x-said'])}`)
+    }),
   )
   await using net = await testNet({ upstream: server.port, net: { credentials: [{ ...bearer, port: 80 }] } })
-  expect(await net.get('http://allowed.test/repos/mine/a')).toMatchObject({ status: 200 })
+  const said = await net.get('http://allowed.test/repos/mine/a', { headers: { 'x-said': secret } })
+  expect([said.status, said.body]).toEqual([200, `none ${'*'.repeat(secret.length)}`])
   const refused = await net.get('http://allowed.test/repos/mine/a', { headers: { authorization: `Bearer ${placeholder}` } })
   expect(refused.status).toBe(403)
   expect(seen).toEqual(['none'])

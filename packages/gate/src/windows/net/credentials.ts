@@ -20,6 +20,7 @@ export type Filled = {
   readonly rawHeaders: readonly string[]
   /** The names of the secrets that are in it. */
   readonly used: readonly string[]
+  /** For every answer of a host that has been sent a secret, or may have been: it may say it wherever it likes. */
   readonly scrub: Scrub | null
 }
 
@@ -55,8 +56,9 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     putInto(call) {
       const { credentials, models } = now()
       const bound = call.secure ? credentials.boundTo(call) : []
-      const sent = [call.path, safeDecode(call.path), ...call.rawHeaders, ...basicsOf(call.rawHeaders)].join('\n')
-      const stray = credentials.placeholdersIn(sent).find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
+      const stray = credentials
+        .placeholdersIn(textOf(call))
+        .find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
       if (stray !== undefined)
         return { refused: `"${stray.slice(0, 100)}" stands for a secret that is not for this endpoint, and goes nowhere` }
       const gone = bound.find(({ box }) => box === null)
@@ -74,17 +76,27 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
       }
       const foreign = foreignKey(call, models.has(call.target.host), used.length > 0)
       if (foreign !== null) return { refused: foreign }
-      if (used.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
+      const [misplaced] = credentials.placeholdersIn(textOf(filled))
+      if (misplaced !== undefined)
+        return {
+          refused: `"${misplaced.slice(0, 100)}" stands for a secret that does not belong where it stands, and goes nowhere`,
+        }
+      const known = credentials.ofHost(call.target.host)
+      if (known.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
       const rawHeaders = without(filled.rawHeaders, (name) => hidesAnswer.has(name))
       return {
         path: filled.path,
         rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
         used: [...new Set(used.map(({ secret }) => secret))],
-        scrub: scrubOf(used.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
+        scrub: scrubOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
       }
     },
   }
 }
+
+/** All of a call in which a placeholder could be read. */
+const textOf = ({ path, rawHeaders }: Pick<Call, 'path' | 'rawHeaders'>): string =>
+  [path, safeDecode(path), ...rawHeaders, ...basicsOf(rawHeaders)].join('\n')
 
 /** What would have an answer come packed, or in pieces that a secret cannot be found in. */
 const hidesAnswer: ReadonlySet<string> = new Set(['accept-encoding', 'sec-websocket-extensions', 'range', 'if-range'])
@@ -97,11 +109,17 @@ function putIn(
 ): Pick<Filled, 'path' | 'rawHeaders'> | null {
   const { put, placeholder } = one
   if (put.as === 'query') {
-    const value = encodeURIComponent(secretOf(one))
-    if (path.includes(placeholder)) return { path: path.replaceAll(placeholder, value), rawHeaders }
-    const [, query = ''] = /\?(.*)$/s.exec(path) ?? []
-    if (query.split('&').some((pair) => safeDecode(pair.split('=')[0]!) === put.name)) return null
-    return { path: `${path}${path.includes('?') ? '&' : '?'}${put.name}=${value}`, rawHeaders }
+    const at = path.indexOf('?')
+    const [bare, query] = at === -1 ? [path, []] : [path.slice(0, at), path.slice(at + 1).split('&')]
+    const isIts = (pair: string) => safeDecode(pair.replace(/=.*/s, '')) === put.name
+    const made = (value: string) => `${encodeURIComponent(put.name)}=${encodeURIComponent(value)}`
+    const own = query.filter(isIts)
+    if (own.length === 0) return { path: `${bare}?${[...query, made(secretOf(one))].join('&')}`, rawHeaders }
+    // Where the server may read it, and nowhere else: who may write elsewhere in a path may have it kept in plain sight.
+    const [first] = own.map((pair) => safeDecode(pair.replace(/^[^=]*=?/s, '')))
+    if (own.length > 1 || !first!.includes(placeholder)) return null
+    const filled = made(first!.replaceAll(placeholder, secretOf(one)))
+    return { path: `${bare}?${query.map((pair) => (isIts(pair) ? filled : pair)).join('&')}`, rawHeaders }
   }
   const header = put.as === 'basic' ? 'authorization' : put.name.toLowerCase()
   const value = pairs(rawHeaders).find(([name]) => name.toLowerCase() === header)?.[1]

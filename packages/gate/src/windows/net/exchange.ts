@@ -50,15 +50,16 @@ function inOriginForm(url: string, target: Target): Asked | Misnamed {
 /** Sends a request over a connection that leads to its target, and its answer back. Fails with words when there is none. */
 export function exchange(
   { target, path }: Asked,
+  { rawHeaders, scrub }: Filled,
   socket: Socket,
   request: IncomingMessage,
   response: ServerResponse,
   failed: (why: string) => void,
 ): void {
-  const outgoing = begin(request, target, path, socket, framing(request))
+  const outgoing = begin({ method: request.method, rawHeaders }, target, path, socket, framing(request))
   const fail = () => failed(noAnswer(target))
   outgoing.once('error', fail)
-  outgoing.once('response', (incoming) => answer(incoming, response, fail))
+  outgoing.once('response', (incoming) => answer(incoming, response, fail, scrub))
   response.once('close', () => outgoing.destroy())
   request.once('error', () => outgoing.destroy())
   request.pipe(outgoing)
@@ -132,7 +133,7 @@ function scrubbed(
   const strike = scrubbing(scrub)
   strike.pipe(response)
   if (packed.length === 0) return { headers, to: strike }
-  const unpack = packed.length === 1 ? unpackers[packed[0]!]?.() : undefined
+  const unpack = packed.length === 1 ? unpackers.get(packed[0]!)?.() : undefined
   if (unpack === undefined) return null
   unpack.on('error', () => response.destroy())
   unpack.pipe(strike)
@@ -143,12 +144,12 @@ function scrubbed(
     to: unpack,
   }
 }
-const unpackers: Readonly<Record<string, () => Duplex>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-}
+const unpackers: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+])
 
 const scrubbing = (scrub: Scrub): Transform =>
   new Transform({
@@ -228,10 +229,12 @@ function framing({ headers, method }: IncomingMessage): string[] {
   return [...(length === null ? [] : ['content-length', length]), 'connection', 'close']
 }
 
-function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void): void {
-  if (!writeHead(response, incoming.statusCode ?? 0, incoming.rawHeaders)) return fail()
+function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void, scrub: Scrub | null = null): void {
+  const { statusCode: status = 0, rawHeaders: raw } = incoming
+  const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, status, raw, response)
+  if (through === null || !writeHead(response, status, through.headers)) return fail()
   incoming.once('error', () => response.destroy())
-  incoming.pipe(response)
+  incoming.pipe(through.to)
 }
 
 /** Whether an answer could be begun as another server began it. */

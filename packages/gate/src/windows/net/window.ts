@@ -137,7 +137,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
         const reached = await reach(place, gone)
         if (!('socket' in reached)) return fail(reached)
         passed.called(place.target)
-        exchange(asked, reached.socket, request, response, (failed) => fail({ failed }))
+        exchange(asked, filled, reached.socket, request, response, (failed) => fail({ failed }))
       },
       async (asked) => {
         const refusal = (await parts.screen?.(asked, request)) ?? null
