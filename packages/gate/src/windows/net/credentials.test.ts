@@ -217,6 +217,23 @@ test.each([
 })
 
 test.each([
+  'x-http-method-override',
+  'X-HTTP-Method',
+  'x-method-override',
+  'x-original-url',
+  'X-Rewrite-URL',
+  'x_http_method_override',
+])('a request with a header %s, which may name another method or path than was judged, is sent to nobody', async (header) => {
+  await using it = await setUp([bearer])
+  const refused = await it.ask('/repos/mine/a', { [header]: 'DELETE' }, 'allowed.test', 'POST')
+  expect(it.seen).toEqual([])
+  expect(refused.status).toBe(400)
+  expect(refused.body).toContain('may name another method or path')
+  const plain = await it.net.get('http://allowed.test/', { headers: { [header]: '/admin' } })
+  expect([plain.status, it.net.judged, it.net.dialled]).toEqual([400, [], []])
+})
+
+test.each([
   ['a header', '/', { 'x-other': placeholder }],
   ['the query', `/?a=${placeholder}`, {}],
   ['the query, encoded', `/?a=anchorhold%2Dplaceholder%2Dgithub`, {}],

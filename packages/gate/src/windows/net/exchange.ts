@@ -34,6 +34,8 @@ export function askedOf(request: IncomingMessage, within: Target | null): Asked 
   if (!isSameTarget(said, asked.target)) return { misnamed: 'the Host header names another place than the request' }
   if (within !== null && !isSameTarget(asked.target, within))
     return { misnamed: 'the request names another place than the connection was opened to' }
+  const overrides = pairs(request.rawHeaders).find(([name]) => overriding.has(name.toLowerCase().replaceAll('_', '-')))
+  if (overrides !== undefined) return { misnamed: `the header "${overrides[0].toLowerCase()}" may name another method or path` }
   const [coding, ...further] = headersNamed(request.rawHeaders, 'transfer-encoding')
   if (further.length > 0 || (coding !== undefined && coding.toLowerCase() !== 'chunked'))
     return { misnamed: 'the request has a transfer coding other than chunked' }
@@ -41,6 +43,11 @@ export function askedOf(request: IncomingMessage, within: Target | null): Asked 
     return { misnamed: 'the request says its length in two ways' }
   return asked
 }
+
+/** What some servers take for the method or the path of a request, whatever its first line says; with `_` for `-` to those of CGI. */
+const overriding: ReadonlySet<string> = new Set([
+  ...['x-http-method-override', 'x-http-method', 'x-method-override', 'x-original-url', 'x-rewrite-url'],
+])
 
 function inOriginForm(url: string, target: Target): Asked | Misnamed {
   const path = originPath(url)
