@@ -5,6 +5,7 @@ import { createServer as createPlainServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import { fetchPath } from '@anchorhold/protocol/net-calls'
 import { expect, test } from 'vitest'
 import { listener, selfSigned, testNet } from './test-net.ts'
 
@@ -278,6 +279,23 @@ test.each([
   expect(await it.ask(path, headers as Record<string, string>, host)).toMatchObject({ status: 403 })
   expect(it.seen).toEqual([])
   expect(it.net.dialled).toEqual([])
+})
+
+test('web_fetch carries no key and no placeholder anywhere, reads no model, and shows no secret', async () => {
+  const open = { on: 'net', match: { host: 'other.test' }, effect: 'allow', how: 'open' } as const
+  await using it = await setUp([bearer], [open])
+  for (const [url, why] of [
+    ['https://other.test/?k=sk-ant-api03-evil', 'a key to a model that is not yours'],
+    [`https://other.test/?k=${placeholder}`, 'is not for this endpoint'],
+    [`https://allowed.test/repos/mine/${placeholder}`, 'is not for this endpoint'],
+    ['https://api.anthropic.com/v1/models', 'through the model window'],
+  ])
+    expect((await it.net.own(fetchPath, { url })).body).toMatchObject({ answer: 'blocked', why: expect.stringContaining(why!) })
+  expect([it.seen, it.net.judged, it.net.dialled]).toEqual([[], [], []])
+  const { body } = await it.net.own(fetchPath, { url: `https://allowed.test/repos/mine/${secret}` })
+  expect(body).toMatchObject({ answer: 'page', status: 200 })
+  expect(Buffer.from((body as { body: string }).body, 'base64').toString()).toMatch(/"url":"\/repos\/mine\/\*+"/)
+  expect(it.seen[0]!.headers.authorization).toBeUndefined()
 })
 
 test('an owner’s own credential for a provider of models is put in like any other', async () => {

@@ -4,16 +4,17 @@ import { connect as connectTls, type SecureContext } from 'node:tls'
 import { authorityOf, type Misnamed, type Target, urlTarget } from '@anchorhold/core/net/target'
 import { printable } from '@anchorhold/core/printable'
 import type { FetchAnswer } from '@anchorhold/protocol/net-calls'
+import type { Scrub } from './scrub.ts'
 import { howToAsk, type Refusal, type Wanted } from './refusals.ts'
 
 /** What reads a page for an agent stands on. */
 export type FetchParts = {
-  /** Judges what is wanted and dials it; otherwise says why not, and gives null. */
+  /** Judges what is wanted and dials it; otherwise says why not, and gives null. What is said there is to be scrubbed. */
   readonly lead: (
-    wanted: Wanted & { readonly target: Target },
+    wanted: Wanted & { readonly target: Target; readonly method: string; readonly path: string },
     signal: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
-  ) => Promise<Socket | null>
+  ) => Promise<{ readonly socket: Socket; readonly scrub: Scrub | null } | null>
   /** Whom to believe that it is who it says. */
   readonly trust: () => SecureContext
   readonly bytesMax?: number
@@ -37,21 +38,21 @@ export async function fetchPage(first: string, parts: FetchParts, signal: AbortS
     const { target, path, isSecure } = asked
     const wanted = { target, method: 'GET', path }
     let refusal: Refusal | null = null
-    const socket = await parts.lead(wanted, signal, (why) => {
+    const led = await parts.lead(wanted, signal, (why) => {
       refusal = why
     })
     url = urlOf(asked)
-    if (socket === null) return refused(url, target, refusal)
+    if (led === null) return refused(url, target, refusal)
     const late = AbortSignal.timeout(parts.timeMs ?? timeMsUsual)
     try {
-      const got = await get(asked, socket, isSecure, parts, AbortSignal.any([signal, late]))
+      const got = await get(asked, led, isSecure, parts, AbortSignal.any([signal, late]))
       if (!('to' in got)) return { answer: 'page', url, ...got }
       url = got.to
     } catch (error) {
       const why = late.aborted ? 'it took too long' : wordsOf(error)
       return { answer: 'failed', url, why: `Cannot read "${url}": ${why}` }
     } finally {
-      socket.destroy()
+      led.socket.destroy()
     }
   }
   return { answer: 'failed', url, why: `Cannot read "${first.slice(0, 500)}": it leads on more than ${redirectsMax} times` }
@@ -78,7 +79,7 @@ type Got = { readonly status: number; readonly type: string; readonly body: stri
 
 async function get(
   { target, path }: { readonly target: Target; readonly path: string },
-  socket: Socket,
+  { socket, scrub }: { readonly socket: Socket; readonly scrub: Scrub | null },
   isSecure: boolean,
   { trust, bytesMax = bytesMaxUsual }: FetchParts,
   signal: AbortSignal,
@@ -90,12 +91,16 @@ async function get(
     const line = isSecure ? await secured(socket, target, trust()) : socket
     const answer = await answerOf(line, target, path, isSecure)
     const { statusCode: status = 0, headers } = answer
+    const struck = (text: string) => scrub?.text(text) ?? text
     if (redirects.includes(status) && headers.location !== undefined)
-      return { to: resolved(headers.location, target, path, isSecure) }
+      return { to: resolved(struck(headers.location), target, path, isSecure) }
     if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
       throw new Error('the answer is packed, though it was asked for as it is')
-    const { body, truncated } = await bodyOf(answer, bytesMax)
-    return { status, type: printable((headers['content-type'] ?? '').slice(0, 200)), body: body.toString('base64'), truncated }
+    const { body: said, truncated } = await bodyOf(answer, bytesMax)
+    // Of one that is cut, the end may be the beginning of a secret.
+    const body = scrub === null ? said : Buffer.concat([scrub.chunk(said), ...(truncated ? [] : [scrub.end()])])
+    const type = printable(struck(headers['content-type'] ?? '').slice(0, 200))
+    return { status, type, body: body.toString('base64'), truncated }
   } finally {
     signal.removeEventListener('abort', abort)
   }

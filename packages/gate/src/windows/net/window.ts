@@ -116,7 +116,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     clients.add(client)
     client.on('error', () => {}).once('close', () => clients.delete(client))
   })
-  const own = ownCalls({ ...parts, lead })
+  const own = ownCalls({ ...parts, lead: leadToPage })
   server.on('request', (request, response) => {
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
@@ -257,6 +257,21 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
     failing(wanted, gone, refuseWith)(reached)
     return null
+  }
+
+  /** The same for a page that is read for the agent: no secret is put into what asks for it, and what a cell may not send is not sent here. */
+  async function leadToPage(
+    wanted: Wanted & { readonly target: Target; readonly method: string; readonly path: string },
+    gone: AbortSignal,
+    refuseWith: (refusal: Refusal) => void,
+  ) {
+    const seen = parts.credentials.putInto({ ...wanted, rawHeaders: [], secure: false })
+    if ('refused' in seen) {
+      failing(wanted, gone, refuseWith)({ blocked: seen.refused })
+      return null
+    }
+    const socket = await lead(wanted, gone, refuseWith)
+    return socket === null ? null : { socket, scrub: seen.scrub }
   }
 
   async function answerOn(
