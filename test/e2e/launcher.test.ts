@@ -122,17 +122,21 @@ describe('anchorhold sandbox', () => {
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
     const config = folder('s/config', {})
-    writeFileSync(join(config, 'config.yaml'), `mirrors: { "opened.example:80": "127.0.0.1:${port}" }\n`)
+    writeFileSync(
+      join(config, 'config.yaml'),
+      `mirrors: { "opened.example:80": "127.0.0.1:${port}" }\nforges: { opened.example: { push: { branches: ["*"] } } }\n`,
+    )
     const rules = (...lines: readonly string[]) => writeFileSync(join(config, 'policy.yaml'), lines.join('\n'))
     const asked = () =>
       ran(
         ...['sandbox', '-w', workspace, '--net', 'proxy', '--', 'sh', '-c'],
-        'curl -s http://opened.example/; echo; curl -s -o /dev/null -w %{http_code} http://other.example/',
+        `curl -s http://opened.example/; echo; curl -s -o /dev/null -w %{http_code} http://other.example/; echo
+        curl -s --data 0000 http://opened.example/me/it/git-receive-pack | grep -aqF 'has no repository there' && echo not pushed`,
       )
     rules('rules:', '  - { on: net, match: { host: opened.example }, effect: allow }')
     expect(await asked()).toEqual({
       code: 0,
-      out: 'from the server\n403',
+      out: 'from the server\n403\nnot pushed\n',
       err: expect.stringContaining('{ on: net, match: { host: other.example, port: 80 }, effect: allow }') as string,
     })
     // What the owner wrote of cells holds here as well; what cannot be read opens nothing.

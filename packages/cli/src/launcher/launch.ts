@@ -29,6 +29,7 @@ import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
 import { blockedWords, housePolicy } from './house-policy.ts'
+import { netTerms } from './net-terms.ts'
 import { privateGate } from './private-gate.ts'
 import { chooseProvider, rehearsal } from './provider.ts'
 
@@ -135,16 +136,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
         key: join(folders.gate, 'key'),
         budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
         policy,
-        net:
-          options.network === 'proxy'
-            ? {
-                ca: config.netCa,
-                mirrors: { ...config.mirrors },
-                forges: {},
-                credentials: [],
-                model_hosts: ['api.anthropic.com'],
-              }
-            : null,
+        net: options.network === 'proxy' ? netTerms(config, folders.database) : null,
         onBlocked: (action) => options.warn(blockedWords(action, config.config)),
         ...chosen,
       }),

@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
+import type { ProviderTable } from '@anchorhold/daemon/store/store'
 import type { Provider } from '@anchorhold/protocol/link'
 import Database from 'better-sqlite3'
 import { existsSync } from 'node:fs'
@@ -52,17 +53,23 @@ export function chooseProvider(
   return rehearsal
 }
 
-function storedProvider(database: string, named: string | null): Omit<Chosen, 'env'> | null {
+/** Reads the providers that a daemon has stored; null where there are none. */
+export function storedProviders<T>(database: string, read: (providers: ProviderTable) => T): T | null {
   if (!existsSync(database)) return null
   const db = new Database(database, { readonly: true })
   try {
-    const providers = sqliteProviders(db)
+    return read(sqliteProviders(db))
+  } finally {
+    db.close()
+  }
+}
+
+function storedProvider(database: string, named: string | null): Omit<Chosen, 'env'> | null {
+  return storedProviders(database, (providers) => {
     const name = named ?? providers.inUse()
     const row = name === null ? null : providers.get(name)
     if (row === null) return null
     const { kind, baseUrl, auth, credential, model } = row
     return { provider: { name: row.name, kind, base_url: baseUrl, auth, credential }, model }
-  } finally {
-    db.close()
-  }
+  })
 }

@@ -1,5 +1,6 @@
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
 import { type Credential, readCredentials } from '../policy/read-credentials.ts'
+import type { ProviderTable } from '../store/store.ts'
 import type { Parts } from './parts.ts'
 
 /** What the owner has written down of which secrets are for which endpoints. */
@@ -24,7 +25,7 @@ export const placeholders = (parts: Pick<Parts, 'config'>): Record<string, strin
   Object.fromEntries(credentialsIn(parts).flatMap(({ env, placeholder }) => (env === null ? [] : [[env, placeholder]])))
 
 /** Hosts that models are called at: what a cell sends there is looked at, whatever rules say. */
-export function modelHosts({ store }: Pick<Parts, 'store'>): string[] {
-  const named = store.providers.list().flatMap(({ baseUrl }) => (baseUrl === null ? [] : [new URL(baseUrl).hostname]))
+export function modelHosts(providers: Pick<ProviderTable, 'list'>): string[] {
+  const named = providers.list().flatMap(({ baseUrl }) => (baseUrl === null ? [] : [new URL(baseUrl).hostname]))
   return [...new Set(['api.anthropic.com', 'openrouter.ai', ...named])]
 }

@@ -136,7 +136,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
       mirrors: { ...parts.config.mirrors },
       forges: Object.fromEntries(forgesFor(parts.config, options)),
       credentials: session.network === 'proxy_only' ? boundCredentials(parts) : [],
-      model_hosts: modelHosts(parts),
+      model_hosts: modelHosts(parts.store.providers),
     },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
