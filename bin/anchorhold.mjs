@@ -6,13 +6,15 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
 
-const cli = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist', 'cli.mjs')
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const cli = join(root, 'dist', 'cli.mjs')
 try {
   await setUp()
   if (process.argv.includes('up') || process.argv.includes('run')) await provideBubblewrap()
   const node = pinnedNode()
   if (node === process.execPath) {
-    module.enableCompileCache?.()
+    // Beside the program: in the folder for temporary files, where Node would have it, somebody else could lay code for this one.
+    module.enableCompileCache?.(join(root, '.compiled'))
     await import(pathToFileURL(cli).href)
   } else {
     const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit' })
