@@ -117,6 +117,7 @@ const forTests = {
   busybox: 'busybox-static',
   chromium: 'chromium',
   curl: 'curl',
+  '/usr/bin/pip3': 'python3-pip',
 }
 
 /** The same for `npm run test:toolchains`. */

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, normalize } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { hasPip } from '../registries/commands.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
 import { certificate, fillFiles, ownName } from './outside.ts'
 
@@ -85,7 +86,11 @@ test('what is denied is answered in words that a program can read, and the agent
     'for at in denied.example 127.0.0.1 169.254.169.254; do curl -sS --noproxy x --socks5-hostname 127.0.0.1:8379 https://$at/; done',
     'git clone https://denied.example/a/b.git',
     'npm view --fetch-retries 0 --registry https://denied.example/ left version',
-    '/usr/bin/pip3 download --disable-pip-version-check --retries 1 --no-deps --index-url https://denied.example/simple left',
+    ...(hasPip
+      ? [
+          '/usr/bin/pip3 download --disable-pip-version-check --retries 1 --no-deps --index-url https://denied.example/simple left',
+        ]
+      : []),
   ]
   const { session, events } = await it.run(`run \`${commands.join('; ')}\``)
   const said = outputsOf(events)
@@ -95,7 +100,7 @@ test('what is denied is answered in words that a program can read, and the agent
   const why = 'Blocked by Anchorhold: This is not allowed (rule: deny net denied.example (not from here))'
   expect(said).toContain(`remote: ${why}`)
   expect(said).toMatch(/npm (error|ERR!) 403 .*not from here/)
-  expect(said).toContain(`Tunnel connection failed: 403 ${why}`)
+  if (hasPip) expect(said).toContain(`Tunnel connection failed: 403 ${why}`)
   expect(said).toContain('no way around')
   // Not allowed by a ruleset: how SOCKS says that something is blocked.
   expect(said.match(/\(2\)/g)).toHaveLength(3)

@@ -64,7 +64,7 @@ test('people come, are given a part of it, and go', async () => {
   expect([code, err]).toEqual([1, expect.stringContaining('nobody else is an owner')])
 
   const log = await ok('audit', '--session', session.id)
-  expect(log).toContain('shared to view with ann by owner through http')
+  expect(log).toContain('shared to view with ann by owner through cli')
   expect(log).toContain(`prompt prm_`)
   expect(log).toContain('by ann through http')
   expect(log).toContain('credential of rehearsal used')

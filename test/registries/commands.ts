@@ -1,6 +1,10 @@
+import { existsSync } from 'node:fs'
 import { aptInFolder } from './debian.ts'
 import { goModule } from './go.ts'
 import { mavenProject } from './maven.ts'
+
+/** Debian's, as it is seen in a cell. */
+export const hasPip = existsSync('/usr/bin/pip3')
 
 /** What a person would type, with nothing set up before: each brings something from its registry and shows it. */
 export const commands = {

@@ -125,6 +125,20 @@ describe('openOutbox()', () => {
     expect(disk.files.size).toBe(1)
   })
 
+  test('reads all segments although the first is removed meanwhile', async () => {
+    const disk = memoryDisk()
+    const first = await open(disk, 100)
+    for (let i = 0; i < 12; i++) {
+      first.append(session, notice(`m${i}`))
+      await first.flush()
+    }
+    const second = await open(disk.kill(), 100)
+    const trimmed = second.trim(1)
+    const read = await second.read(1, Infinity)
+    expect(read.map(({ n }) => n)).toEqual([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])
+    await trimmed
+  })
+
   test('loses nothing that was announced and leaves no gap, wherever processes die, power goes or the disk fails', async () => {
     const step = fc.oneof(
       { weight: 8, arbitrary: fc.record({ do: fc.constant('append' as const), chars: fc.nat({ max: 120 }) }) },

@@ -135,9 +135,11 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       const oldest = recent[0]?.n
       if (oldest !== undefined && n + 1 >= oldest) return recent.slice(n + 1 - oldest, n + 1 - oldest + limit)
       const records: OutboxRecord[] = []
-      for (const [index, first] of segments.entries()) {
-        const end = segments[index + 1] ?? Infinity
-        if (end <= n + 1) continue
+      // Segments may be removed while others are read.
+      const now = [...segments]
+      for (const [index, first] of now.entries()) {
+        const end = now[index + 1] ?? Infinity
+        if (end <= n + 1 || !segments.includes(first)) continue
         for (const record of parse(await disk.read(nameOf(first))).records) {
           if (record.n > n && record.n <= durable) records.push(record)
           if (records.length >= limit) return records

@@ -29,6 +29,8 @@ export function tellContradictions(
   const first = new Map<string, PlacedRule>()
   const told = new Set<PlacedRule>()
   for (const one of rules) {
+    // Where a place is in the own network is said by an allowance, also of a place that is asked for.
+    if (one.rule.on === 'net' && one.rule.own_network === true) continue
     const key = matchKey(one.rule)
     const other = first.get(key)
     if (other === undefined) first.set(key, one)

@@ -20,9 +20,11 @@ function copied({ node, inside }: { readonly node: string; readonly inside: stri
   const folder = mkdtempSync(join(tmpdir(), 'anchorhold-trial-files-'))
   chmodSync(folder, 0o755)
   copyFileSync(node, join(folder, 'node'), constants.COPYFILE_FICLONE)
-  copyFileSync(inside, join(folder, 'inside.mjs'))
   chmodSync(join(folder, 'node'), 0o755)
-  chmodSync(join(folder, 'inside.mjs'), 0o644)
+  if (inside !== '') {
+    copyFileSync(inside, join(folder, 'inside.mjs'))
+    chmodSync(join(folder, 'inside.mjs'), 0o644)
+  }
   process.env[variable] = folder
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   return folder
