@@ -67,8 +67,10 @@ describe.each(rungs)('on the rung %s', (rung) => {
     await it.event(id, 0, (event) => event.type === 'workspace.at' && event.body.branch === 'trunk')
     expect(await it.api.changes({ params: { id } })).toMatchObject({ git: true, files: [{ path: 'a.txt', status: 'untracked' }] })
     const one = await openTerminal(it, id)
+    // As a person does, who types when there is a prompt. On every rung its line editor waits with select(2).
+    await until(() => /[$#] $/.test(one.shown))
     one.type('cat a.txt; pwd; echo end$((1))\n')
-    await until(() => /end1/.test(one.shown))
+    await until(() => /end1\r\n[^]*[$#] $/.test(one.shown))
     expect(one.shown).toMatch(/one\r\n\/workspace/)
     const { shell } = one.said[0] as { shell: string }
     one.leave()
