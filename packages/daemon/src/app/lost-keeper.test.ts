@@ -1,10 +1,11 @@
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
-import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import { newRequestId, newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
 import { deliverAll, deliverRest } from './deliver.ts'
+import { enqueue } from './enqueue.ts'
 import { forgetKeeper, hearOut } from './lost-keeper.ts'
 import { record } from './parts.ts'
-import { type TestParts, testParts } from './test-parts.ts'
+import { owner, type TestParts, testParts } from './test-parts.ts'
 
 const delta = (block: string, offset: number, text: string): LiveFrame => ({ type: 'text.delta', block, offset, text })
 const started: NewEvent = {
@@ -44,6 +45,25 @@ test('hearOut() leaves out what is stored already', () => {
   hearOut(parts, id, [delta('b', 0, 'who')])
   forgetKeeper(parts, id, 'killed')
   expect(parts.all(id).filter((event) => event.type === 'text')).toHaveLength(1)
+})
+
+test.each([
+  ['a person answered', { decision: 'allow' }, 'ready'],
+  ['time answered', { decision: 'expired' }, 'interrupted'],
+] as const)('forgetKeeper() of a session that is to be told what %s leaves it so', (_, answer, state) => {
+  using parts = testParts()
+  const id = workingSession(parts)
+  const request = newRequestId(parts.random)
+  record(
+    parts,
+    id,
+    { type: 'request.opened', body: { id: request, call: null, action: { kind: 'plan', plan: 'Act' } } },
+    { type: 'request.answered', body: { id: request, answer, actor: 'owner', door: 'test' } },
+    { type: 'request.told', body: { id: request } },
+  )
+  enqueue(parts, owner, id, { text: 'It was settled' }, 'resume')
+  forgetKeeper(parts, id, 'killed')
+  expect(parts.store.sessions.get(id)?.state).toBe(state)
 })
 
 test('forgetKeeper() says nothing of a keeper that told it was leaving', () => {

@@ -28,11 +28,22 @@ export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
     record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
   }
   const session = parts.store.sessions.get(id)
-  if (session?.state === 'interrupted' && takesUp(session.standing)) {
+  if (session?.state === 'interrupted' && (takesUp(session.standing) || isAnswered(parts, id))) {
     const again = `Taken up again after a crash (${session.standing.crashes} of ${resumesMax})`
     const to = session.standing.requests > 0 ? ('waiting' as const) : ('ready' as const)
-    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to, why: again } })
+    const why = takesUp(session.standing) ? again : null
+    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to, why } })
   }
   if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
   rmSync(parts.folders.windows(id), { recursive: true, force: true })
+}
+
+/** Whether somebody has answered what a prompt is waiting to tell the agent: who answers has decided that the session goes on, also when
+ *  nobody knew yet that its keeper was dead. */
+function isAnswered({ store }: Parts, id: SessionId): boolean {
+  if (!store.prompts.queued(id).some(({ cause }) => cause === 'resume')) return false
+  const [newest] = store.requests
+    .list({ openOnly: false, session: id, seenBy: null })
+    .toSorted((a, b) => (b.answered_at ?? 0) - (a.answered_at ?? 0))
+  return newest?.answer?.decision === 'allow' || newest?.answer?.decision === 'deny'
 }
