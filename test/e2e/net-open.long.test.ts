@@ -5,11 +5,11 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { processes } from './host.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
-import { certificate, fillFiles, ownName } from './outside.ts'
+import { certificate, fillFiles, giveFile, ownName, pathOf } from './outside.ts'
 import { guises, scan } from './scan.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-open-'))
@@ -24,15 +24,10 @@ writeFileSync(join(files, 'private'), 'nobody may read this\n')
 type Seen = { readonly method: string; readonly path: string; readonly headers: IncomingHttpHeaders }
 const seen: Seen[] = []
 const server = createServer(tls, (request, response) => {
-  const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))
+  const path = pathOf(request)
   seen.push({ method: request.method ?? '', path, headers: request.headers })
   if (path.startsWith('/echo')) return void response.end(JSON.stringify(request.headers))
-  try {
-    const body = readFileSync(join(files, path))
-    response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
-  } catch {
-    response.writeHead(404).end()
-  }
+  giveFile(files, path, response)
 })
 const place = () => `${host}:${(server.address() as AddressInfo).port}`
 

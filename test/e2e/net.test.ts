@@ -1,14 +1,14 @@
 import type { Event } from '@anchorhold/protocol/events'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { hasPip } from '../registries/commands.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
-import { certificate, fillFiles, ownName } from './outside.ts'
+import { certificate, fillFiles, giveFile, ownName, pathOf } from './outside.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'ah-e2e-net-'))
 const files = join(scratch, 'files')
@@ -19,14 +19,9 @@ const tls = certificate(host)
 fillFiles(files)
 const seen: string[] = []
 const server = createServer(tls, (request, response) => {
-  const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'https://x').pathname))
+  const path = pathOf(request)
   seen.push(path)
-  try {
-    const body = readFileSync(join(files, path))
-    response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
-  } catch {
-    response.writeHead(404).end()
-  }
+  giveFile(files, path, response)
 })
 const place = () => `${host}:${(server.address() as AddressInfo).port}`
 

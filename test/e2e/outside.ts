@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, normalize } from 'node:path'
 
 /** A server beyond the wall, by plain HTTP and by TLS, that counts who came. */
 export interface Outside extends AsyncDisposable {
@@ -96,5 +96,18 @@ export async function outside(): Promise<Outside> {
         await new Promise((resolve) => server.close(resolve))
       }
     },
+  }
+}
+
+export const pathOf = ({ url = '/' }: IncomingMessage): string =>
+  normalize(decodeURIComponent(new URL(url, 'https://x').pathname))
+
+/** Answers with a file of this folder. */
+export function giveFile(folder: string, path: string, response: ServerResponse): void {
+  try {
+    const body = readFileSync(join(folder, path))
+    response.writeHead(200, { 'content-type': path === '/left' ? 'application/json' : 'application/octet-stream' }).end(body)
+  } catch {
+    response.writeHead(404).end()
   }
 }

@@ -11,7 +11,7 @@ import { record } from './parts.ts'
 import { putProvider } from './providers.ts'
 import { answerRequest } from './requests.ts'
 import { freshMs } from './step-up.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
 const policy = `rules:
   - { on: tool, match: { command: 'git push *' }, effect: ask, step_up: true }
@@ -22,15 +22,7 @@ let parts: TestParts
 let stale: Actor
 let fresh: Actor
 beforeEach(() => {
-  parts = testParts()
-  const { doctor } = parts
-  // The machine has the rung that is no wall, too.
-  parts = Object.assign(parts, {
-    async doctor() {
-      const report = await doctor({ fresh: false, rung: 'bwrap' })
-      return { ...report, rungs: [...report.rungs, { ...report.rungs[0]!, rung: 'none' }] }
-    },
-  })
+  parts = withoutWall(testParts())
   parts.at = 10 * freshMs
   writeFileSync(join(parts.config.config, 'policy.yaml'), policy)
   parts.policies.reload()

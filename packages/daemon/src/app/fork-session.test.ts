@@ -11,19 +11,11 @@ import { forkSession } from './fork-session.ts'
 import { record } from './parts.ts'
 import { shareSession } from './people.ts'
 import { freshMs } from './step-up.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {
-  parts = testParts()
-  const { doctor } = parts
-  // The machine has the rung that is no wall, too.
-  parts = Object.assign(parts, {
-    async doctor() {
-      const report = await doctor({ fresh: false, rung: 'bwrap' })
-      return { ...report, rungs: [...report.rungs, { ...report.rungs[0]!, rung: 'none' }] }
-    },
-  })
+  parts = withoutWall(testParts())
   parts.at = 10 * freshMs
 })
 afterEach(() => parts[Symbol.dispose]())

@@ -81,3 +81,14 @@ export function testParts(): TestParts {
   }
   return parts
 }
+
+/** On a machine that has the rung that is no wall, too. */
+export function withoutWall(parts: TestParts): TestParts {
+  const { doctor } = parts
+  return Object.assign(parts, {
+    async doctor() {
+      const report = await doctor({ fresh: false, rung: 'bwrap' })
+      return { ...report, rungs: [...report.rungs, { ...report.rungs[0]!, rung: 'none' }] }
+    },
+  })
+}
