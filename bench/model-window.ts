@@ -9,6 +9,8 @@ import { interleave, type Ratio } from './measure.ts'
 type Target = { readonly options: RequestOptions; readonly agent: Agent }
 
 const small = JSON.stringify({ model: 'claude-sonnet-5', max_tokens: 100, messages: [{ role: 'user', content: 'hello' }] })
+/** Quicker than any model; what the field's own benches of gateways use. */
+const thinking = small.replace('hello', 'take 20 ms')
 const streamed = small.replace('"max_tokens"', '"stream":true,"max_tokens"')
 const callsPerRound = 100
 const callsPerLoad = 800
@@ -69,12 +71,15 @@ export async function modelWindowBench(): Promise<Ratio[]> {
       return sum / 20
     }
     const first = await interleave(rounds, { direct: firsts(direct), proxy: firsts(proxy), window: firsts(window) })
-    const rate = (to: Target) => async () => {
+    const rate = (to: Target, body: string) => async () => {
       const started = performance.now()
-      await callAtOnce(to, small, callsPerLoad)
+      await callAtOnce(to, body, callsPerLoad)
       return performance.now() - started
     }
-    const load = await interleave(rounds, { direct: rate(direct), proxy: rate(proxy), window: rate(window) })
+    const rates = (body: string) =>
+      interleave(rounds, { direct: rate(direct, body), proxy: rate(proxy, body), window: rate(window, body) })
+    const load = await rates(thinking)
+    const rush = await rates(small)
     const ms = (value: number) => `${value.toFixed(2)} ms`
     return [
       {
@@ -94,12 +99,12 @@ export async function modelWindowBench(): Promise<Ratio[]> {
         note: `${ms(first.window)} against ${ms(first.direct)}; the bare proxy ${(first.proxy / first.direct).toFixed(2)}`,
       },
       {
-        name: 'requests per second at 16 connections ÷ direct',
+        name: 'requests per second at 16 connections, from a model that takes 20 ms ÷ direct',
         value: load.direct / load.window,
         must: 0.7,
         record: 1,
         better: 'above',
-        note: `the bare proxy ${(load.direct / load.proxy).toFixed(2)}`,
+        note: `the bare proxy ${(load.direct / load.proxy).toFixed(2)}; from one that takes no time, where all compete for the cores, ${(rush.direct / rush.window).toFixed(2)}, the bare proxy ${(rush.direct / rush.proxy).toFixed(2)}`,
       },
     ]
   } finally {

@@ -1,4 +1,5 @@
-// A model provider that answers at once: a small JSON answer, or a stream of 200 tokens, each its own write.
+// A model provider that answers at once, or after as long as the prompt says: a small JSON answer, or a stream of 200 tokens, each
+// its own write.
 //   node upstream.ts PORT_FILE
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -20,7 +21,11 @@ const server = createServer((request, response) => {
   request.setEncoding('utf8').on('data', (text: string) => (body += text))
   request.on('end', () => {
     if (!body.includes('"stream":true')) {
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(answer) }).end(answer)
+      const respond = () =>
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(answer) }).end(answer)
+      const pause = /take (\d+) ms/.exec(body)
+      if (pause === null) respond()
+      else setTimeout(respond, Number(pause[1]))
       return
     }
     response.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -8,8 +8,9 @@ import { type Disconnect, disconnectsRun, figures } from './disconnects.ts'
 /** How many in all, and the first seed: a run that failed is repeated with `DISCONNECTS=100 DISCONNECTS_SEED=N`. */
 const wanted = Number(process.env['DISCONNECTS'] || 1000)
 const firstSeed = Number(process.env['DISCONNECTS_SEED'] || 1)
-const lanes = 4
-const roundsPerRun = 25
+/** Sessions at a time, with two tabs each: more of them would wait for each other on two cores, and not for the product. */
+const lanes = 2
+const roundsPerRun = 50
 const perRun = lanes * roundsPerRun
 const caughtUpMsMax = 2000
 

@@ -129,7 +129,7 @@ test('eventPrinter() says once that it waits for an answer, where to give it, wh
   const settled = (answer: { decision: 'allow' | 'deny' | 'expired' | 'withdrawn'; reason?: string }) => {
     print({ event: event(opened) })
     expect(shown()).toMatch(
-      /it waits for your answer: anchorhold allow .*\n {2}or in the browser: http:\/\/localhost:7777\/inbox\n$/,
+      /it waits for your answer: anchorhold allow .*\n {2}or: .*\n {2}or: .*\n {2}or in the browser: http:\/\/localhost:7777\/inbox\n$/,
     )
     print({ event: event({ type: 'request.answered', body: { id: request, answer, actor: 'ann', door: 'http' } }) })
     return shown().trim()

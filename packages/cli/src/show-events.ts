@@ -173,12 +173,17 @@ export function summary(terminal: Terminal, event: Event): string | null {
 function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
   const { id, action } = event.body
   const scopes = action.kind === 'question' ? ' --answer "…"' : action.kind === 'plan' ? '' : ' [--session | --rule]'
-  const how = style(
-    'dim',
-    `  it waits for your answer: anchorhold allow ${id}${scopes}   or: anchorhold deny ${id} --reason "…"   or: anchorhold later ${id}`,
-  )
+  const how = [
+    `  it waits for your answer: anchorhold allow ${id}${scopes}`,
+    `  or: anchorhold deny ${id} --reason "…"`,
+    `  or: anchorhold later ${id}`,
+  ]
   const [first = '', ...rest] = requestWords(action)
-  return [style('yellow', `? ${foreign(first)}`), ...rest.map((line) => foreign(line)), how].join('\n')
+  return [
+    style('yellow', `? ${foreign(first)}`),
+    ...rest.map((line) => foreign(line)),
+    ...how.map((line) => style('dim', line)),
+  ].join('\n')
 }
 
 /** The part of a tool's input that a person wants to see. */

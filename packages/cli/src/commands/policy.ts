@@ -51,7 +51,9 @@ export function policy(program: Command, context: Context): void {
         showProblems(context, problems)
       }
       const { autonomy, observe } = shown.policy
-      terminal.line(`autonomy ${autonomy}${observe ? ', observing' : ''}`)
+      terminal.line(`autonomy ${autonomy}${observe ? ', observing' : ''}: ${autonomyWords[autonomy]}`)
+      if (shown.rules.length === 0)
+        terminal.line('no rules: hosts of the network and programs of this machine are asked for; money is spent up to the budget')
       for (const row of table(shown.settings.map(({ key, value }) => [key, terminal.foreign(value)]))) terminal.line(row)
       const rows = shown.rules.map(({ words, at }) => [`${at.file}:${at.line}`, terminal.foreign(words)])
       for (const row of table(rows)) terminal.line(row)
@@ -169,6 +171,12 @@ export function policy(program: Command, context: Context): void {
     })
 }
 
+const autonomyWords = {
+  full: 'in its cell an agent uses its tools without asking',
+  supervised: 'an agent asks before it uses a tool that no rule speaks of',
+  restricted: 'an agent asks before it uses any tool',
+  read_only: 'an agent uses no tools',
+} as const satisfies Record<Autonomy, string>
 const inForceWords = {
   current: 'in force',
   'last good': 'not usable; the last good one is in force',

@@ -28,8 +28,8 @@ export interface Stream {
   refresh(): void
 }
 
-/** The daemon says something every 15 seconds, so a stream that is silent for longer is dead, whatever the socket says. */
-const silentMs = 35_000
+/** The daemon says something every five seconds, so a stream that is silent for longer is dead, whatever the socket says. */
+const silentMs = 12_000
 /** Who looks at the page is caught up soon after the daemon is back: trying costs little where nobody answers. */
 const backoffMs = { first: 250, most: 1000 } as const
 /** How long news are gathered before the page is told: often enough to look continuous. */

@@ -3,7 +3,8 @@ import type { Seen } from '../../hub.ts'
 import { drained } from './drained.ts'
 import { type Reply, reply } from './reply.ts'
 
-const heartbeatMs = 15_000
+/** Whoever hears nothing for twice as long knows that the connection is dead, and says so to the person who looks at it. */
+const heartbeatMs = 5000
 
 const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' } as const
 
@@ -39,13 +40,15 @@ export function eventStream(
   }
 }
 
+const openEndMs = 15_000
+
 /** One message, and then nothing for a while: who gets it has a connection that holds nothing back. */
 export function openEnd(data: string, signal: AbortSignal): Reply {
   return reply({
     headers,
     pour(response) {
       response.write(`data: ${data}\n\n`)
-      const timer = setTimeout(() => response.end(), heartbeatMs)
+      const timer = setTimeout(() => response.end(), openEndMs)
       signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
     },
   })
