@@ -10,6 +10,7 @@ export default defineConfig({
           include: ['packages/*/src/**/*.test.ts'],
           exclude: ['**/*.machine.test.ts', '**/*.engine.test.ts'],
           testTimeout: 30_000,
+          hookTimeout: 60_000,
           maxWorkers: 2,
         },
       },

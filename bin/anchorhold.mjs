@@ -8,16 +8,18 @@ import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const cli = join(root, 'dist', 'cli.mjs')
+// Beside the program: in the folder for temporary files, where Node would have it, somebody else could lay code for this one.
+const compiled = join(root, '.compiled')
 try {
   await setUp()
   if (process.argv.includes('up') || process.argv.includes('run')) await provideBubblewrap()
   const node = pinnedNode()
   if (node === process.execPath) {
-    // Beside the program: in the folder for temporary files, where Node would have it, somebody else could lay code for this one.
-    module.enableCompileCache?.(join(root, '.compiled'))
+    module.enableCompileCache?.(compiled)
     await import(pathToFileURL(cli).href)
   } else {
-    const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit' })
+    const env = { NODE_COMPILE_CACHE: compiled, ...process.env }
+    const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit', env })
     // A terminal sends its signals to both; what another program sends to this one is passed on.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.stdin.isTTY || child.kill(signal))
     child.once('exit', (code, signal) => (signal === null ? process.exit(code) : process.kill(process.pid, signal)))

@@ -1,4 +1,4 @@
-// Bundles each process of the product into one file under dist/. Only native code and the agent stay outside.
+// Bundles each process of the product under dist/. Only native code and the agent stay outside.
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,7 +24,11 @@ const programs = {
   cli: 'packages/cli/src/main.ts',
 } as const
 
-const external = ['better-sqlite3', '@node-rs/argon2', '@simplewebauthn/server']
+/** What is not copied to another place may be more than one file: what it asks for by `import()` is one of its own, which a start
+ *  does not wait for. */
+const inPieces: readonly string[] = ['daemon', 'cli']
+
+const external = ['@node-rs/argon2', '@simplewebauthn/server']
 
 /** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
  *  WebSocket client, which is a good part of the start and of the memory of a small process. Taken this way, an export is read
@@ -42,6 +46,26 @@ const leanBuiltins = {
   },
 }
 
+/** SQLite's own JavaScript is nine small files, and it looks for its native code by way of a report on the whole process. Here that
+ *  is found by what it is called. */
+const leanSqlite = {
+  name: 'lean-sqlite',
+  resolveId: (id: string) => (id === 'better-sqlite3' ? '\0better-sqlite3' : null),
+  load(id: string) {
+    if (id !== '\0better-sqlite3') return null
+    const lib = join(root, 'node_modules/better-sqlite3/lib')
+    return `
+      import { createRequire } from 'node:module'
+      import { dirname } from 'node:path'
+      import createDatabase from '${lib}/database.js'
+      import SqliteError from '${lib}/sqlite-error.js'
+      const require = createRequire(import.meta.url)
+      const folder = () => dirname(require.resolve('better-sqlite3/package.json'))
+      const native = () => require(\`\${folder()}/prebuilds/\${process.platform}-\${process.arch}.node\`)
+      export default Object.assign(createDatabase(native, false), { SqliteError })`
+  },
+}
+
 await rm(join(root, 'dist'), { recursive: true, force: true })
 /** Which packages of others each program contains, for the test that counts them. */
 const contents: Record<string, readonly string[]> = {}
@@ -53,8 +77,16 @@ for (const [name, input] of Object.entries(programs)) {
     platform: 'node',
     external: (id) => external.some((one) => id === one || id.startsWith(`${one}/`)),
     logLevel: 'warn',
-    plugins: [leanBuiltins],
-    output: { file: join(root, 'dist', `${name}.mjs`), format: 'esm', codeSplitting: false },
+    plugins: [leanBuiltins, leanSqlite],
+    // A schema that nobody uses is not built.
+    treeshake: { manualPureFunctions: ['z'] },
+    output: {
+      dir: join(root, 'dist'),
+      entryFileNames: `${name}.mjs`,
+      chunkFileNames: ({ isDynamicEntry }) => `${name}/${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
+      format: 'esm',
+      codeSplitting: inPieces.includes(name),
+    },
   })
   const modules = output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
   contents[name] = [...new Set(modules.flatMap((id) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(id)?.[1] ?? []))].toSorted()

@@ -1,5 +1,5 @@
 import { endpointFile, places, tokenFile } from '@anchorhold/core/places'
-import { cliAgent, client, type Client, type ClientOptions } from '@anchorhold/protocol/client'
+import type { Client, ClientOptions } from '@anchorhold/protocol/client'
 import { Failure } from '@anchorhold/protocol/failures'
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
@@ -73,6 +73,8 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
   } catch {
     return null
   }
+  // Loaded by whoever calls: help and version need nothing of the contract.
+  const { cliAgent, client } = await import('@anchorhold/protocol/client')
   const options: ClientOptions = { url: endpoint.url, headers: { authorization: `Bearer ${token}`, 'user-agent': cliAgent } }
   const api = client(options)
   try {

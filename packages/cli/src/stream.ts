@@ -1,5 +1,4 @@
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
-import { openStream } from '@anchorhold/protocol/client'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -17,6 +16,7 @@ export async function* watchSession(
   find: () => Promise<Daemon | null>,
   signal: AbortSignal,
 ): AsyncGenerator<Seen> {
+  const { openStream } = await import('@anchorhold/protocol/client')
   let cursor = after
   let daemon = await find()
   let failures = 0

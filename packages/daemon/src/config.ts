@@ -329,7 +329,8 @@ function readFile(path: string): z.output<typeof ConfigFile> {
   } catch (error) {
     throw new Failure('bad_request', `Cannot read "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }
-  const parsed = SeedConfig.pipe(ConfigFile).safeParse(raw)
+  // Read once: to compile a parser for it would take longer than parsing does.
+  const parsed = SeedConfig.pipe(ConfigFile).safeParse(raw, { jitless: true })
   if (!parsed.success) throw new Failure('bad_request', `Cannot use "${path}": ${z.prettifyError(parsed.error)}`)
   return parsed.data
 }

@@ -25,9 +25,8 @@ import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
 import { readConfig } from './config.ts'
-import { calls } from './doors/http/calls.ts'
-import { httpDoor, type HttpDoorOptions } from './doors/http/http.ts'
-import { terminalDoor } from './doors/http/terminal.ts'
+import type { BehindPage } from './doors/http/behind-page.ts'
+import { httpDoor } from './doors/http/http.ts'
 import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
@@ -174,20 +173,29 @@ async function main(): Promise<void> {
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const address = () => ({ port, publicUrl: config.publicUrl })
-  const known: Pick<HttpDoorOptions, 'whoIs' | 'trustedProxies'> = {
-    whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
-    trustedProxies: config.trustedProxies,
-  }
-  const door = httpDoor({
-    address,
-    version,
-    ...known,
-    calls: calls({ parts, about: { version, startedAt, url }, shutdown }),
-    web: readWeb(join(dist, 'web')),
-    log,
+  let behind: Promise<BehindPage> | undefined
+  const behindPage = () =>
+    (behind ??= import('./doors/http/behind-page.ts').then((door) =>
+      door.behindPage({
+        parts,
+        about: { version, startedAt, url },
+        shutdown,
+        callers: {
+          address,
+          whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
+          trustedProxies: config.trustedProxies,
+        },
+      }),
+    ))
+  const web = readWeb(join(dist, 'web'))
+  const server = createServer(httpDoor({ address, api: async () => (await behindPage()).api, web, log }))
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => {})
+    behindPage().then(
+      ({ terminal }) => terminal(request, socket, head),
+      () => socket.destroy(),
+    )
   })
-  const server = createServer(door)
-  server.on('upgrade', terminalDoor({ address, ...known, parts }))
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
@@ -256,8 +264,9 @@ async function main(): Promise<void> {
 
   say('ready')
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
-  // Starting processes takes a while: whoever waited for this one is answered first.
+  // The rest of the program and other processes take a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
+  await behindPage()
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
   void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})
   keepers.makeReady()

@@ -305,6 +305,13 @@ export const Provider = z.object({
 })
 export type Provider = z.infer<typeof Provider>
 
+/** What came of a test call to a provider. */
+export const ProviderVerdict = z.object({
+  verdict: z.enum(['ok', 'refused', 'unreachable', 'incompatible']),
+  message: z.string(),
+})
+export type ProviderVerdict = z.infer<typeof ProviderVerdict>
+
 /** How many model calls and tokens an actor may have in a minute, over all its sessions. */
 export const Rates = z.object({
   actor: z.string(),

@@ -1,4 +1,3 @@
-import { openLines } from '@anchorhold/protocol/client'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { createWriteStream } from 'node:fs'
@@ -19,6 +18,7 @@ export function exportLog(program: Command, context: Context): void {
       if (first === undefined && !options.all)
         throw new Failure('bad_request', 'Which session is to be exported?', { hint: 'Name one, or say --all' })
       const daemon = await context.daemon()
+      const { openLines } = await import('@anchorhold/protocol/client')
       const body = options.all
         ? await openLines(daemon.options, 'exportAll', {})
         : await openLines(daemon.options, 'exportSession', { params: { id: (await context.session(daemon, first!)).id } })

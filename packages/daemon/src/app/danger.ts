@@ -1,7 +1,7 @@
 import { meaningOf } from '@anchorhold/core/policy/action-text'
 import { matchesCommand, matchesWhole, partsOf } from '@anchorhold/core/policy/decide'
 import type { Action } from '@anchorhold/protocol/actions'
-import type { Request } from '@anchorhold/protocol/api/requests'
+import type { Request } from '@anchorhold/protocol/requests'
 import type { RequestAnswer } from '@anchorhold/protocol/events'
 import { type Parts, sessionFor } from './parts.ts'
 import { compiledFor } from './policy.ts'

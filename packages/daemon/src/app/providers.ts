@@ -1,8 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
-import type { ProviderVerdict, ProviderView, PutProvider } from '@anchorhold/protocol/api/providers'
-import { ProviderVerdict as Verdict } from '@anchorhold/protocol/api/providers'
+import type { ProviderView, PutProvider } from '@anchorhold/protocol/api/providers'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { Credential, Provider } from '@anchorhold/protocol/link'
+import { type Credential, type Provider, ProviderVerdict } from '@anchorhold/protocol/link'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
 import { by, note, type Parts, require } from './parts.ts'
@@ -131,7 +130,7 @@ async function credentialFrom(parts: Parts, source: PutProvider['credential']): 
 }
 
 async function tryProvider(parts: Parts, row: ProviderRow): Promise<ProviderVerdict> {
-  return Verdict.parse(await parts.gate.do({ do: 'test', provider: forGate(row), model: row.model }))
+  return ProviderVerdict.parse(await parts.gate.do({ do: 'test', provider: forGate(row), model: row.model }))
 }
 
 /** Why the provider's credential cannot be used, if it cannot: a variable or file that a provider names may vanish. */

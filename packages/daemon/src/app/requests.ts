@@ -1,6 +1,7 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import { settledWords } from '@anchorhold/core/request-told'
-import type { AnswerRequest, Request } from '@anchorhold/protocol/api/requests'
+import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
+import type { Request } from '@anchorhold/protocol/requests'
 import type { NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'

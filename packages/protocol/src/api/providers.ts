@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ProviderKind } from '../link.ts'
+import { ProviderKind, ProviderVerdict } from '../link.ts'
 import { ModelName } from '../sessions.ts'
 import { Done, type Route } from './route.ts'
 
@@ -33,12 +33,6 @@ export const ProviderView = z.object({
   in_use: z.boolean(),
 })
 export type ProviderView = z.infer<typeof ProviderView>
-
-export const ProviderVerdict = z.object({
-  verdict: z.enum(['ok', 'refused', 'unreachable', 'incompatible']),
-  message: z.string(),
-})
-export type ProviderVerdict = z.infer<typeof ProviderVerdict>
 
 export const providersRoutes = {
   listProviders: {

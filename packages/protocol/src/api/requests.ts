@@ -1,29 +1,10 @@
 import { z } from 'zod'
-import { Digest } from '../actions.ts'
-import { GrantScope, RequestAction, RequestAnswer } from '../events.ts'
+import { GrantScope, RequestAnswer } from '../events.ts'
 import { RequestId, SessionId } from '../ids.ts'
 import { Rule } from '../policy.ts'
+import { Request } from '../requests.ts'
 import { PolicyBacktest } from './policy.ts'
 import { type Route } from './route.ts'
-
-export const Request = z.object({
-  id: RequestId,
-  session: SessionId,
-  session_name: z.string(),
-  action: RequestAction,
-  digest: Digest.nullable().describe('Of what the action means: what an allowance is bound to'),
-  why: z.string().nullable().describe('Why it is asked'),
-  rule: Rule.nullable().describe('The rule that would settle it from now on'),
-  rule_refused: z.string().nullable().describe('Why there is no such rule'),
-  opened_at: z.int(),
-  expires_at: z.int().nullable().describe('Nobody can answer it after this'),
-  deferred: z.boolean().describe('Somebody has said "not now"'),
-  answer: RequestAnswer.nullable(),
-  answered_at: z.int().nullable(),
-  answered_by: z.string().nullable(),
-  answered_from: z.string().nullable().describe('The door that the answer came by'),
-})
-export type Request = z.infer<typeof Request>
 
 export const AnswerRequest = z.discriminatedUnion('decision', [
   z.strictObject({

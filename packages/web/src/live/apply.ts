@@ -1,7 +1,7 @@
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { Usage } from '@anchorhold/protocol/api/money'
 import { newestPage, type SearchHit } from '@anchorhold/protocol/api/records'
-import type { Request } from '@anchorhold/protocol/api/requests'
+import type { Request } from '@anchorhold/protocol/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
 import type { Event, EventType } from '@anchorhold/protocol/events'

@@ -47,6 +47,13 @@ function doorOf({ 'user-agent': agent = '' }: IncomingHttpHeaders, role: 'bearer
  *  https://www.rfc-editor.org/rfc/rfc6265bis#section-4.1.3.2 */
 export const cookieName = (secure: boolean): string => (secure ? '__Host-anchorhold' : 'anchorhold')
 
+export function loginCookie(
+  secret: string,
+  { maxAgeSeconds, secure }: { readonly maxAgeSeconds: number; readonly secure: boolean },
+): string {
+  return `${cookieName(secure)}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
+}
+
 /** Whether people reach the daemon by HTTPS: then every cookie of its own is one that only HTTPS carries. */
 export const isSecure = ({ publicUrl }: Address): boolean => publicUrl?.startsWith('https:') ?? false
 

@@ -17,6 +17,7 @@ import { whoIs } from '../../app/access.ts'
 import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
 import { addressOf } from './guard.ts'
+import { httpApi } from './api.ts'
 import { httpDoor } from './http.ts'
 import { readWeb } from './web.ts'
 
@@ -44,12 +45,17 @@ afterAll(() => rmSync(web, { recursive: true }))
 beforeEach(async () => {
   parts = testParts()
   logged = []
-  const door = httpDoor({
-    address: () => ({ port: 7777, publicUrl: 'https://agents.example' }),
+  const address = () => ({ port: 7777, publicUrl: 'https://agents.example' })
+  const api = httpApi({
+    address,
     version: '1.2.3',
     whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
     trustedProxies: 0,
     calls: calls({ parts, about: { version: '1.2.3', startedAt: 0, url: () => 'https://agents.example' }, shutdown }),
+  })
+  const door = httpDoor({
+    address,
+    api: async () => api,
     web: readWeb(web),
     log: (message) => void logged.push(message),
   })

@@ -8,10 +8,10 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import { stillMay } from '../../app/access.ts'
 import type { Parts } from '../../app/parts.ts'
 import { openTerminal, type Terminal } from '../../app/terminal.ts'
+import type { Callers } from './api.ts'
 import { checkOrigin, credentialOf, fromOf } from './guard.ts'
-import type { HttpDoorOptions } from './http.ts'
 
-export type TerminalDoorOptions = Pick<HttpDoorOptions, 'address' | 'whoIs' | 'trustedProxies'> & { readonly parts: Parts }
+export type TerminalDoorOptions = Callers & { readonly parts: Parts }
 
 /** A listener for `upgrade` of a server of `node:http`. */
 export type TerminalDoor = (request: IncomingMessage, socket: Duplex, head: Buffer) => void

@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import { whoIs } from '../../app/access.ts'
 import { type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
+import { httpApi } from './api.ts'
 import { httpDoor } from './http.ts'
 
 export type Asked = {
@@ -33,8 +34,9 @@ export async function testDoor(): Promise<TestDoor> {
   parts.gate.handle = fakeAnswers()
   const logged: string[] = []
   let shutdowns = 0
-  const door = httpDoor({
-    address: () => ({ port: 7777, publicUrl: null }),
+  const address = () => ({ port: 7777, publicUrl: null })
+  const api = httpApi({
+    address,
     version: '1.2.3',
     whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
     trustedProxies: 0,
@@ -46,6 +48,10 @@ export async function testDoor(): Promise<TestDoor> {
         return { left_running: 0 }
       },
     }),
+  })
+  const door = httpDoor({
+    address,
+    api: async () => api,
     web: { files: new Map(), sessionCode: [] },
     log: (message) => void logged.push(message),
   })

@@ -1,4 +1,4 @@
-import { Request } from '@anchorhold/protocol/api/requests'
+import { Request } from '@anchorhold/protocol/requests'
 import type { Event, NewEvent } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Grant } from '@anchorhold/protocol/link'

@@ -1,0 +1,138 @@
+import type { Actor } from '@anchorhold/core/actors'
+import { api, type Api, type ApiName } from '@anchorhold/protocol/api/api'
+import { apiRoot, type Route } from '@anchorhold/protocol/api/route'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { TokenId } from '@anchorhold/protocol/ids'
+import { openapi } from '@anchorhold/protocol/openapi'
+import { TrieRouter } from 'hono/router/trie-router'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { z } from 'zod'
+import { type Address, addressOf, credentialOf, fromOf } from './guard.ts'
+import { jsonBody } from './read-body.ts'
+import type { Reply } from './reply.ts'
+
+/** The calls of the contract, by method and path. */
+export interface HttpApi {
+  /** Null where there is no such call. */
+  answer(asked: ApiRequest): Promise<ApiAnswer | null>
+}
+
+export type ApiRequest = {
+  readonly request: IncomingMessage
+  readonly method: string
+  readonly pathname: string
+  readonly query: URLSearchParams
+  /** Aborted when whoever asked is gone. */
+  readonly signal: AbortSignal
+}
+export type ApiAnswer = { readonly status: number; readonly answer: unknown }
+
+/** The input of a call, parsed by its schemas. */
+export type CallInput<R extends Route> = {
+  readonly params: R extends { params: infer P extends z.ZodType } ? z.output<P> : unknown
+  readonly query: R extends { query: infer Q extends z.ZodType } ? z.output<Q> : unknown
+  readonly body: R extends { body: infer B extends z.ZodType } ? z.output<B> : unknown
+  readonly actor: Actor
+  readonly token: TokenId | null
+  readonly headers: IncomingHttpHeaders
+  /** Where the call comes from. */
+  readonly address: string | null
+  /** Aborted when whoever asked is gone. */
+  readonly signal: AbortSignal
+}
+type Answer<R extends Route> = z.input<R['response']> | Reply
+/** One function a call: it is given parsed input, calls one verb, and returns what the contract says. */
+export type Calls = { readonly [N in ApiName]: (input: CallInput<Api[N]>) => Answer<Api[N]> | Promise<Answer<Api[N]>> }
+
+/** How a door finds out who asks. */
+export type Callers = {
+  readonly address: () => Address
+  readonly whoIs: (
+    secret: string,
+    role: 'bearer' | 'cookie',
+    from: { readonly address: string | null; readonly door: string },
+  ) => { readonly actor: Actor; readonly token: TokenId } | null
+  /** How many proxies stand before this door and can be believed. */
+  readonly trustedProxies: number
+}
+
+export type HttpApiOptions = Callers & { readonly version: string; readonly calls: Calls }
+
+/** Images in a prompt make large bodies: twenty of five megabytes, and their base64. */
+const bodyBytesMax = 140 * 1024 * 1024
+/** What someone who is not logged in may send. */
+const openBodyBytesMax = 16_384
+const nobody: Actor = { kind: 'nobody', user: null, name: 'nobody', door: 'http' }
+
+/** This router gives parameters by name, as its node says; others give numbers. */
+type Params = Readonly<Record<string, string>>
+type Handler = { readonly status: number; readonly answer: (asked: ApiRequest, params: Params) => unknown }
+
+export function httpApi({ address, version, whoIs, trustedProxies, calls }: HttpApiOptions): HttpApi {
+  const router = new TrieRouter<Handler>()
+
+  const identify = (request: IncomingMessage) => {
+    const credential = credentialOf(request.headers, address())
+    const found =
+      credential === null ? null : whoIs(credential.secret, credential.role, fromOf(request, credential, trustedProxies))
+    if (found !== null) return found
+    throw new Failure(
+      'unauthenticated',
+      credential === null ? 'No token or cookie came with the request' : 'The token or cookie is not valid',
+      { hint: 'Log in with anchorhold login-link, or send a token made by anchorhold token add' },
+    )
+  }
+
+  for (const [name, route] of Object.entries<Route>(api)) {
+    router.add(route.method, `${apiRoot}${route.path}`, {
+      status: route.status,
+      async answer({ request, query, signal }, params) {
+        // Who asks is known before anything they sent is looked at.
+        const { actor, token } = route.open ? { actor: nobody, token: null } : identify(request)
+        const bytesMax = route.open ? openBodyBytesMax : bodyBytesMax
+        const input = {
+          params: parse(route.params, params),
+          query: parse(route.query, Object.fromEntries(query)),
+          body: route.body === undefined ? undefined : parse(route.body, await jsonBody(request, bytesMax)),
+          actor,
+          token,
+          headers: request.headers,
+          address: addressOf(request, trustedProxies),
+          signal,
+        }
+        return (calls[name as ApiName] as (input: unknown) => unknown)(input)
+      },
+    })
+  }
+  router.add('GET', `${apiRoot}/openapi.json`, {
+    status: 200,
+    answer({ request }) {
+      identify(request)
+      return openapi(version)
+    },
+  })
+
+  return {
+    async answer(asked) {
+      const [[found]] = router.match(asked.method, asked.pathname)
+      if (found === undefined) return null
+      const [{ status, answer }, params] = found
+      return { status, answer: await answer(asked, decoded(params as Params)) }
+    },
+  }
+}
+
+function decoded(params: Params): Params {
+  try {
+    return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]))
+  } catch {
+    throw new Failure('bad_request', 'The address is malformed')
+  }
+}
+
+function parse(schema: z.ZodType | undefined, value: unknown): unknown {
+  if (schema === undefined) return undefined
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw new Failure('bad_request', z.prettifyError(parsed.error).replaceAll('\n', ' '))
+}
