@@ -83,7 +83,8 @@ for (const [name, input] of Object.entries(programs)) {
     output: {
       dir: join(root, 'dist'),
       entryFileNames: `${name}.mjs`,
-      chunkFileNames: ({ isDynamicEntry }) => `${name}/${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
+      // Beside the program, so that what it says of its own place holds for its pieces too.
+      chunkFileNames: ({ isDynamicEntry }) => `${name}-${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
       format: 'esm',
       codeSplitting: inPieces.includes(name),
     },
