@@ -1,0 +1,210 @@
+import {
+  afford,
+  type Lease,
+  nears,
+  newLease,
+  type Path,
+  recap,
+  reserveAll,
+  settleAll,
+  shortIn,
+  spans,
+  strictest,
+} from '@anchorhold/core/ledger'
+import type { NodeName } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Account, Money, ServedOn } from './books.ts'
+import type { Leases } from './leases.ts'
+import type { Known, Nodes } from './nodes.ts'
+import type { Records } from './records.ts'
+import { warning } from './warnings.ts'
+
+/** An account with what only the books need to know of it. */
+export type HeldAccount = {
+  readonly account: Account
+  /** Up to which record its lease is kept. */
+  readonly savedTo: number
+  /** Revokes its lease. */
+  close(): Promise<void>
+}
+
+export type AccountParts = {
+  readonly records: Records
+  readonly nodes: Nodes
+  readonly leases: Leases
+  /** Keeps the nodes, before a lease that goes through them. */
+  readonly saveNodes: () => Promise<void>
+  readonly newCall: () => string
+  /** Nodes that others wait at may hold more than before. */
+  readonly onFreed: () => void
+  /** What a gate before this one kept of the session, and up to which record. */
+  readonly kept: { readonly terms: ServedOn; readonly savedTo: number } | null
+}
+
+/** So many sub-agents of a session have a sum of their own: code in a cell can call itself whatever it likes. */
+const agentsMax = 100
+
+/** The nodes of a session's sub-agents begin like this. */
+export const agentsOf = (session: SessionId) => `agent/${session}/`
+export const isAgents = (name: NodeName) => name.startsWith('agent/')
+
+export function holdAccount(
+  session: SessionId,
+  money: Money,
+  { records, nodes, leases, saveNodes, newCall, onFreed, kept }: AccountParts,
+): HeldAccount {
+  const { simulated } = money
+  let lease = leaseOf(money)
+  let above = money.nodes
+  let agentCap = money.agent_cap_nanos
+  let terms: ServedOn | null = kept?.terms ?? null
+  let savedTo = kept?.savedTo ?? Infinity
+  let saving: Promise<void> = Promise.resolve()
+  let revoked = false
+  const agents = new Set<string>()
+
+  function leaseOf({ budget_nanos, spent_nanos, spent_to, closed }: Money): Lease {
+    const { nanos, exceeds } = records.spentAfter(session, spent_to)
+    return { ...newLease(budget_nanos, spent_nanos + nanos), closed: closed || (budget_nanos !== null && exceeds) }
+  }
+
+  /** The nodes that a call of this agent of the session goes through. */
+  function wayOf(agent: string | undefined): Known[] {
+    const way = above.map((name) => {
+      const node = nodes.get(simulated, name)
+      // What may be spent there is not known, so nothing may.
+      if (node === undefined) throw new Failure('gate_unavailable', `Nobody has told of the ledger's node "${name}"`)
+      return node
+    })
+    if (agent === undefined || agentCap === null) return way
+    if (agents.size < agentsMax) agents.add(agent)
+    const name: NodeName = `${agentsOf(session)}${agents.has(agent) ? agent : '*'}`
+    return [...way, nodes.make(simulated, name, { life: agentCap, day: null, tick: null })]
+  }
+  const pathOf = (way: readonly Known[]): Path => ({ lease, nodes: way.map(({ node }) => node) })
+  /** Takes over what a call has changed on its way. */
+  function change(way: readonly Known[], path: Path): void {
+    lease = path.lease
+    for (const [index, known] of way.entries()) nodes.put({ ...known, node: path.nodes[index]! })
+  }
+
+  /** People hear of a cap that is near, once for each period. */
+  function warn(way: readonly Known[], before: Path, after: Path): void {
+    if (nears(before.lease, after.lease)) account.note(warning({ name: 'session' }, 'life', after.lease))
+    for (const [index, { name, node }] of way.entries()) {
+      for (const span of spans) {
+        const [was, is] = [before.nodes[index]!.sums[span], after.nodes[index]!.sums[span]]
+        if (nears(was, is)) account.note(warning({ name, tickMs: node.tickMs }, span, is))
+      }
+    }
+  }
+
+  async function saveNow(): Promise<void> {
+    if (revoked || terms === null) return
+    const { folder, provider, rules, paused, spend, network, net, authority } = terms
+    const { capNanos, spentNanos, closed } = lease
+    const sums = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: records.last, closed }
+    // What comes after this sum is needed with it, from before it is kept.
+    savedTo = Math.min(savedTo, sums.spent_to)
+    // The sum must not go further than the records that it is made of.
+    await records.flush()
+    if (above.length > 0) await saveNodes()
+    const served = { folder, provider, rules, paused, spend, network, net, authority }
+    await leases.put({ session, ...served, nodes: above, agent_cap_nanos: agentCap, ...sums })
+    savedTo = sums.spent_to
+  }
+
+  const account: Account = {
+    get lease() {
+      return lease
+    },
+    get last() {
+      return records.lastOf(session)
+    },
+    get capped() {
+      if (lease.capNanos !== null || agentCap !== null) return true
+      return above.some((name) => {
+        const known = nodes.get(simulated, name)
+        return known === undefined || spans.some((span) => known.node.sums[span].capNanos !== null)
+      })
+    },
+    short(nanos, agent) {
+      const way = wayOf(agent)
+      return shortIn(pathOf(way), nanos).map(({ node: index, span, sum }) => {
+        const { name, asks, node } = way[index]!
+        return { node: name, asks, span, tickMs: node.tickMs, sum }
+      })
+    },
+    reserve(wish, about) {
+      const way = wayOf(about.agent)
+      const path = pathOf(way)
+      const affordable = afford(strictest(path), wish)
+      const next = affordable === null ? null : reserveAll(path, affordable.nanos)
+      if (affordable === null || next === null) return null
+      const beganMs = nodes.at()
+      const where = way.length === 0 ? {} : { nodes: way.map(({ name }) => name) }
+      const call = newCall()
+      records.reserve(session, { call, nanos: affordable.nanos, ...about, began_at: beganMs, ...where }, beganMs)
+      change(way, next)
+      return { call, ...affordable, safe: records.flushAfterDial() }
+    },
+    settle({ call }, usage) {
+      const open = records.openCalls.get(call)
+      if (open === undefined) return
+      const { nanos, beganMs, nodes: names = [], agent } = open
+      const way = names.flatMap((name) => nodes.get(simulated, name) ?? [])
+      const before = pathOf(way)
+      const after = settleAll(before, { nanos, beganMs }, usage.cost_nanos)
+      change(way, after)
+      const where = {
+        began_at: beganMs,
+        ...(names.length > 0 ? { nodes: names } : {}),
+        ...(agent === undefined ? {} : { agent }),
+      }
+      try {
+        records.book(session, { call, ...usage, ...where }, beganMs)
+        warn(way, before, after)
+      } catch {
+        return
+      }
+      records.flushSoon()
+      if (usage.cost_nanos < nanos && names.length > 0) onFreed()
+    },
+    note(event) {
+      try {
+        records.note(session, event)
+      } catch {
+        return
+      }
+      records.flushSoon()
+    },
+    recap(capNanos) {
+      lease = recap(lease, capNanos)
+    },
+    update(told) {
+      const spentNanos = Math.max(lease.spentNanos, leaseOf(told).spentNanos)
+      lease = { ...lease, spentNanos }
+      if (told.budget_nanos !== lease.capNanos) lease = recap(lease, told.budget_nanos)
+      above = told.nodes
+      agentCap = told.agent_cap_nanos
+    },
+    save(next) {
+      terms = next ?? terms
+      saving = saving.catch(() => {}).then(saveNow)
+      return saving
+    },
+  }
+  return {
+    account,
+    get savedTo() {
+      return savedTo
+    },
+    async close() {
+      revoked = true
+      nodes.forget((name) => name.startsWith(agentsOf(session)))
+      await saving.catch(() => {})
+      await leases.remove(session)
+    },
+  }
+}

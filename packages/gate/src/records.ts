@@ -1,0 +1,210 @@
+import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent } from '@anchorhold/protocol/events'
+import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
+import { type Asked, type LinkRecord, Reservation } from '@anchorhold/protocol/link'
+import type { Nanos } from '@anchorhold/protocol/money'
+import type { Asks, BooksParts } from './books.ts'
+import { type Booking, keyOf } from './nodes.ts'
+
+export type OpenCall = Reservation & { readonly n: number; readonly session: SessionId; readonly beganMs: number }
+type Entry = Booking & { readonly exceeds: boolean }
+
+/** What the gate has written down of money and requests, as long as it is in the outbox.
+ *  Invariant: nothing is known here that was not written; what cannot be written breaks the records for good. */
+export type Records = {
+  readonly broken: boolean
+  /** Calls with a reservation and no usage yet. */
+  readonly openCalls: ReadonlyMap<string, OpenCall>
+  /** The nodes that calls of a gate before this one went through, by key. */
+  readonly nodesSeen: ReadonlyMap<string, { readonly simulated: boolean; readonly name: NodeName }>
+  /** The last record of a session; the last that went through a node; the last of all. 0 where there is none. */
+  lastOf(session: SessionId): number
+  readonly lastAtNodes: number
+  readonly last: number
+  /** When each call of these records began. */
+  beginnings(): readonly number[]
+  /** What was booked, and is set aside, for calls through a node. */
+  bookedAt(key: string): readonly Booking[]
+  reservedAt(key: string): readonly Booking[]
+  /** What a session's calls cost after a record, and whether one of them cost more than was set aside for it. */
+  spentAfter(session: SessionId, n: number): { readonly nanos: Nanos; readonly exceeds: boolean }
+  asks(session: SessionId): Asks
+  /** These write, and throw where the disk fails. */
+  reserve(session: SessionId, reservation: Reservation, beganMs: number): void
+  book(session: SessionId, usage: EventBody<'usage'>, beganMs: number): number
+  note(session: SessionId, event: NewEvent): void
+  flush(): Promise<void>
+  /** What is written is safe from the gate's own death; its way to the disk may be shared with others. */
+  flushSoon(): void
+  /** The dial goes first: the disk and the upstream work at the same time. */
+  flushAfterDial(): Promise<void>
+  /** Drops what came up to this record, and the sessions of which nothing is left then, unless one is held. Returns those. */
+  forgetUpTo(n: number, isHeld: (session: SessionId) => boolean): readonly SessionId[]
+}
+
+const asksTypes: ReadonlySet<string> = new Set(['request.opened', 'request.answered', 'request.told', 'grant.used'])
+
+export async function openRecords({
+  outbox,
+  afterThis,
+  soon,
+  onBroken,
+}: Pick<BooksParts, 'outbox' | 'afterThis' | 'soon' | 'onBroken'>): Promise<Records> {
+  const openCalls = new Map<string, OpenCall>()
+  const nodesSeen = new Map<string, { readonly simulated: boolean; readonly name: NodeName }>()
+  /** By session and by the key of each node. */
+  const booked = new Map<string, Entry[]>()
+  const asking = new Map<SessionId, { readonly n: number; readonly event: NewEvent }[]>()
+  const lastOf = new Map<SessionId, number>()
+  let lastAtNodes = 0
+  let broken = false
+  let dialling: Promise<void> | null = null
+  let flushDue = false
+
+  for (const { n, at, session, type, body } of await outbox.read(0, Infinity)) {
+    lastOf.set(session, n)
+    if (type === 'reservation') {
+      const reservation = Reservation.parse(body)
+      openCalls.set(reservation.call, { ...reservation, n, session, beganMs: reservation.began_at ?? at })
+      see(reservation)
+    } else if (type === 'usage') {
+      const usage = eventBodies.usage.parse(body)
+      enter(session, n, usage, usage.began_at ?? at)
+      see(usage)
+    } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
+  }
+
+  function see({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>): void {
+    for (const name of nodes) nodesSeen.set(keyOf(simulated, name), { simulated, name })
+  }
+
+  function remember(session: SessionId, n: number, event: NewEvent): void {
+    if (asksTypes.has(event.type)) addTo(asking, session, { n, event })
+  }
+
+  function enter(session: SessionId, n: number, usage: EventBody<'usage'>, beganMs: number): void {
+    const { call = '', cost_nanos: nanos } = usage
+    const reservation = openCalls.get(call)
+    openCalls.delete(call)
+    const exceeds = reservation !== undefined && nanos > reservation.nanos
+    const keys = keysOf(usage)
+    if (keys.length > 0) lastAtNodes = n
+    for (const key of [session, ...keys]) addTo(booked, key, { n, nanos, beganMs, exceeds })
+  }
+
+  function breakOn(error: unknown): void {
+    if (broken) return
+    broken = true
+    onBroken(error instanceof Error ? error : new Error(String(error)))
+  }
+
+  function append(session: SessionId, entry: NewEvent | LinkRecord): number {
+    try {
+      const n = outbox.append(session, entry)
+      lastOf.set(session, n)
+      return n
+    } catch (error) {
+      breakOn(error)
+      throw error
+    }
+  }
+
+  async function flush(): Promise<void> {
+    try {
+      await outbox.flush()
+    } catch (error) {
+      breakOn(error)
+      throw error
+    }
+  }
+
+  return {
+    get broken() {
+      return broken
+    },
+    openCalls,
+    nodesSeen,
+    lastOf: (session) => lastOf.get(session) ?? 0,
+    get lastAtNodes() {
+      return lastAtNodes
+    },
+    get last() {
+      return outbox.written
+    },
+    beginnings: () => [...openCalls.values(), ...[...booked.values()].flat()].map(({ beganMs }) => beganMs),
+    bookedAt: (key) => booked.get(key) ?? [],
+    reservedAt: (key) => [...openCalls.values()].filter((call) => keysOf(call).includes(key)),
+    spentAfter(session, n) {
+      const later = (booked.get(session) ?? []).filter((entry) => entry.n > n)
+      return { nanos: later.reduce((sum, entry) => sum + entry.nanos, 0), exceeds: later.some(({ exceeds }) => exceeds) }
+    },
+    asks: (session) => asksIn(asking.get(session) ?? []),
+    reserve(session, reservation, beganMs) {
+      const n = append(session, { type: 'reservation', body: reservation })
+      openCalls.set(reservation.call, { ...reservation, n, session, beganMs })
+    },
+    book(session, usage, beganMs) {
+      const n = append(session, { type: 'usage', body: usage })
+      enter(session, n, usage, beganMs)
+      return n
+    },
+    note: (session, event) => remember(session, append(session, event), event),
+    flush,
+    flushSoon() {
+      if (flushDue) return
+      flushDue = true
+      void soon().then(() => {
+        flushDue = false
+        return flush().catch(() => {})
+      })
+    },
+    flushAfterDial() {
+      if (dialling !== null) return dialling
+      dialling = afterThis(openCalls.size).then(() => {
+        dialling = null
+        return flush()
+      })
+      dialling.catch(() => {})
+      return dialling
+    },
+    forgetUpTo(n, isHeld) {
+      dropUpTo(booked, n)
+      dropUpTo(asking, n)
+      const over = [...lastOf].flatMap(([session, last]) => (last > n || isHeld(session) ? [] : [session]))
+      for (const session of over) lastOf.delete(session)
+      return over
+    },
+  }
+}
+
+/** Under which keys of nodes a call is booked. */
+const keysOf = ({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>) =>
+  nodes.map((name) => keyOf(simulated, name))
+
+function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [value])
+  else list.push(value)
+}
+
+function dropUpTo<K, V extends { readonly n: number }>(lists: Map<K, V[]>, n: number): void {
+  for (const [key, list] of lists) {
+    const rest = list.filter((one) => one.n > n)
+    if (rest.length > 0) lists.set(key, rest)
+    else lists.delete(key)
+  }
+}
+
+function asksIn(records: readonly { readonly n: number; readonly event: NewEvent }[]): Asks {
+  const opened: { readonly n: number; readonly asked: Asked }[] = []
+  const [settled, told, used] = [new Set<RequestId>(), new Set<RequestId>(), new Set<RequestId>()]
+  for (const { n, event } of records) {
+    if (event.type === 'request.opened' && event.body.digest !== undefined) {
+      const { id: request, digest, pins = [], expires_at = null } = event.body
+      opened.push({ n, asked: { request, digest, pins, expires_at } })
+    }
+    if (event.type === 'request.answered' || event.type === 'request.told') settled.add(event.body.id)
+    if (event.type === 'request.told') told.add(event.body.id)
+    if (event.type === 'grant.used') used.add(event.body.request)
+  }
+  return { opened, settled, told, used }
+}
