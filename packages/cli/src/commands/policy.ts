@@ -53,7 +53,9 @@ export function policy(program: Command, context: Context): void {
       const { autonomy, observe } = shown.policy
       terminal.line(`autonomy ${autonomy}${observe ? ', observing' : ''}: ${autonomyWords[autonomy]}`)
       if (shown.rules.length === 0)
-        terminal.line('no rules: hosts of the network and programs of this machine are asked for; money is spent up to the budget')
+        terminal.line(
+          'no rules: hosts of the network and programs of this machine are asked for; money is spent up to the budget',
+        )
       for (const row of table(shown.settings.map(({ key, value }) => [key, terminal.foreign(value)]))) terminal.line(row)
       const rows = shown.rules.map(({ words, at }) => [`${at.file}:${at.line}`, terminal.foreign(words)])
       for (const row of table(rows)) terminal.line(row)
