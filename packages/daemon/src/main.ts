@@ -35,7 +35,7 @@ import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
-import { gateLauncher, gateProcess } from './processes/gate-process.ts'
+import { gateLauncher, gateProcess, keyEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
@@ -104,11 +104,10 @@ async function main(): Promise<void> {
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
-    return Object.fromEntries(
-      [...stored, ...more, testEdge, 'ENCRYPTION_KEY'].flatMap((name) =>
-        config.env[name] === undefined ? [] : [[name, config.env[name]]],
-      ),
+    const named = [...stored, ...more, testEdge].flatMap((name) =>
+      config.env[name] === undefined ? [] : [[name, config.env[name]]],
     )
+    return { ...(Object.fromEntries(named) as Record<string, string>), ...keyEnv(config.env) }
   }
   const reconcile = reconciler(() => parts, inbox)
   const gate = gateProcess({

@@ -11,7 +11,6 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { netFiles } from './agents/net-route.ts'
 import { claudeDriver } from './agents/claude/claude.ts'
 import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
@@ -19,6 +18,7 @@ import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
+import { putNetFiles } from './net-files.ts'
 import { pinFiles } from './pins.ts'
 import { veilOver } from './repo-filter/veil.ts'
 import { tend } from './tend.ts'
@@ -113,16 +113,7 @@ async function prepareHome({ folder, git_identity, network, caches }: KeeperStar
   )
   linkCaches(`${folder}/home`, { shared: caches !== null })
   if (network !== 'proxy_only') return
-  for (const file of netFiles) {
-    // A folder that is there already is the agent's, and so is what should be in it.
-    if (
-      await mkdir(`${folder}/home/${file.folder}`).then(
-        () => true,
-        () => false,
-      )
-    )
-      await writeFile(`${folder}/home/${file.folder}/${file.name}`, file.text, { flag: 'wx', mode: 0o644 })
-  }
+  await putNetFiles(`${folder}/home`, folder)
 }
 
 /** Asks the gate, on the session's own window, to settle what is open. */

@@ -1,25 +1,44 @@
-import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
-import { effective, isWeaker } from '@anchorhold/core/policy/effective'
+import { effective, isWeaker, type PolicySettings } from '@anchorhold/core/policy/effective'
+import { filterFor } from '@anchorhold/core/policy/repo-filters'
+import type { Config } from '@anchorhold/daemon/config'
 import { readPolicy } from '@anchorhold/daemon/policy/read-policy'
 import type { RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Policy } from '@anchorhold/protocol/policy'
 import type { Rung } from '@anchorhold/protocol/rungs'
+import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const file = 'policy.yaml'
+const wish = { autonomy: null, observe: false, mayWiden: true } as const
 
-/** The rules that the owner wrote hold without a daemon as well. */
-export function housePolicy(folder: string, rung: Rung, network: 'none' | 'proxy' | 'host'): Policy {
+type HousePolicy = {
+  /** What is decided by, together with these. */
+  readonly policyWith: (more: PolicySettings) => Policy
+  /** The filter of a host folder that is asked for, or the stricter one that the policy requires. */
+  readonly repoFilter: RepoFilter
+}
+
+/** The policy that the owner wrote. Invariant: it holds without a daemon as well. */
+export function housePolicy(
+  { config: folder, repoFilter }: Pick<Config, 'config' | 'repoFilter'>,
+  wanted: {
+    readonly rung: Rung
+    readonly network: 'none' | 'proxy' | 'host'
+    readonly repoFilter: RepoFilter | null
+  },
+): HousePolicy {
+  const { rung, network } = wanted
   const path = join(folder, file)
-  if (!existsSync(path)) return defaultPolicy
+  const without = (more: PolicySettings) => effective([more], wish).policy
+  if (!existsSync(path)) return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter }
   const { settings, problems } = readPolicy(file, readFileSync(path, 'utf8'))
   if (settings === null)
     throw new Failure('forbidden', `"${path}" cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`, {
       hint: 'Mend it: anchorhold policy check',
     })
-  const held = effective([settings], { autonomy: null, observe: false, mayWiden: true })
+  const held = effective([settings], wish)
   if (held.rung !== null && isWeaker(rung, held.rung))
     throw new Failure('forbidden', `A cell of rung "${rung}" is weaker than the policy requires`, {
       hint: `Ask for it: --rung ${held.rung}`,
@@ -28,7 +47,10 @@ export function housePolicy(folder: string, rung: Rung, network: 'none' | 'proxy
     throw new Failure('forbidden', `The policy gives a cell no network beyond "${held.network}"`, {
       hint: 'The owner sets this in policy.yaml: network_mode',
     })
-  return held.policy
+  return {
+    policyWith: (more) => effective([settings, more], wish).policy,
+    repoFilter: filterFor(repoFilter, wanted.repoFilter ?? undefined, held) ?? wanted.repoFilter ?? repoFilter,
+  }
 }
 
 /** What was refused, and the rule that would allow it. */

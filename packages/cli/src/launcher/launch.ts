@@ -1,8 +1,10 @@
 // Cells without a daemon: `anchorhold sandbox` and `anchorhold claude`. A program of its own, so that the command line stays small.
 import { rootFor } from '@anchorhold/daemon/app/images'
+import { forgeSettings } from '@anchorhold/daemon/app/repos'
 import { readConfig } from '@anchorhold/daemon/config'
 import { folders as foldersOf, gateUser, makeFolder, makeFolders } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { keyEnv } from '@anchorhold/daemon/processes/gate-process'
 import { type Launched, launchedFile, reapLaunched } from '@anchorhold/daemon/processes/reap'
 import { stageRuntime } from '@anchorhold/daemon/processes/runtime'
 import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
@@ -12,10 +14,13 @@ import { trustEnvironment, trustFolder, trustInside, writeTrust } from '@anchorh
 import { netEnvironment, netRoutes } from '@anchorhold/keeper/agents/net-route'
 import type { Cell, CellProcess } from '@anchorhold/keeper/cells/cell'
 import { noExtras } from '@anchorhold/protocol/sessions'
+import { settingsEnvironment, writeSettings } from '@anchorhold/keeper/cell-settings'
 import { cellLimits } from '@anchorhold/keeper/cell-spec'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
+import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
+import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { takeLock } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
@@ -29,7 +34,7 @@ import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
 import { blockedWords, housePolicy } from './house-policy.ts'
-import { netTerms } from './net-terms.ts'
+import { netPlaceholders, netTerms, repoOf } from './net-terms.ts'
 import { privateGate } from './private-gate.ts'
 import { chooseProvider, rehearsal } from './provider.ts'
 
@@ -75,7 +80,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     })
   if (options.network === 'proxy' && withoutLoopback.includes(rung))
     throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no net window`, { hint: 'Leave --net proxy out' })
-  const policy = housePolicy(config.config, rung, options.network)
+  const { policyWith, repoFilter } = housePolicy(config, { rung, network: options.network, repoFilter: options.repoFilter })
 
   await using undone = new AsyncDisposableStack()
   await reapLaunched(folders, runtime)
@@ -103,8 +108,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   for (const each of [scratch, ...(isAgent ? [] : [home])]) makeFolder(each, 0o700, runAs)
   makeFolder(windows, runAs === null ? 0o700 : 0o770, runAs === null ? null : { uid: runAs.uid, gid: gateUser.gid })
 
-  const covers =
-    rung === 'none' ? [] : coverWorkspace(prepared.path, options.repoFilter ?? config.repoFilter, join(base, 'covers'))
+  const covers = rung === 'none' ? [] : coverWorkspace(prepared.path, repoFilter, join(base, 'covers'))
   const offers = options.toolchains.length === 0 ? [] : findToolchains(config.home)
   const wanted = options.toolchains.map((name) => {
     const found = offers.find((offer) => offer.name === name)
@@ -125,7 +129,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const root = rootFor({ config, folders }, rung, options.image ?? undefined)
   const hasGate = isAgent || options.network === 'proxy'
   const hasWindows = hasGate || options.bridge !== null
+  const hasNet = options.network === 'proxy'
   if (hasGate) {
+    const repo = hasNet ? repoOf(config, folders.database, prepared) : null
     const { authority } = undone.use(
       await privateGate({
         folder: join(base, 'gate'),
@@ -133,16 +139,21 @@ export async function launch(options: LaunchOptions): Promise<number> {
         root: config.root,
         session: newSessionId(randomBytes),
         windows,
-        key: join(folders.gate, 'key'),
+        keys: folders.gate,
+        keyEnv: keyEnv(config.env),
         budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
-        policy,
-        net: options.network === 'proxy' ? netTerms(config, folders.database) : null,
+        policy: policyWith(forgeSettings(config, repo === null ? {} : { repo })),
+        net: hasNet ? netTerms(config, folders.database, repo) : null,
         onBlocked: (action) => options.warn(blockedWords(action, config.config)),
         ...chosen,
       }),
     )
     makeFolder(trustFolder(base), 0o755)
     await writeTrust({ folder: base, root, net_ca: `${config.netCa ?? ''}\n${authority ?? ''}` })
+    if (hasNet) {
+      await writeSettings({ folder: base, forges: Object.keys(config.forges) })
+      await putNetFiles(home, base, async (made) => (runAs === null ? undefined : giveTree(made, runAs)))
+    }
     if (isAgent && chosen.provider.kind === 'rehearsal')
       options.say('No provider is set up: the rehearsal answers, and no model is asked.')
   }
@@ -171,6 +182,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     AbortSignal.timeout(startTimeoutMs),
   )
   undone.use(cell)
+  requireLimits(cell.limits, config.requireLimits)
   tell(
     options,
     rung,
@@ -185,7 +197,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     env: {
       ...(Object.assign({}, ...wanted.map((one) => one.env)) as Record<string, string>),
       ...terminalEnv(process.env),
-      ...(options.network === 'proxy' ? { ...netEnvironment, ...trustEnvironment(cell.place(trustFolder(base))) } : {}),
+      ...(hasNet ? netVariables(cell.place(trustFolder(base)), netPlaceholders(config)) : {}),
       ...(options.bridge === null ? {} : { CLAUDEY_BRIDGE_URL: options.bridge.url, ANCHORHOLD_BRIDGE_URL: options.bridge.url }),
     },
   }
@@ -197,7 +209,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     : options.command.argv
   const carried = [
     ...(options.bridge === null ? [] : [`${options.bridge.port}=${cell.place(windows)}/bridge.sock`]),
-    ...(options.network === 'proxy' ? netRoutes(`${cell.place(windows)}/net.sock`) : []),
+    ...(hasNet ? netRoutes(`${cell.place(windows)}/net.sock`) : []),
   ]
   const through: readonly [string, ...string[]] =
     carried.length === 0 ? argv : [cell.place(files.node), cell.place(files.forwarder), ...carried, '--', ...argv]
@@ -236,6 +248,14 @@ async function agentHome(
   if (runAs !== null) await giveTree(home, runAs)
   return home
 }
+
+/** What programs look at to find the window, to trust it, and to show it in the place of secrets. */
+const netVariables = (trust: string, standIns: Readonly<Record<string, string>>): Record<string, string> => ({
+  ...netEnvironment,
+  ...trustEnvironment(trust),
+  ...settingsEnvironment(trust),
+  ...standIns,
+})
 
 /** What a program needs to know of the terminal that it is on. */
 function terminalEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {

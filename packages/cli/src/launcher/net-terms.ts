@@ -1,15 +1,39 @@
-import { modelHosts } from '@anchorhold/daemon/app/credentials'
+import { boundCredentials, modelHosts, placeholders } from '@anchorhold/daemon/app/credentials'
+import { forgesFor, repoFor } from '@anchorhold/daemon/app/repos'
 import type { Config } from '@anchorhold/daemon/config'
+import { sqliteFolders } from '@anchorhold/daemon/store/sqlite/folders'
+import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
+import { sqliteSecrets } from '@anchorhold/daemon/store/sqlite/secrets'
+import type { Workspace } from '@anchorhold/daemon/workspace/workspace'
 import type { NetTerms } from '@anchorhold/protocol/link'
-import { storedProviders } from './provider.ts'
+import { keepStored, readStored } from './stored.ts'
 
-/** What a cell without a session is held to on its net window: as a session that has no repository at any forge and no credential. */
-export function netTerms({ netCa, mirrors, forges }: Pick<Config, 'netCa' | 'mirrors' | 'forges'>, database: string): NetTerms {
+type Houses = Pick<Config, 'config' | 'netCa' | 'mirrors' | 'forges'>
+
+/** The repository that a cell has at a forge, as a session has it: what its folder came from before any cell was in it. That is kept
+ *  where the daemon keeps it, because this cell can write there too; where no daemon ever was, it could not be, and there is none. */
+export const repoOf = (config: Houses, database: string, workspace: Pick<Workspace, 'from'>): string | null =>
+  Object.keys(config.forges).length === 0
+    ? null
+    : keepStored(database, (db) => repoFor({ config, store: { folders: sqliteFolders(db) } }, {}, workspace))
+
+/** What a cell without a session is held to on its net window: as a session of nobody's with this repository. */
+export function netTerms(config: Houses, database: string, repo: string | null): NetTerms {
+  const stored = readStored(database, (db) => ({
+    credentials: boundCredentials({ config, store: { secrets: sqliteSecrets(db) } }, nobody),
+    providers: sqliteProviders(db).list(),
+  }))
   return {
-    ca: netCa,
-    mirrors: { ...mirrors },
-    forges: Object.fromEntries(Object.keys(forges).map((host) => [host, null])),
-    credentials: [],
-    model_hosts: modelHosts({ list: () => storedProviders(database, (table) => table.list()) ?? [] }),
+    ca: config.netCa,
+    mirrors: { ...config.mirrors },
+    forges: Object.fromEntries(forgesFor(config, repo === null ? {} : { repo })),
+    credentials: stored?.credentials ?? [],
+    model_hosts: modelHosts({ list: () => stored?.providers ?? [] }),
   }
 }
+
+/** What its programs find in the place of secrets. */
+export const netPlaceholders = (config: Houses): Record<string, string> => placeholders({ config }, nobody)
+
+/** Credentials that are for some users are for their sessions, and this is none. */
+const nobody = null

@@ -17,8 +17,9 @@ export type PrivateGateOptions = {
   readonly session: SessionId
   readonly windows: string
   readonly provider: Provider
-  /** The key that opens sealed credentials. */
-  readonly key: string
+  /** The folder with the keys that open sealed credentials, and the variables that say more of them. */
+  readonly keys: string
+  readonly keyEnv: Readonly<Record<string, string>>
   readonly budgetNanos: number | null
   /** What the provider's credential is looked up in. */
   readonly env: Readonly<Record<string, string>>
@@ -31,21 +32,29 @@ export type PrivateGateOptions = {
 
 const nobody = 'No rule allows it, and without a daemon there is nobody to ask'
 
+/** While keys are being changed there are two. */
+function copyKeys(from: string, to: string, owner: typeof gateUser | null): void {
+  for (const name of ['key', 'key.next']) {
+    if (!existsSync(join(from, name))) continue
+    copyFileSync(join(from, name), join(to, name))
+    if (owner !== null) chownSync(join(to, name), owner.uid, owner.gid)
+  }
+}
+
 /** A gate for one cell and for as long as that lives: its windows work without a daemon. */
 export async function privateGate(options: PrivateGateOptions): Promise<AsyncDisposable & OpenWindows> {
   const { folder, runtime, root } = options
   const owner = root ? gateUser : null
   makeFolder(folder, 0o700, owner)
-  if (options.provider.credential.from === 'sealed' && existsSync(options.key)) {
-    copyFileSync(options.key, join(folder, 'key'))
-    if (owner !== null) chownSync(join(folder, 'key'), owner.uid, owner.gid)
-  }
+  const needsKey =
+    options.provider.credential.from === 'sealed' || options.net?.credentials.some(({ box }) => box !== null) === true
+  if (needsKey) copyKeys(options.keys, folder, owner)
   const log = join(folder, 'gate.log')
   const launched = await launch({
     node: runtime.node,
     script: runtime.gate,
     args: [folder, '--lifeline'],
-    env: options.env,
+    env: { ...options.env, ...(needsKey ? options.keyEnv : {}) },
     runAs: owner,
     cwd: '/',
     log,

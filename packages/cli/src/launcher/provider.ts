@@ -1,9 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
-import type { ProviderTable } from '@anchorhold/daemon/store/store'
 import type { Provider } from '@anchorhold/protocol/link'
-import Database from 'better-sqlite3'
-import { existsSync } from 'node:fs'
+import { readStored } from './stored.ts'
 
 /** Where the calls of a cell go, and the one variable that its gate is to see. */
 export type Chosen = {
@@ -53,19 +51,9 @@ export function chooseProvider(
   return rehearsal
 }
 
-/** Reads the providers that a daemon has stored; null where there are none. */
-export function storedProviders<T>(database: string, read: (providers: ProviderTable) => T): T | null {
-  if (!existsSync(database)) return null
-  const db = new Database(database, { readonly: true })
-  try {
-    return read(sqliteProviders(db))
-  } finally {
-    db.close()
-  }
-}
-
 function storedProvider(database: string, named: string | null): Omit<Chosen, 'env'> | null {
-  return storedProviders(database, (providers) => {
+  return readStored(database, (db) => {
+    const providers = sqliteProviders(db)
     const name = named ?? providers.inUse()
     const row = name === null ? null : providers.get(name)
     if (row === null) return null

@@ -1,15 +1,23 @@
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import type { Config } from '../config.ts'
 import { type Credential, readCredentials } from '../policy/read-credentials.ts'
-import type { ProviderTable } from '../store/store.ts'
-import type { Parts } from './parts.ts'
+import type { ProviderTable, SecretTable } from '../store/store.ts'
+
+type InConfig = { readonly config: Pick<Config, 'config'> }
 
 /** What the owner has written down of which secrets are for which endpoints. */
-export const credentialsIn = ({ config }: Pick<Parts, 'config'>): readonly Credential[] =>
-  readCredentials(`${config.config}/credentials.yaml`)
+export const credentialsIn = ({ config }: InConfig): readonly Credential[] => readCredentials(`${config.config}/credentials.yaml`)
+
+/** Those that sessions of this user may use; null for a cell that is nobody's, which has what is for everybody. */
+const credentialsOf = (parts: InConfig, user: string | null): readonly Credential[] =>
+  credentialsIn(parts).filter((one) => one.for === null || (user !== null && one.for.includes(user)))
 
 /** The same for the gate, each with its secret, sealed. */
-export function boundCredentials(parts: Pick<Parts, 'config' | 'store'>): BoundCredential[] {
-  return credentialsIn(parts).map(({ host, port, method, path, put, secret, placeholder }) => {
+export function boundCredentials(
+  parts: InConfig & { readonly store: { readonly secrets: Pick<SecretTable, 'get'> } },
+  user: string | null,
+): BoundCredential[] {
+  return credentialsOf(parts, user).map(({ host, port, method, path, put, secret, placeholder }) => {
     // One that is not there stops the calls that need it, and nothing else.
     const box = parts.store.secrets.get(secret)?.box ?? null
     return {
@@ -21,8 +29,8 @@ export function boundCredentials(parts: Pick<Parts, 'config' | 'store'>): BoundC
 }
 
 /** What programs in a cell find in the place of a secret. */
-export const placeholders = (parts: Pick<Parts, 'config'>): Record<string, string> =>
-  Object.fromEntries(credentialsIn(parts).flatMap(({ env, placeholder }) => (env === null ? [] : [[env, placeholder]])))
+export const placeholders = (parts: InConfig, user: string | null): Record<string, string> =>
+  Object.fromEntries(credentialsOf(parts, user).flatMap(({ env, placeholder }) => (env === null ? [] : [[env, placeholder]])))
 
 /** Hosts that models are called at: what a cell sends there is looked at, whatever rules say. */
 export function modelHosts(providers: Pick<ProviderTable, 'list'>): string[] {

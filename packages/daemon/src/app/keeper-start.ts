@@ -74,7 +74,10 @@ export async function keeperStart(
       owner_home: config.home,
       git_identity: gitIdentity,
       network: requireNetwork(parts, session),
-      env: { ...(session.network === 'proxy_only' ? placeholders(parts) : {}), ...(await insideVariables(parts, options)) },
+      env: {
+        ...(session.network === 'proxy_only' ? placeholders(parts, userOf(parts, session)) : {}),
+        ...(await insideVariables(parts, options)),
+      },
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       forges: Object.keys(config.forges),
       model_route: config.modelRoute,
@@ -91,9 +94,11 @@ export async function keeperStart(
 function ratesFor(parts: Parts, session: SessionRow): { readonly rates?: Rates } {
   const { requestsPerMinute, tokensPerMinute } = effectiveFor(parts, session).rates
   if (requestsPerMinute === null && tokensPerMinute === null) return {}
-  const actor = parts.store.people.get(session.ownerId)?.name ?? session.ownerId
+  const actor = userOf(parts, session) ?? session.ownerId
   return { rates: { actor, requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute } }
 }
+
+const userOf = ({ store }: Parts, { ownerId }: SessionRow): string | null => store.people.get(ownerId)?.name ?? null
 
 /** A session that was made when the policy let it have more of the network than it can be kept from now does not go on. */
 function requireNetwork(parts: Parts, session: SessionRow): Network {
@@ -135,7 +140,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
       ca: parts.config.netCa,
       mirrors: { ...parts.config.mirrors },
       forges: Object.fromEntries(forgesFor(parts.config, options)),
-      credentials: session.network === 'proxy_only' ? boundCredentials(parts) : [],
+      credentials: session.network === 'proxy_only' ? boundCredentials(parts, userOf(parts, session)) : [],
       model_hosts: modelHosts(parts.store.providers),
     },
     ledger: ledgerOf(parts, session),

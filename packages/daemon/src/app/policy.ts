@@ -1,5 +1,4 @@
 import { type Actor, may } from '@anchorhold/core/actors'
-import { forgeRules } from '@anchorhold/core/net/forges'
 import { compilePolicy, type CompiledPolicy } from '@anchorhold/core/policy/decide'
 import {
   agentSessionsMax,
@@ -12,6 +11,7 @@ import {
   noSettings,
   type PolicySettings,
 } from '@anchorhold/core/policy/effective'
+import { filterFor } from '@anchorhold/core/policy/repo-filters'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 
@@ -21,7 +21,7 @@ import type { RepoFilter, SessionOptions } from '@anchorhold/protocol/sessions'
 import { allDenied } from '../policy/all-denied.ts'
 import type { ProviderRow, SessionRow } from '../store/store.ts'
 import { type Parts, sessionFor } from './parts.ts'
-import { forgesFor } from './repos.ts'
+import { forgeSettings } from './repos.ts'
 
 type Held = Pick<SessionRow, 'ownerId' | 'options'> & Partial<Pick<SessionRow, 'autonomyGiven'>>
 
@@ -59,12 +59,6 @@ export function effectiveFor(parts: Pick<Parts, 'store' | 'policies' | 'config'>
   const mayWiden = autonomyGiven || (owner !== null && owner.role !== 'agent')
   const settings = [...appliedTo(parts, held).map((one) => one.settings), forgeSettings(parts.config, options)]
   return effective(settings, { autonomy: options.autonomy ?? null, observe: options.observe ?? false, mayWiden })
-}
-
-/** What a session may do with its own repository. */
-function forgeSettings(config: Parts['config'], options: SessionOptions): PolicySettings {
-  const own = [...forgesFor(config, options).values()].filter((one) => one !== null)
-  return { ...noSettings('config.yaml'), rules: own.flatMap(forgeRules).map((rule) => ({ rule, line: 1 })) }
 }
 
 /** For keeper and gate: all that they need to decide by themselves. */
@@ -146,7 +140,7 @@ export function admit(
   return {
     held,
     rung: chosen,
-    repoFilter: options.workspace === undefined ? null : filterFor(parts, options.repo_filter, held),
+    repoFilter: options.workspace === undefined ? null : filterFor(parts.config.repoFilter, options.repo_filter, held),
     budgetNanos: budgetNanos ?? held.money.defaultMaxCostNanos,
   }
 }
@@ -179,7 +173,7 @@ export function requireStanding(parts: Parts, session: SessionRow, provider: Pro
       },
     )
   requireProvider(held, provider)
-  if (options.workspace !== undefined) filterFor(parts, options.repo_filter ?? parts.config.repoFilter, held)
+  if (options.workspace !== undefined) filterFor(parts.config.repoFilter, options.repo_filter ?? parts.config.repoFilter, held)
 }
 
 /** Why a provider may not be used; null where it may. In the seed the vendor's own service is called the cloud. */
@@ -237,42 +231,4 @@ export function requirePolicy({ policies }: Parts, name: string): void {
   throw new Failure('not_found', `There is no policy "${name}"`, {
     hint: names.length === 0 ? `Write policies/${name}.yaml in the config folder` : `There is ${names.join(', ')}`,
   })
-}
-
-const hides = { none: 0, standard: 1, strict: 2 } as const
-
-/** The stricter of what is asked for and what the policies require. Of two lists of patterns nobody can say which that is. */
-function filterFor(parts: Parts, asked: RepoFilter | undefined, { repoFilters }: EffectivePolicy): RepoFilter | null {
-  let chosen = asked ?? parts.config.repoFilter
-  for (const required of repoFilters) {
-    if (JSON.stringify(chosen) === JSON.stringify(required)) continue
-    if (typeof chosen === 'string' && typeof required === 'string') {
-      if (hides[chosen] >= hides[required]) continue
-      if (asked === undefined) {
-        chosen = required
-        continue
-      }
-    } else if (asked === undefined && chosen === parts.config.repoFilter) {
-      chosen = required
-      continue
-    }
-    throw new Failure(
-      'forbidden',
-      `Cannot have a session with the repo_filter ${JSON.stringify(chosen)}: the policy requires ${JSON.stringify(required)}`,
-      {
-        hint: 'Leave repo_filter out, or ask for what the policy requires',
-      },
-    )
-  }
-  return chosen === (asked ?? parts.config.repoFilter) ? null : chosen
-}
-
-/** Why a filter is not enough for the policies; null where it is. */
-export function filterRefusal(asked: RepoFilter, { repoFilters }: Pick<EffectivePolicy, 'repoFilters'>): string | null {
-  const required = repoFilters.find((one) =>
-    typeof asked === 'string' && typeof one === 'string'
-      ? hides[asked] < hides[one]
-      : JSON.stringify(asked) !== JSON.stringify(one),
-  )
-  return required === undefined ? null : `repo_filter ${JSON.stringify(asked)}: the policy requires ${JSON.stringify(required)}`
 }

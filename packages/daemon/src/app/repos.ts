@@ -1,19 +1,19 @@
-import { repoOfUrl } from '@anchorhold/core/net/forges'
+import { forgeRules, repoOfUrl } from '@anchorhold/core/net/forges'
+import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effective'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionRepo } from '@anchorhold/protocol/forges'
 import type { SessionOptions } from '@anchorhold/protocol/sessions'
 import { dirname } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Workspace } from '../workspace/workspace.ts'
-import type { Parts } from './parts.ts'
+import type { FolderTable } from '../store/store.ts'
+
+/** What is asked of the house. */
+type Houses = { readonly config: Pick<Config, 'forges'>; readonly store: { readonly folders: FolderTable } }
 
 /** The repository that a new session has, as `host/owner/name`: the one that it is given by name, or the one that its folder came from.
  *  Where a folder came from is read before the first cell is in it, and kept: what a cell writes there later names nothing. */
-export function repoFor(
-  parts: Pick<Parts, 'config' | 'store'>,
-  options: Pick<SessionOptions, 'repo'>,
-  { from }: Pick<Workspace, 'from'>,
-): string | null {
+export function repoFor(parts: Houses, options: Pick<SessionOptions, 'repo'>, { from }: Pick<Workspace, 'from'>): string | null {
   const known = from === null ? null : knownOf(parts, from)
   if (options.repo === undefined) return known
   const [name = '', owner = '', host] = options.repo.split('/').toReversed()
@@ -27,7 +27,7 @@ export function repoFor(
   )
 }
 
-function knownOf({ store }: Pick<Parts, 'store'>, { path: folder, origin }: NonNullable<Workspace['from']>): string | null {
+function knownOf({ store }: Pick<Houses, 'store'>, { path: folder, origin }: NonNullable<Workspace['from']>): string | null {
   const before = store.folders.repoOf(folder)
   if (before !== undefined) return before
   const url = isBelowKnown(store.folders, folder) ? null : origin
@@ -38,7 +38,7 @@ function knownOf({ store }: Pick<Parts, 'store'>, { path: folder, origin }: NonN
 }
 
 /** A cell that had a folder above could write here too. */
-function isBelowKnown(folders: Parts['store']['folders'], folder: string): boolean {
+function isBelowKnown(folders: FolderTable, folder: string): boolean {
   for (let at = dirname(folder); ; at = dirname(at)) {
     if (folders.repoOf(at) !== undefined) return true
     if (at === dirname(at)) return false
@@ -48,7 +48,7 @@ function isBelowKnown(folders: Parts['store']['folders'], folder: string): boole
 /** What a session has at each forge that is configured. */
 export function forgesFor(
   { forges }: Pick<Config, 'forges'>,
-  { repo: named }: SessionOptions,
+  { repo: named }: Pick<SessionOptions, 'repo'>,
 ): ReadonlyMap<string, SessionRepo | null> {
   const [host, ...name] = (named ?? '').split('/')
   return new Map(
@@ -59,4 +59,10 @@ export function forgesFor(
         : null,
     ]),
   )
+}
+
+/** What a session may do with its own repository. */
+export function forgeSettings(config: Pick<Config, 'forges'>, options: Pick<SessionOptions, 'repo'>): PolicySettings {
+  const own = [...forgesFor(config, options).values()].filter((one) => one !== null)
+  return { ...noSettings('config.yaml'), rules: own.flatMap(forgeRules).map((rule) => ({ rule, line: 1 })) }
 }

@@ -34,7 +34,7 @@ test('boundCredentials() binds secrets to endpoints as credentials.yaml says, an
   )
   const box = `sealed ${value.length}`
   const placeholder = 'anchorhold-placeholder-github'
-  expect(boundCredentials(parts)).toEqual([
+  expect(boundCredentials(parts, null)).toEqual([
     {
       ...{ host: 'api.github.com', port: 443, method: ['GET'], path: '/repos/mine/*', secret: 'github', placeholder, box },
       put: { as: 'header', name: 'Authorization', format: 'Bearer {}' },
@@ -45,7 +45,7 @@ test('boundCredentials() binds secrets to endpoints as credentials.yaml says, an
     },
     { host: 'maps.example', port: 443, secret: 'github', placeholder, box, put: { as: 'query', name: 'key' } },
   ])
-  expect(placeholders(parts)).toEqual({ GH_TOKEN: placeholder })
+  expect(placeholders(parts, null)).toEqual({ GH_TOKEN: placeholder })
   await expect(deleteSecret(parts, owner, 'github')).rejects.toMatchObject({ code: 'conflict' })
 })
 
@@ -56,13 +56,33 @@ test('boundCredentials() leaves an endpoint without its secret where that is not
     parts,
     'credentials:\n  - { host: a.example, header: x, secret: gone }\n  - { host: b.example, header: x, secret: github }\n',
   )
-  expect(boundCredentials(parts).map(({ host, box }) => [host, box])).toEqual([
+  expect(boundCredentials(parts, null).map(({ host, box }) => [host, box])).toEqual([
     ['a.example', null],
     ['b.example', `sealed ${value.length}`],
   ])
 })
 
+test('boundCredentials() hands a credential that is for some users to their sessions alone, and so is its placeholder', async () => {
+  using parts = testParts()
+  await putSecret(parts, owner, 'github', { value })
+  write(
+    parts,
+    'credentials:\n  - { host: a.example, header: x, secret: github, env: HERS, for: [ada, bob] }\n  - { host: b.example, header: x, secret: github, env: ALL }\n',
+  )
+  const given = (user: string | null) => [
+    boundCredentials(parts, user).map(({ host }) => host),
+    Object.keys(placeholders(parts, user)),
+  ]
+  expect(given('ada')).toEqual([
+    ['a.example', 'b.example'],
+    ['HERS', 'ALL'],
+  ])
+  for (const other of ['carol', 'Ada', null]) expect(given(other)).toEqual([['b.example'], ['ALL']])
+  expect(listSecrets(parts, owner).credentials[0]).toMatchObject({ for: ['ada', 'bob'] })
+})
+
 test.each([
+  ['for nobody', '{ host: a.example, header: x, secret: s, for: [] }', 'for'],
   ['two ways', '{ host: a.example, header: x, query: y, secret: s }', 'one of header, basic and query'],
   ['no way', '{ host: a.example, secret: s }', 'one of header, basic and query'],
   ['any host', '{ host: "*", header: x, secret: s }', 'cannot be one'],
@@ -73,7 +93,7 @@ test.each([
 ])('boundCredentials() refuses a credential with %s', (_, entry, why) => {
   using parts = testParts()
   write(parts, `credentials:\n  - ${entry}\n`)
-  expect(() => boundCredentials(parts)).toThrow(why)
+  expect(() => boundCredentials(parts, null)).toThrow(why)
 })
 
 test('rotateKey() stores everything anew at once, and then lets the old key go', async () => {

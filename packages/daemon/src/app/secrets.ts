@@ -18,11 +18,12 @@ export function listSecrets(
   require(parts, actor, 'secrets.write')
   return {
     secrets: parts.store.secrets.list().map(view),
-    credentials: credentialsIn(parts).map(({ host, port, method, path, put, secret, env }) => ({
+    credentials: credentialsIn(parts).map(({ host, port, method, path, put, secret, env, for: users }) => ({
       ...{ host, port, as: put.as, secret },
       ...(method === null ? {} : { method: [...method] }),
       ...(path === null ? {} : { path }),
       ...(env === null ? {} : { env }),
+      ...(users === null ? {} : { for: [...users] }),
     })),
   }
 }

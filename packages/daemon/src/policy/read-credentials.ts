@@ -37,6 +37,11 @@ const Entry = z
       .optional()
       .describe('The parameter of the query that it is put into'),
     secret: SecretName,
+    for: z
+      .array(z.string().min(1).max(200))
+      .min(1)
+      .optional()
+      .describe('The users whose sessions it is put in for, by name; those of all users otherwise'),
     env: VariableName.optional().describe('The variable that holds the placeholder in a cell'),
     placeholder: z
       .string()
@@ -64,6 +69,8 @@ export type Credential = {
   readonly secret: string
   readonly placeholder: string
   readonly env: string | null
+  /** The users whose sessions may use it; null for everybody's. */
+  readonly for: readonly string[] | null
 }
 
 /** Which secrets are for which endpoints, as the owner has written it. One that cannot be used is refused whole. */
@@ -90,6 +97,7 @@ export function readCredentials(path: string): readonly Credential[] {
       secret: one.secret,
       placeholder: one.placeholder ?? `anchorhold-placeholder-${one.secret}`,
       env: one.env ?? null,
+      for: one.for ?? null,
     }
   })
 }

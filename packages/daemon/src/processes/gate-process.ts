@@ -23,6 +23,10 @@ export interface GateProcess {
   detach(): void
 }
 
+/** What says more of the key that secrets are sealed under, of the owner's environment. */
+export const keyEnv = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>
+  env.ENCRYPTION_KEY === undefined ? {} : { ENCRYPTION_KEY: env.ENCRYPTION_KEY }
+
 /** Starts the gate's program, as its own user where the daemon is root. */
 export const gateLauncher =
   (folders: Folders, runtime: Runtime, root: boolean): GateProcessOptions['launch'] =>
