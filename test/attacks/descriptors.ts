@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +17,7 @@ export const descriptors: Attack = {
   promise: 'A file that the keeper was started with is not open in a process inside',
   guard: 'every inherited descriptor is closed before the command starts',
   async *run(on) {
-    const folder = mkdtempSync(join(tmpdir(), 'anchorhold-attack-'))
+    const folder = mkdtempSync(join(tmpdir(), `ah-attack-${ownerMark()}-`))
     try {
       const secret = join(folder, 'secret')
       writeFileSync(secret, 'canary', { mode: 0o600 })

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import type { CellDriver } from '@anchorhold/keeper/cells/cell'
 import { run, trialSpecs, trialUser } from '@anchorhold/keeper/cells/trial'
@@ -38,7 +39,7 @@ export function makeGround(driver: CellDriver, { launcher, startTimeoutMs = 60_0
     },
     launch(argv, more = []) {
       // What a keeper that was killed leaves on the disk goes with this folder.
-      const folder = mkdtempSync(join(tmpdir(), 'anchorhold-attack-'))
+      const folder = mkdtempSync(join(tmpdir(), `ah-attack-${ownerMark()}-`))
       chmodSync(folder, 0o711)
       const [file, ...args] = launcher
       const child = spawn(file, [...args, driver.rung, ...argv], {
@@ -67,7 +68,7 @@ async function attackedCell(
   hold: Hold,
   signal: AbortSignal,
 ): Promise<AttackedCell> {
-  const cgroups = hold === 'control groups' ? delegateCgroups(`attack-${randomUUID()}`, trialUser) : []
+  const cgroups = hold === 'control groups' ? delegateCgroups(`attack-${ownerMark()}-${randomUUID()}`, trialUser) : []
   const specs = trialSpecs()
   const clear = async () => {
     await specs[Symbol.asyncDispose]()

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +14,7 @@ export const hostSecrets: Attack = {
     const under = await on.cell()
     const secret = `canary-${randomUUID()}`
     // Left open to everybody: nothing but the wall stands before it.
-    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-attack-'))
+    const folder = await mkdtemp(join(tmpdir(), `ah-attack-${ownerMark()}-`))
     try {
       await chmod(folder, 0o755)
       await writeFile(join(folder, 'id_ed25519'), secret, { mode: 0o644 })

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { randomUUID } from 'node:crypto'
 import { chmod, link, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,7 +11,7 @@ export const leaveByPath: Attack = {
   guard: 'a root that the cell was moved to (pivot_root), and mounts that no link crosses',
   async *run(on) {
     const under = await on.cell()
-    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-attack-'))
+    const folder = await mkdtemp(join(tmpdir(), `ah-attack-${ownerMark()}-`))
     try {
       const secret = `canary-${randomUUID()}`
       await chmod(folder, 0o777)

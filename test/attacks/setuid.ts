@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { chmod, copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ export const setuid: Attack = {
   promise: 'A program that changes its user gives nothing, and a process cannot become another user',
   guard: 'no new privileges, no capability, and mounts that ignore the bit',
   async *run(on) {
-    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-attack-'))
+    const folder = await mkdtemp(join(tmpdir(), `ah-attack-${ownerMark()}-`))
     try {
       await chmod(folder, 0o755)
       await copyFile('/usr/bin/id', join(folder, 'id'))

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { chmod, chown, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -9,7 +10,7 @@ export const sharedCaches: Attack = {
   promise: 'Downloads that sessions of a folder share lead nobody out, are seen by no other session, and hold nothing that runs',
   guard: 'a mount of their own without devices, and without execution where the rung can hold that',
   async *run(on) {
-    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-attack-'))
+    const folder = await mkdtemp(join(tmpdir(), `ah-attack-${ownerMark()}-`))
     try {
       await chmod(folder, 0o755)
       const secret = join(folder, 'secret')

@@ -34,13 +34,13 @@ const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs }
 
 const engine = values.engine === undefined ? configured() : ContainerEngine.parse(values.engine)
 
-const before = fresh ? [] : recall()
 // The programs of a release lie in one folder.
 const files = {
   ...trialFiles(join(import.meta.dirname, 'inside.mjs')),
   root: findImage(values.images ?? '', 'base')?.root,
   engine,
 }
+const before = fresh ? [] : recall()
 const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) => forSessions(drivers[rung](files)))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
@@ -76,7 +76,7 @@ function forSessions(driver: CellDriver): CellDriver {
   return { rung: driver.rung, missing: async () => [refusal], start }
 }
 
-/** What was found before on this machine as it is now: with another kernel or another engine it may be otherwise. */
+/** What was found before on this machine as it is now: with another kernel, engine, image or range of users it may be otherwise. */
 function recall(): DoctorReport['rungs'] {
   try {
     const known = Memory.parse(JSON.parse(readFileSync(memory ?? '', 'utf8')))
@@ -102,9 +102,25 @@ function remember(rungs: DoctorReport['rungs']): void {
 function machine(): string {
   const programs = ['bwrap', 'podman', 'docker', 'runc', 'crun', 'runsc', 'conmon', 'catatonit', 'newuidmap']
   const emulators = ['qemu-system-x86_64', 'qemu-system-aarch64']
+  const settings = [
+    'user/max_user_namespaces',
+    'kernel/unprivileged_userns_clone',
+    'kernel/apparmor_restrict_unprivileged_userns',
+  ]
   const places = [...programs, ...emulators].flatMap((name) => [`/usr/bin/${name}`, `/usr/sbin/${name}`])
   const times = places.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0)
+  const said = ['/etc/subuid', '/etc/subgid', ...settings.map((name) => `/proc/sys/${name}`)].map(textOf)
   return createHash('sha256')
-    .update(`${release()} ${process.version} ${import.meta.dirname} ${engine} ${times.join(' ')}`)
+    .update(
+      `${release()} ${process.version} ${import.meta.dirname} ${engine} ${files.root} ${times.join(' ')} ${said.join('\0')}`,
+    )
     .digest('hex')
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
 }

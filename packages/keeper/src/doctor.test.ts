@@ -50,13 +50,32 @@ test('examine() believes what was found of a slow rung, and tries the quick ones
   expect(rungs).toMatchObject([{ rung: 'bwrap', available: true }, known])
 })
 
+test('examine() looks again for what was missing, and repeats it only where there is no time to look', async () => {
+  const before = [
+    {
+      rung: 'container' as const,
+      available: false,
+      tried_at: 5,
+      start_ms: null,
+      limits: [],
+      missing: [{ what: 'Podman', remedy: '' }],
+    },
+  ]
+  const mended = { ...noneDriver(), rung: 'container' as Rung }
+  expect((await examine({ ...options, drivers: [mended], before })).rungs).toMatchObject([{ available: true, missing: [] }])
+  const slow = { ...mended, start: (_: unknown, signal: AbortSignal) => rejectsWith(signal) }
+  expect((await examine({ ...options, drivers: [slow], before, withinMs: 10 })).rungs).toEqual(before)
+})
+
 test('examine() says of what it had no time for that it was not tried', async () => {
-  const start = (_: unknown, signal: AbortSignal) =>
-    new Promise<never>((_resolve, reject) => {
-      // On a busy machine the time may be over before it begins.
-      if (signal.aborted) reject(signal.reason as Error)
-      signal.addEventListener('abort', () => reject(signal.reason as Error))
-    })
+  const start = (_: unknown, signal: AbortSignal) => rejectsWith(signal)
   const { rungs } = await examine({ ...options, drivers: [{ ...noneDriver(), start }], withinMs: 10 })
   expect(rungs).toMatchObject([{ available: false, tried_at: null, missing: [{ remedy: 'anchorhold doctor --fresh' }] }])
 })
+
+const rejectsWith = (signal: AbortSignal) =>
+  new Promise<never>((_resolve, reject) => {
+    // On a busy machine the time may be over before it begins.
+    if (signal.aborted) reject(signal.reason as Error)
+    signal.addEventListener('abort', () => reject(signal.reason as Error))
+  })

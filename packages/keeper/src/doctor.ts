@@ -17,7 +17,8 @@ export type Examination = {
   readonly cgroups?: readonly string[]
   /** How many starts of each rung are measured; one is enough to know that it starts. */
   readonly starts?: number
-  /** What was found before. It is believed of rungs that take long to try. */
+  /** What was found before. Of rungs that take long to try, it is believed that they start; what was missing is looked for again,
+   *  since a remedy may have been carried out, and told as it was where there is no time for that. */
   readonly before?: readonly RungReport[]
   /** Whether what the drivers remember of this machine is found out again. */
   readonly relearn?: boolean
@@ -45,7 +46,12 @@ export async function examine({
   for (const driver of drivers) {
     if (relearn) await driver.relearn?.()
     const known = quickRungs.includes(driver.rung) ? undefined : before.find(({ rung }) => rung === driver.rung)
-    rungs.push(known ?? (await examineRung(driver, cgroups, starts, deadline, now)))
+    if (known?.available) {
+      rungs.push(known)
+      continue
+    }
+    const found = await examineRung(driver, cgroups, starts, deadline, now)
+    rungs.push(found.tried_at === null ? (known ?? found) : found)
   }
   return {
     kernel: readKernel(),
@@ -88,9 +94,9 @@ async function examineRung(
     }
   } catch (error) {
     if (deadline.aborted) return notYet
-    // It may know better why than the start does.
-    const missing = [...(await driver.missing())]
-    if (missing.length > 0) return absent(now(), missing)
+    // It may know better why than the start does, if there is time for another.
+    const missing = [...(await driver.missing(deadline))]
+    if (missing.length > 0 && !deadline.aborted) return absent(now(), missing)
     if (error instanceof Failure) return absent(now(), [{ what: error.message, remedy: error.hint ?? '' }])
     throw error
   }

@@ -1,7 +1,9 @@
 // What Anchorhold keeps on the disk. A program of its own: it reads the database, which the command line otherwise does not.
 import { folders as foldersOf } from '@anchorhold/daemon/folders'
+import { launchedLeftIn, trialsIn, unfinishedIn } from '@anchorhold/daemon/processes/left-behind'
 import Database from 'better-sqlite3'
 import { existsSync, lstatSync, readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export type DiskReport = {
@@ -14,7 +16,7 @@ export type DiskReport = {
   }[]
   /** The largest first. */
   readonly sessions: readonly { readonly id: string; readonly name: string; readonly archived: boolean; readonly bytes: number }[]
-  /** Folders that no session owns. */
+  /** What no session owns, and no process that lives. */
   readonly unowned: readonly { readonly path: string; readonly bytes: number }[]
 }
 
@@ -28,11 +30,13 @@ export function diskReport(state: string): DiskReport {
     const row = rows.get(id)
     return row === undefined ? [] : [{ id, ...row, bytes }]
   })
-  const unowned = ['sessions', 'windows'].flatMap((kind) =>
+  const withoutSession = ['sessions', 'windows'].flatMap((kind) =>
     entriesOf(join(state, kind))
       .filter((id) => !rows.has(id))
       .map((id) => ({ path: join(state, kind, id), bytes: sizeOf(join(state, kind, id)) })),
   )
+  const left = [...unfinishedIn(folders), ...launchedLeftIn(folders), ...trialsIn(tmpdir())]
+  const unowned = [...withoutSession, ...left.map(({ path }) => ({ path, bytes: sizeOf(path) }))]
   const total = (list: readonly { readonly bytes: number }[]) => list.reduce((sum, { bytes }) => sum + bytes, 0)
   const known = new Set(['sessions', 'windows', 'runtime', 'images', 'caches', 'homes', 'compiled', 'gate'])
   const files = entriesOf(state).filter((name) => !known.has(name))

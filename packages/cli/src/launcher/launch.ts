@@ -22,6 +22,7 @@ import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { takeLock } from '@anchorhold/link/lock'
+import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import type { Rung } from '@anchorhold/protocol/rungs'
@@ -84,7 +85,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
 
   await using undone = new AsyncDisposableStack()
   await reapLaunched(folders, runtime)
-  const base = mkdtempSync(`${realpathSync(folders.launched)}/`)
+  const base = mkdtempSync(`${realpathSync(folders.launched)}/${ownerMark()}-`)
   makeFolder(base, config.root ? 0o711 : 0o700)
   undone.defer(() => removeTree(base))
   const lock = takeLock(join(base, 'lock'))

@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { takeLock } from '@anchorhold/link/lock'
+import { ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Folders, folders as foldersOf } from '../folders.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
 import type { Runtime } from './runtime.ts'
@@ -53,9 +54,57 @@ test('reapAll() touches nothing that is not named as we name things', async () =
   expect(others.map((folder) => existsSync(folder))).toEqual([true, true, true, true])
 })
 
+/** As a process names what it makes that has since ended, another under the number of this one. */
+function deadMark(): string {
+  const [pid, startedAt, namespace] = ownerMark().split('.')
+  return [pid, ((Number.parseInt(startedAt!, 36) + 1) % 36 ** 4).toString(36), namespace].join('.')
+}
+
+test('reapAll() removes what was never finished once its maker has ended, and nothing of one that lives or is unknown', async () => {
+  const [images, machine, image] = [folders.images, join(folders.images, 'machine'), join(folders.images, 'base-0123456789ab')]
+  const places = [images, folders.runtime, machine, join(machine, 'runtimes')]
+  const namedBy = (owner: string) => [
+    ...places.map((folder) => join(folder, `new-${owner}AbC123`)),
+    join(image, `root.erofs-${owner}.part`),
+    join(image, `snapshots/0123456789abcdef-${owner}.part`),
+  ]
+  const [left, alive, unknown] = [namedBy(`${deadMark()}-`), namedBy(`${ownerMark()}-`), namedBy('')].map((paths) =>
+    paths.map((path) => path.replace('-.part', '.part')),
+  )
+  for (const path of [...left!, ...alive!, ...unknown!]) {
+    mkdirSync(join(path, '..'), { recursive: true })
+    if (path.endsWith('.part')) writeFileSync(path, 'half')
+    else mkdirSync(join(path, 'root'), { recursive: true })
+  }
+  await reapThem()
+  expect(left!.filter((path) => existsSync(path))).toEqual([])
+  expect([...alive!, ...unknown!].filter((path) => !existsSync(path))).toEqual([])
+})
+
+test('reapAll() removes trials in the folder for temporary files whose process has ended, their cells first', async () => {
+  vi.stubEnv('TMPDIR', join(state, 'tmp'))
+  const at = (name: string) => join(state, 'tmp', name)
+  const names = [
+    ...['trial', 'trial-files', 'attack'].map((kind) => `ah-${kind}-${deadMark()}-AbC123`),
+    ...[`ah-trial-${ownerMark()}-AbC123`, 'ah-trial-AbC123', `notes-${deadMark()}-AbC123`, `ah-attack-${deadMark()}-busy00`],
+  ]
+  for (const name of names) mkdirSync(join(at(name), 'scratch'), { recursive: true })
+  writeFileSync(join(at(names[0]!), 'scratch/cell.json'), '')
+  // Something that an attack has started lives still.
+  mkdirSync(join(at(names.at(-1)!), `ah-trial-${ownerMark()}-AbC123/scratch`), { recursive: true })
+  mkdirSync(at('elsewhere'))
+  symlinkSync(at('elsewhere'), at(`ah-trial-${deadMark()}-link00`))
+  await reapThem()
+  vi.unstubAllEnvs()
+  expect(names.map((name) => existsSync(at(name)))).toEqual([false, false, false, true, true, true, true])
+  expect(reaped()).toEqual([join(at(names[0]!), 'scratch')])
+  expect(existsSync(at('elsewhere'))).toBe(true)
+})
+
 test('reapLaunched() clears away what a launcher left, and nothing of one that lives', async () => {
   const [dead, alive, unknown] = ['dead', 'alive', 'unknown'].map((name) => join(folders.launched, name))
-  for (const base of [dead!, alive!, unknown!]) {
+  const [cut, begun] = [deadMark(), ownerMark()].map((mark) => join(folders.launched, `${mark}-AbC123`))
+  for (const base of [dead!, alive!, unknown!, cut!, begun!]) {
     mkdirSync(join(base, 'cell'), { recursive: true })
     writeFileSync(join(base, 'cell/left'), '')
   }
@@ -63,7 +112,7 @@ test('reapLaunched() clears away what a launcher left, and nothing of one that l
   const lock = takeLock(join(alive!, 'lock'))
   await reapLaunched(folders, runtime)
   lock?.release()
-  // One without a lock yet is just being made.
-  expect([dead!, alive!, unknown!].map((base) => existsSync(base))).toEqual([false, true, true])
-  expect(reaped()).toEqual([join(dead!, 'cell')])
+  // One without a lock yet is just being made, unless its launcher was killed over it.
+  expect([dead!, alive!, unknown!, cut!, begun!].map((base) => existsSync(base))).toEqual([false, true, true, false, true])
+  expect(reaped().toSorted()).toEqual([join(dead!, 'cell'), join(cut!, 'cell')].toSorted())
 })

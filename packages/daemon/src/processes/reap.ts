@@ -1,7 +1,9 @@
 import { takeLock } from '@anchorhold/link/lock'
+import { isOwnerGone } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
@@ -10,6 +12,7 @@ import { reapCaches } from '../workspace/caches.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
+import { trialsIn, unfinishedIn } from './left-behind.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What a launcher writes down of its cell, for whoever has to undo it. */
@@ -36,7 +39,8 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
 ]
 
 /** Removes what nobody owns any more: after a crash, what cells, keepers and launchers left behind. Invariant: nothing is
- *  touched but what lies in the state folder or in control groups of ours, and is named as we name things. */
+ *  touched but what lies in the state folder, in control groups of ours or as a trial of ours in the folder for temporary files,
+ *  and is named as we name things. */
 export async function reapAll({ folders, runtime, sessions, isOwned, log }: ReapOptions): Promise<void> {
   const attempt = async (what: string, work: () => Promise<void> | void) => {
     try {
@@ -53,12 +57,18 @@ export async function reapAll({ folders, runtime, sessions, isOwned, log }: Reap
       for (const each of [folders.session(id), folders.windows(id)]) await removeTree(each)
     })
   for (const name of cgroupNames()) {
-    const pid = /^(?:doctor|launcher|prove)-(\d+)$/.exec(name)?.[1]
-    if (pid !== undefined && !existsSync(`/proc/${pid}`))
-      await attempt(`the control groups of ${name}`, () => removeCgroups(name))
+    const pid = /^(?:doctor|launcher)-(\d+)$/.exec(name)?.[1]
+    const isLeft = pid === undefined ? name.startsWith('attack-') && isOwnerGone(name) : !existsSync(`/proc/${pid}`)
+    if (isLeft) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
   await attempt('caches', () => reapCaches(folders.caches))
   await attempt('launched cells', () => reapLaunched(folders, runtime))
+  for (const { path, cells } of [...unfinishedIn(folders), ...trialsIn(tmpdir())])
+    await attempt(`"${path}"`, async () => {
+      await reapCells(runtime, cells)
+      if (statSync(path).isDirectory()) await removeTree(path)
+      else rmSync(path)
+    })
   await attempt('programs of other releases', () => reapRuntimes(folders, runtime))
 }
 
@@ -66,7 +76,8 @@ export async function reapAll({ folders, runtime, sessions, isOwned, log }: Reap
 export async function reapLaunched(folders: Folders, runtime: Runtime): Promise<void> {
   for (const name of entriesOf(folders.launched)) {
     const base = join(folders.launched, name)
-    if (!existsSync(join(base, 'lock')) || !isFree(join(base, 'lock'))) continue
+    // One without a lock is just being made, unless whoever made it has ended.
+    if (existsSync(join(base, 'lock')) ? !isFree(join(base, 'lock')) : !isOwnerGone(name)) continue
     await reapCells(runtime, [join(base, 'cell')])
     const left = Launched.safeParse(readJson(join(base, launchedFile))).data
     if (left?.runAs != null) await revokeGrants(left.grants, left.runAs)

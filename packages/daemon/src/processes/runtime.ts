@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { KeeperStart } from '@anchorhold/protocol/link'
 import type { ContainerEngine } from '@anchorhold/protocol/rungs'
@@ -53,7 +54,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
   hash.update(`${agent.version} ${process.version}`)
   const folder = join(runtimes, hash.digest('hex').slice(0, 16))
   if (!existsSync(folder)) {
-    const fresh = mkdtempSync(join(runtimes, 'new-'))
+    const fresh = mkdtempSync(join(runtimes, `new-${ownerMark()}-`))
     for (const script of scripts) place(join(dist, script), join(fresh, script), 0o644)
     place(process.execPath, join(fresh, 'node'), 0o755)
     place(agent.program, join(fresh, 'claude'), 0o755)

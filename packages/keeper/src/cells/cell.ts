@@ -6,8 +6,8 @@ import type { Readable, Writable } from 'node:stream'
  *  Invariant: `start` isolates exactly as `spec` says or throws `cell_unavailable`; no driver falls back on a weaker one. */
 export interface CellDriver {
   readonly rung: Rung
-  /** What this host lacks for it; empty when a real cell has just been seen to start. */
-  missing(): Promise<readonly Lack[]>
+  /** What this host lacks for it; empty when a real cell has just been seen to start. `signal` ends the looking. */
+  missing(signal?: AbortSignal): Promise<readonly Lack[]>
   /** `signal` cancels the starting; a started cell lives until it is disposed of. */
   start(spec: CellSpec, signal: AbortSignal): Promise<Cell>
   /** Finds out again what it remembers of this machine, where that takes long. */

@@ -1,6 +1,7 @@
 import { chmodSync, constants, copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { ownerMark } from '@anchorhold/link/owner'
 import type { CellFiles } from './cell.ts'
 
 /** Handed on to processes of the trial's own, which may be killed and must not leave a copy behind. */
@@ -17,7 +18,7 @@ export function trialFiles(inside: string): CellFiles {
 }
 
 function copied({ node, inside }: { readonly node: string; readonly inside: string }): string {
-  const folder = mkdtempSync(join(tmpdir(), 'anchorhold-trial-files-'))
+  const folder = mkdtempSync(join(tmpdir(), `ah-trial-files-${ownerMark()}-`))
   chmodSync(folder, 0o755)
   copyFileSync(node, join(folder, 'node'), constants.COPYFILE_FICLONE)
   chmodSync(join(folder, 'node'), 0o755)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Cell, CellDriver, CellSpec, Lack } from './cell.ts'
 import { noExtras } from '@anchorhold/protocol/sessions'
@@ -19,7 +20,7 @@ export function trialSpecs(): TrialSpecs {
   const runAs = process.getuid?.() === 0 ? trialUser : null
   return {
     async make(changes = {}) {
-      const folder = await mkdtemp(join(tmpdir(), 'anchorhold-trial-'))
+      const folder = await mkdtemp(join(tmpdir(), `ah-trial-${ownerMark()}-`))
       made.push(folder)
       await chmod(folder, 0o711)
       const within = { workspace: '', home: '', windows: '', scratch: '' }
@@ -42,8 +43,8 @@ export function trialSpecs(): TrialSpecs {
 }
 
 /** What keeps a driver from starting a cell, by starting one. */
-export async function lacksOnTrial(start: CellDriver['start'], withinMs: number): Promise<readonly Lack[]> {
-  const signal = AbortSignal.timeout(withinMs)
+export async function lacksOnTrial(start: CellDriver['start'], withinMs: number, cancel?: AbortSignal): Promise<readonly Lack[]> {
+  const signal = AbortSignal.any([AbortSignal.timeout(withinMs), ...(cancel === undefined ? [] : [cancel])])
   try {
     await using specs = trialSpecs()
     await using _ = await start(await specs.make(), signal)

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import {
   chmodSync,
@@ -56,14 +57,14 @@ export async function makeImage(
   const isRoot = process.getuid?.() === 0
   mkdirSync(images, { recursive: true, mode: isRoot ? 0o755 : 0o700 })
   chmodSync(images, isRoot ? 0o755 : 0o700)
-  const work = mkdtempSync(join(images, 'new-'))
+  const work = mkdtempSync(join(images, `new-${ownerMark()}-`))
   try {
     const root = join(work, 'root')
     mkdirSync(root)
     await fill(root, work)
     await furnish(root)
     const folder = join(images, `${name}-${digest}`)
-    const made = mkdtempSync(join(images, 'new-'))
+    const made = mkdtempSync(join(images, `new-${ownerMark()}-`))
     try {
       renameSync(root, join(made, 'root'))
       chmodSync(made, isRoot ? 0o755 : 0o700)

@@ -35,9 +35,9 @@ export function engineDriver({ rung, lacks, refuses, probeTimeoutMs, startCell, 
     rung,
     start,
     ...(notes === undefined ? {} : { notes }),
-    async missing() {
+    async missing(signal) {
       const missing = lacks()
-      return missing.length > 0 ? missing : lacksOnTrial(start, probeTimeoutMs)
+      return missing.length > 0 ? missing : lacksOnTrial(start, probeTimeoutMs, signal)
     },
   }
 }

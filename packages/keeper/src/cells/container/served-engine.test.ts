@@ -6,7 +6,7 @@ import { engineRefusal } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
 import { trialLimits } from '../trial.ts'
 import { groupsOf, limitsByGroup } from './group-limits.ts'
-import { lacksServed, ownLabel, servedRun } from './served-engine.ts'
+import { imageLabel, lacksServed, ownLabel, servedRun } from './served-engine.ts'
 
 const plan = {
   name: 'anchorhold-1',
@@ -27,6 +27,13 @@ const plan = {
 } as const
 const after = (argv: readonly string[], option: string) =>
   argv.flatMap((word, at) => (word === option ? [argv[at + 1] ?? ''] : []))
+
+test('imageLabel() is the same for every release of an installation, and another for another', () => {
+  const label = (inside: string) => imageLabel({ node: '/n', inside })
+  expect(label('/a/runtime/1/inside.mjs')).toBe(label('/a/runtime/2/inside.mjs'))
+  expect(label('/a/runtime/1/inside.mjs')).not.toBe(label('/b/runtime/1/inside.mjs'))
+  expect(label('/a/runtime/1/inside.mjs')).toMatch(/^org\.anchorhold\.image=[0-9a-f]{16}$/)
+})
 
 describe.each(['docker', 'podman-rootful'] as const)('servedRun() for %s', (engine) => {
   const argv = servedRun(engine, plan)

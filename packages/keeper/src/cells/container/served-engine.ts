@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { accessSync, constants, existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { ContainerEngine } from '@anchorhold/protocol/rungs'
-import type { Lack } from '../cell.ts'
+import type { CellFiles, Lack } from '../cell.ts'
 import { installCommand, isExecutable, type ReadText } from '../install.ts'
 import type { Rlimits } from '../limits/rlimits.ts'
 import { csvField, hidden, rlimitOptions } from './podman.ts'
@@ -94,6 +95,14 @@ export type ServedPlan = {
 }
 
 export const ownLabel = 'org.anchorhold.cell'
+
+/** Whose an image is: installations that share an engine leave each other's alone. One is known by the folder that holds the programs
+ *  of its releases. */
+export const imageLabel = ({ inside }: CellFiles): string =>
+  `org.anchorhold.image=${createHash('sha256')
+    .update(dirname(dirname(inside)))
+    .digest('hex')
+    .slice(0, 16)}`
 
 /** The arguments of `run`: the whole posture.
  *  Does not stop: attacks on the host kernel through the calls that the filter leaves open; and who escapes is root, or near it. */

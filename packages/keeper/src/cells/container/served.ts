@@ -27,8 +27,8 @@ import {
   ask,
   asking,
   clientEnv,
+  imageLabel,
   lacksServed,
-  ownLabel,
   removeContainers,
   removing,
   type ServedEngine,
@@ -191,15 +191,18 @@ async function prepare({ engine, files, spec, unavailable }: Making, signal: Abo
   })
   openToAll(folder)
   giveTo(spec, spec.scratch)
-  const image = `anchorhold/root:${digestOf(folder, spec.root)}`
+  const label = imageLabel(files)
+  const image = `anchorhold/root:${digestOf(folder, spec.root, label)}`
   try {
     await ask(engine, ['image', 'inspect', '--format', '{{.Id}}', image], signal)
   } catch {
     signal.throwIfAborted()
-    await importImage(engine, image, [...(spec.root === null ? [] : [spec.root]), folder], signal).catch((error: unknown) => {
-      signal.throwIfAborted()
-      throw unavailable([{ what: `${wordsFor(engine)} does not take its root: ${String(error)}`, remedy: mend }])
-    })
+    await importImage(engine, { image, label }, [...(spec.root === null ? [] : [spec.root]), folder], signal).catch(
+      (error: unknown) => {
+        signal.throwIfAborted()
+        throw unavailable([{ what: `${wordsFor(engine)} does not take its root: ${String(error)}`, remedy: mend }])
+      },
+    )
   }
   return { binds, image, channelFolder }
 }
@@ -214,8 +217,13 @@ function openToAll(path: string): void {
 }
 
 /** What lies later in the list hides what lies earlier. */
-async function importImage(engine: ServedEngine, image: string, folders: readonly string[], signal: AbortSignal): Promise<void> {
-  const [program, ...args] = [...asking(engine), 'import', '--change', `LABEL ${ownLabel}=image`, '-', image] as const
+async function importImage(
+  engine: ServedEngine,
+  { image, label }: { readonly image: string; readonly label: string },
+  folders: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const [program, ...args] = [...asking(engine), 'import', '--change', `LABEL ${label}`, '-', image] as const
   const packing = ['--numeric-owner', '--owner=0', '--group=0', '--create', ...folders.flatMap((folder) => ['-C', folder, '.'])]
   const tar = spawn('tar', packing, { env: clientEnv, stdio: ['ignore', 'pipe', 'ignore'], signal })
   const client = spawn(program, args, { env: clientEnv, cwd: '/', stdio: ['pipe', 'ignore', 'pipe'], signal })
@@ -223,14 +231,14 @@ async function importImage(engine: ServedEngine, image: string, folders: readonl
   client.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
   const [code] = await Promise.all([exitOf(client), exitOf(tar), pipeline(tar.stdout, client.stdin).catch(() => {})])
   if (code !== 0) throw new Error(said.trim() || `it ended with ${code}`)
-  // Those of other releases and other mounts, that nothing was started from for a day.
-  const old = ['--filter', `label=${ownLabel}=image`, '--filter', 'until=24h']
+  // This installation's own of other releases and other mounts, that nothing was started from for a day.
+  const old = ['--filter', `label=${label}`, '--filter', 'until=24h']
   await ask(engine, ['image', 'prune', '--all', '--force', ...old], signal).catch(() => {})
 }
 
-/** Of what the image is made from: the same is not made twice. */
-function digestOf(folder: string, root: string | null): string {
-  const hash = createHash('sha256')
+/** Of what the image is made from, and whose it is: the same is not made twice. */
+function digestOf(folder: string, root: string | null, label: string): string {
+  const hash = createHash('sha256').update(label)
   const add = (path: string, name: string) => {
     const stat = lstatSync(path)
     hash.update(`${name}\0${stat.mode}\0`)

@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { release } from 'node:os'
@@ -27,7 +28,7 @@ export function rememberAccel(
   kvm: string,
   verdict: AccelVerdict,
 ): void {
-  const part = `${files.accel}.${process.pid}.part`
+  const part = `${files.accel}-${ownerMark()}.part`
   // Every session's user reads it.
   writeFileSync(part, JSON.stringify({ ...verdict, machine: machineOf(files, qemu, kvm) }), { mode: 0o644 })
   renameSync(part, files.accel)

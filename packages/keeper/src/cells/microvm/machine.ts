@@ -1,3 +1,4 @@
+import { ownerMark } from '@anchorhold/link/owner'
 import { chmodSync, createWriteStream, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -154,7 +155,7 @@ async function restored(qmp: Monitor): Promise<void> {
 async function save(qmp: Monitor, scratch: string, file: string, signal: AbortSignal): Promise<void> {
   await qmp.execute('stop')
   await using lines = await listen(scratch, [sockets.save])
-  const part = `${file}.part`
+  const part = `${file}-${ownerMark()}.part`
   const written = lines.accepted(sockets.save).then((from) => pipeline(from, createWriteStream(part), { signal }))
   written.catch(() => {})
   await qmp.execute('migrate-set-parameters', { 'max-bandwidth': 2 ** 40 })

@@ -53,13 +53,13 @@ export function microvmDriver(options: MicrovmOptions): CellDriver {
       await learnAccel(options, await specs.make())
     },
     notes: () => (lacksHere(options).length > 0 ? [] : [accelNote(recalled(options, options.root!))]),
-    async missing() {
+    async missing(cancel) {
       const lacks = lacksHere(options)
       if (lacks.length > 0) return lacks
       const behindWall = await options.wall.missing()
       if (behindWall.length > 0) return behindWall
       await using specs = trialSpecs()
-      const signal = AbortSignal.timeout(bootTimeoutMs)
+      const signal = AbortSignal.any([AbortSignal.timeout(bootTimeoutMs), ...(cancel === undefined ? [] : [cancel])])
       try {
         await using _ = await start(await specs.make(), signal)
         return []

@@ -1,3 +1,4 @@
+import { isOwnerGone, ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import {
   chmodSync,
@@ -64,7 +65,7 @@ export async function prepareMachine({ root, arch, say }: PrepareOptions): Promi
         mode: 0o644,
       })),
     ])
-    const part = `${files.initramfs}.part`
+    const part = unfinished(files.initramfs)
     writeFileSync(part, content)
     chmodSync(part, 0o644)
     renameSync(part, files.initramfs)
@@ -91,7 +92,7 @@ export function pruneMachines(root: string, kept: readonly Saved[]): void {
     for (const name of existsSync(folder) ? readdirSync(folder) : []) {
       const path = join(folder, name)
       // Somebody else may just be writing it.
-      const isBeingMade = name.endsWith('.part') && Date.now() - statSync(path).mtimeMs < partMs
+      const isBeingMade = name.endsWith('.part') && !isOwnerGone(name) && Date.now() - statSync(path).mtimeMs < partMs
       if (!keeps(name) && !isBeingMade) rmSync(path, { recursive: true, force: true })
     }
   }
@@ -127,7 +128,7 @@ export async function runtimeDisk(files: MachineFiles, cell: CellFiles, arch: Ma
 
 /** Read-only and as it is: unpacking what is compressed would be slow where the processor is only worked out. */
 async function makeDisk(folder: string, disk: string): Promise<void> {
-  const part = `${disk}.part`
+  const part = unfinished(disk)
   rmSync(part, { force: true })
   await runTool('mkfs.erofs', ['--quiet', '--all-root', '-x-1', part, folder])
   chmodSync(part, 0o644)
@@ -154,7 +155,7 @@ async function placeModules(from: string, to: string): Promise<void> {
     placed.set(plain(name), content)
   }
   for (const name of modulesWanted) await place(name)
-  const part = `${to}.part`
+  const part = unfinished(to)
   rmSync(part, { recursive: true, force: true })
   mkdirSync(part)
   for (const [index, [name, content]] of [...placed].entries())
@@ -194,9 +195,12 @@ async function unpackPackages(names: readonly string[], work: string): Promise<v
     await runTool('dpkg-deb', ['-x', join(work, file), work])
 }
 
+/** What a file is called until all of it is there: whose it is shows, should its maker be killed. */
+export const unfinished = (path: string) => `${path}-${ownerMark()}.part`
+
 /** Lends a folder of its own beside what is being made. */
 async function within(folder: string, use: (work: string) => Promise<void>): Promise<void> {
-  const work = mkdtempSync(join(folder, 'new-'))
+  const work = mkdtempSync(join(folder, `new-${ownerMark()}-`))
   try {
     await use(work)
   } finally {

@@ -1,0 +1,47 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+
+/** A part of a name that says which process made what it names, so that somebody else can tell later whether it may still be at
+ *  work on it: its number, its start and its pid namespace. Short, because sockets lie below such names. */
+export function ownerMark(): string {
+  return [process.pid.toString(36), statOf(process.pid)?.startedAt ?? '0', pidNamespace()].join('.')
+}
+
+/** Whether the process that a name speaks of has surely ended. Invariant: false for a name that speaks of none, and for a process
+ *  of another pid namespace, which cannot be seen from here. */
+export function isOwnerGone(name: string): boolean {
+  const [, mark, startedAt, namespace] = /(?:^|-)([0-9a-z]+)\.([0-9a-z]+)\.([0-9a-z]+)(?:-[^-]*|\.part)?$/.exec(name) ?? []
+  if (mark === undefined || namespace !== pidNamespace()) return false
+  const pid = Number.parseInt(mark, 36)
+  const stat = statOf(pid)
+  if (stat !== null) return stat.startedAt !== startedAt || stat.state === 'Z' || stat.state === 'X'
+  // Where there is no /proc, nothing tells a process from a later one under its number.
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
+  }
+}
+
+/** Zero where the system has none. */
+function pidNamespace(): string {
+  try {
+    return short(/\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0')
+  } catch {
+    return '0'
+  }
+}
+
+function statOf(pid: number): { readonly state: string; readonly startedAt: string } | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { state: fields[0] ?? '', startedAt: short(fields[19] ?? '') }
+  } catch {
+    return null
+  }
+}
+
+/** Two that differ come out the same once in more than a million, and then something is kept that could go. */
+const short = (digits: string) => (Number(digits) % 36 ** 4).toString(36)
