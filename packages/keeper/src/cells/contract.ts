@@ -128,6 +128,39 @@ export function cellContract(
       expect(await readFile(join(spec.workspace, '.env'), 'utf8')).toBe('hunter2\n')
     })
 
+    promise('keeps covered what lies in a folder that is renamed', async ({ make }) => {
+      const spec = await make()
+      const { covers } = await hiddenBelow(spec)
+      await using cell = await driver.start({ ...spec, covers }, soon())
+      const sh = async (script: string) => (await run(cell, ['sh', '-c', script], { cwd: cell.place(spec.workspace) })).output
+      // Each in a process of its own: what the first one moves, the next ones must not find bare.
+      expect(await sh('mkdir -p deep/er && mv sub deep/er/sub && echo moved')).toBe('moved\n')
+      expect(await sh('cat deep/er/sub/.env; cat deep/er/sub/.ssh/id_rsa 2>/dev/null || echo refused')).toBe('instead\nrefused\n')
+      expect(await sh('mv deep other && mkdir -p sub && echo theirs > sub/.env && echo again')).toBe('again\n')
+      expect(await sh('cat sub/.env other/er/sub/.env; mv other/er/sub/.env x 2>/dev/null || echo refused')).toBe(
+        'theirs\ninstead\nrefused\n',
+      )
+      expect(await readFile(join(spec.workspace, 'other/er/sub/.env'), 'utf8')).toBe('hunter2\n')
+    })
+
+    promise('makes nothing outside where a link is in the way of a cover', async ({ make }) => {
+      const spec = await make()
+      const { covers } = await hiddenBelow(spec)
+      const outside = join(dirname(spec.workspace), 'outside')
+      await mkdir(outside)
+      if (spec.runAs !== null) await chown(outside, spec.runAs.uid, spec.runAs.gid)
+      await using cell = await driver.start({ ...spec, covers }, soon())
+      const sh = async (script: string) => (await run(cell, ['sh', '-c', script], { cwd: cell.place(spec.workspace) })).output
+      for (const [at, prefix] of ['/oldroot', '', '/newroot', '/proc/1/root', '/proc/self/root'].entries()) {
+        // In one process: the next one may find the name missing, and make it.
+        expect(await sh(`mv sub was${at} && ln -s ${prefix}${outside} sub && echo linked`)).toBe('linked\n')
+        // Whether the next process can be started is not the point: what it leaves is.
+        await run(cell, ['true'])
+        expect([prefix, await readdir(outside)]).toEqual([prefix, []])
+      }
+      expect(await sh('cat was0/.env')).toBe('instead\n')
+    })
+
     promise('finds in its caches what a cell before it left there, and another cell does not', async ({ make }) => {
       const spec = await make()
       const withCaches = { ...spec, caches: await cachesBeside(spec) }
@@ -257,6 +290,8 @@ type Promise_ =
   | 'sees the windows and can talk through them'
   | 'sees extra mounts at their target'
   | 'sees what covers a file and not the file'
+  | 'keeps covered what lies in a folder that is renamed'
+  | 'makes nothing outside where a link is in the way of a cover'
   | 'finds in its caches what a cell before it left there, and another cell does not'
   | 'runs nothing out of its caches'
   | 'cannot write outside its folders'
@@ -271,6 +306,23 @@ type Promise_ =
   | 'refuses to be started by root without a user of its own'
 
 const path = { PATH: '/usr/bin:/bin' }
+
+/** A file and a folder to hide in `sub`, which belongs to the cell's user, and what is to be seen instead. */
+async function hiddenBelow({ workspace, runAs }: CellSpec): Promise<Pick<CellSpec, 'covers'>> {
+  const base = dirname(workspace)
+  const [file, folder, sub] = [join(base, 'instead'), join(base, 'nothing'), join(workspace, 'sub')]
+  await mkdir(folder, { mode: 0o755 })
+  await writeFile(file, 'instead\n', { mode: 0o444 })
+  await mkdir(join(sub, '.ssh'), { recursive: true })
+  for (const name of ['.env', '.ssh/id_rsa']) await writeFile(join(sub, name), 'hunter2\n', { mode: 0o666 })
+  if (runAs !== null) for (const path of [sub, join(sub, '.ssh')]) await chown(path, runAs.uid, runAs.gid)
+  return {
+    covers: [
+      { path: join(sub, '.env'), by: file },
+      { path: join(sub, '.ssh'), by: folder },
+    ],
+  }
+}
 
 /** As the daemon makes them: the folder is not the session's, and what is in it is. */
 async function cachesBeside({ workspace, runAs }: CellSpec): Promise<string> {

@@ -8,9 +8,11 @@ export type Streams = 'pipes' | 'terminal'
 /** Descriptors that bwrap is given. It closes each after use, so none of them reaches the command. */
 export type BwrapFds = {
   readonly seccomp: number
-  /** The folders themselves: by then their names may lead elsewhere. bwrap sees to it that what it has mounted is these. */
-  readonly workspace: number
-  readonly home: number
+  /** The folders themselves: by then their names may lead elsewhere. bwrap sees to it that what it has mounted is these. Names where
+   *  they lie under covers, in a namespace where only they can be written to. */
+  readonly workspace: number | string
+  readonly home: number | string
+  readonly caches: string | undefined
   /** What is copied into the cell's root, by its path there. */
   readonly files: Readonly<Record<string, number>>
   /** bwrap tells here which process it has made, */
@@ -52,12 +54,12 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...scratch('/tmp', '1777'),
     ...scratch('/var/tmp', '1777'),
     ...['--dir', '/run'],
-    ...['--bind-fd', String(fds.home), inside.home, '--bind-fd', String(fds.workspace), inside.workspace],
-    ...spec.covers.flatMap(({ path, by }) => ['--ro-bind', by, `${inside.workspace}${path.slice(spec.workspace.length)}`]),
+    ...bound(fds.home, inside.home),
+    ...bound(fds.workspace, inside.workspace),
     // The folder and not the sockets, so that the gate may restart and make them anew.
     ...(spec.windows === null ? [] : ['--ro-bind', spec.windows, inside.windows]),
     // Not without execution, which bwrap has no option for.
-    ...(spec.caches === undefined ? [] : ['--bind', spec.caches, inside.caches]),
+    ...(fds.caches === undefined ? [] : bound(fds.caches, inside.caches)),
     ...spec.mounts.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     // Last: what lies between the mounts is a file system of its own, which belongs to the cell's user.
     ...['--remount-ro', '/'],
@@ -67,3 +69,9 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...['--chdir', cwd],
   ]
 }
+
+const bound = (source: number | string, target: string) => [
+  typeof source === 'number' ? '--bind-fd' : '--bind',
+  String(source),
+  target,
+]

@@ -1,4 +1,4 @@
-import { chmodSync, constants, copyFileSync, mkdirSync } from 'node:fs'
+import { chmodSync, constants, copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
@@ -79,6 +79,31 @@ describe('bwrapDriver()', () => {
     await using specs = trialSpecs()
     const spec = await specs.make({ mounts: [{ source: '/etc', target: '/etc' }] })
     await expect(driver.start(spec, soon())).rejects.toMatchObject({ code: 'cell_unavailable', hint: 'Mount it under /opt' })
+  })
+
+  test('spawn() hands bwrap its arguments, the environment among them, in no file', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const standIn = join(dirname(spec.workspace), 'bwrap')
+    writeFileSync(standIn, '#!/bin/sh\nreadlink "/proc/self/fd/$2" >&2; exit 1\n', { mode: 0o755 })
+    await expect(bwrapDriver({ bwrapPath: standIn }).start(spec, soon())).rejects.toMatchObject({
+      message: expect.stringMatching(/a cell does not start: (socket|pipe):\[\d+\]$/) as string,
+    })
+  })
+
+  test('a cell under covers keeps its folders, its caches and its windows, and nothing of the wall is open in it', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const base = dirname(spec.workspace)
+    const [by, caches, path] = [join(base, 'by'), join(base, 'caches'), join(spec.workspace, 'a key.pem')]
+    for (const file of [by, path]) writeFileSync(file, '')
+    mkdirSync(caches, { mode: 0o777 })
+    chmodSync(caches, 0o777)
+    await using cell = await driver.start({ ...spec, caches, covers: [{ path, by }] }, soon())
+    const script = `touch /workspace/w /home/agent/h /run/caches/c /tmp/t && echo written
+      touch /run/windows/x /usr/x 2>/dev/null || echo refused; ls -A /sys /mnt 2>/dev/null | wc -l; ls /proc/self/fd | tr '\\n' ' '`
+    expect((await run(cell, ['sh', '-c', script])).output).toBe('written\nrefused\n0\n0 1 2 3 ')
+    expect([join(spec.workspace, 'w'), join(spec.home, 'h'), join(caches, 'c')].filter((file) => !existsSync(file))).toEqual([])
   })
 
   test('missing() tells what bwrap said when no cell starts', async () => {

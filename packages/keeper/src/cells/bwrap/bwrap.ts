@@ -12,7 +12,7 @@ import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HeldFolders, holdFolders } from '../held-folders.ts'
 import { type HostRoot, readHostRoot } from '../host-root.ts'
-import { isExecutable, readText } from '../install.ts'
+import { installCommand, isExecutable, readText } from '../install.ts'
 import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
@@ -20,10 +20,11 @@ import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
+import { type CoveredFolders, coverFolders, entering, NotCovered } from './covered-folders.ts'
 import { explain, lacksBwrap } from './lacks.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
- *  Each process of a cell is a bwrap of its own, with the same folders and the same control group. */
+ *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
 export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
   const find = () => findBwrap(options)
 
@@ -91,10 +92,11 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   const running = new Set<Bwrap>()
   // For as long as the cell stands: each process of it has the folders that the first one had.
   const folders = holdFolders(spec)
+  let covered: CoveredFolders | null = null
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
-    const { child, status, block } = spawnBwrap({ ...making, folders }, limits, argv, options, streams)
+    const { child, status, block } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
       child,
@@ -147,6 +149,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     await areGone([...running].flatMap(killBwrap))
     running.clear()
     folders[Symbol.dispose]()
+    covered?.[Symbol.dispose]()
     await limits[Symbol.asyncDispose]()
   })
 
@@ -179,6 +182,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   }
 
   try {
+    if (spec.covers.length > 0) covered = await cover({ ...making, folders }, signal)
     const seen = await prove().catch(async (error: unknown) => {
       if (error instanceof Failure || signal.aborted || spec.cgroups.length === 0) throw error
       limits = await limits.withoutGroups()
@@ -209,6 +213,17 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   }
 }
 
+async function cover(making: Making & { readonly folders: HeldFolders }, signal: AbortSignal): Promise<CoveredFolders> {
+  if (entering(0, 0) === null)
+    throw unavailable([{ what: 'nsenter is not installed', remedy: installCommand(readText, 'util-linux', '2.36 or newer') }])
+  try {
+    return await coverFolders(making, signal)
+  } catch (error) {
+    if (!(error instanceof NotCovered)) throw error
+    throw unavailable(explain(error.message, making.bwrapPath, readText))
+  }
+}
+
 /** A key that interrupts goes to all that the terminal shows, bwrap included, and is meant for the command alone. */
 const ignoredSignals = ['--ignore-signal=INT', '--ignore-signal=QUIT']
 const defaultSignals = ['--default-signal=INT', '--default-signal=QUIT']
@@ -217,7 +232,18 @@ const defaultSignals = ['--default-signal=INT', '--default-signal=QUIT']
 class NotStarted extends Error {}
 
 function spawnBwrap(
-  { bwrapPath, spec, host, filter, leaked, folders }: Making & { readonly folders: HeldFolders },
+  {
+    bwrapPath,
+    spec,
+    host,
+    filter,
+    leaked,
+    folders,
+    covered,
+  }: Making & {
+    readonly folders: HeldFolders
+    readonly covered: CoveredFolders | null
+  },
   limits: Limits,
   argv: readonly string[],
   options: SpawnOptions,
@@ -230,13 +256,17 @@ function spawnBwrap(
     if (file !== 'pipe') opened.push(file)
     return stdio.push(file) - 1
   }
+  /** The same, of what stays open here. */
+  const lend = (file: number) => stdio.push(file) - 1
   try {
+    // First, while the numbers have one digit: a shell closes no others.
+    const enter = covered === null ? [] : (entering(lend(covered.user), lend(covered.mounts)) ?? [])
     const fds: BwrapFds = {
       status: give('pipe'),
       block: give('pipe'),
-      // These stay open here.
-      workspace: stdio.push(folders.workspace) - 1,
-      home: stdio.push(folders.home) - 1,
+      workspace: covered?.paths.workspace ?? lend(folders.workspace),
+      home: covered?.paths.home ?? lend(folders.home),
+      caches: spec.caches === undefined ? undefined : (covered?.paths.caches ?? spec.caches),
       seccomp: give(unlinkedFile(filter)),
       files: Object.fromEntries([
         ...host.files.map((path) => [path, give(openSync(path, 'r'))]),
@@ -244,7 +274,8 @@ function spawnBwrap(
         ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(unlinkedFile(readText(path) ?? ''))]) : []),
       ]),
     }
-    const list = give(unlinkedFile(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`))
+    // By a pipe: what the environment holds may be a secret, and is in no file.
+    const list = give('pipe')
     // bwrap reads these as empty lists of arguments and closes them: what was inherited in their place stays outside.
     const smothered = leaked.filter((fd) => fd > list)
     for (const fd of smothered) {
@@ -252,7 +283,7 @@ function spawnBwrap(
       give(unlinkedFile(''))
     }
     const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
-    const wrapped = limits.wrap([bwrapPath, ...lists, '--', ...argv])
+    const wrapped = limits.wrap([...enter, bwrapPath, ...lists, '--', ...argv] as [string, ...string[]])
     const [file, ...args] = streams === 'terminal' ? (['/usr/bin/env', ...ignoredSignals, ...wrapped] as const) : wrapped
     const child = spawn(file, args, {
       // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
@@ -265,7 +296,10 @@ function spawnBwrap(
     })
     const status = child.stdio[fds.status] as Readable
     const block = child.stdio[fds.block as 4] as Writable
-    block.on('error', () => {}) // bwrap has ended, which its exit tells
+    const arguments_ = child.stdio[list as 4] as Writable
+    // It has ended, which its exit tells.
+    for (const pipe of [block, arguments_]) pipe.on('error', () => {})
+    arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
     return { child, status, block }
   } finally {
     for (const fd of opened) closeSync(fd)

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import type { CellSpec } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
-import { isWithin } from '../layout.ts'
+import { freePlace } from '../free-place.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { Engine, Plan, Users } from './engine.ts'
 import { giveTo } from './program.ts'
@@ -64,10 +64,7 @@ const scripts = { stays: `${mounting}exec "$@"`, leaves: `${mounting}"$@"; exec 
 /** Podman takes no path of more than 50 characters for its sockets, and a session's folder may be deep. In the cell's own mount
  *  namespace, the engine finds its folder at a short one: a place for mounts that the kernel gives, and that nothing of the
  *  cell's lies in. */
-export function enginePlace(binds: readonly Bind[]): string {
-  const isFree = (place: string) => existsSync(place) && !binds.some(({ source }) => isWithin(source, place))
-  return ['/sys/kernel/debug', '/sys/kernel/security', '/sys/kernel/config'].find(isFree) ?? '/mnt'
-}
+export const enginePlace = (binds: readonly Bind[]): string => freePlace(binds.map(({ source }) => source)) ?? '/mnt'
 const maps = { single: ['--map-root-user'], range: ['--map-root-user', '--map-auto'] } as const satisfies Record<
   Users,
   readonly string[]

@@ -7,6 +7,8 @@ const bare = 'a plain process'
 cellContract(noneDriver(), {
   'sees extra mounts at their target': 'a plain process sees the host as it is',
   'sees what covers a file and not the file': 'it refuses to start, see below',
+  'keeps covered what lies in a folder that is renamed': 'it refuses to start, see below',
+  'makes nothing outside where a link is in the way of a cover': 'it refuses to start, see below',
   'finds in its caches what a cell before it left there, and another cell does not': 'it has none',
   'runs nothing out of its caches': 'it has none',
   'cannot write outside its folders': bare,

@@ -33,6 +33,8 @@ if (process.platform === 'linux') {
   cellContract(seatbeltDriver({ platform: 'darwin', sandboxExec: standIn }), {
     'gives a process exactly the environment and folder that were asked for': 'it has a TMPDIR of its own in it',
     'sees what covers a file and not the file': untested,
+    'keeps covered what lies in a folder that is renamed': untested,
+    'makes nothing outside where a link is in the way of a cover': untested,
     'finds in its caches what a cell before it left there, and another cell does not': 'it has none',
     'runs nothing out of its caches': 'it has none',
     'cannot write outside its folders': untested,
