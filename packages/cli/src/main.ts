@@ -99,6 +99,10 @@ try {
     terminal.error(`${terminal.style('red', 'anchorhold:')} ${terminal.foreign(error.message)}`)
     if (error.hint !== undefined) terminal.error(`  ${terminal.foreign(error.hint)}`)
     process.exitCode = exitOfFailure(error.code)
+  } else if (error instanceof Error && error.name === 'Unanswered') {
+    terminal.error(`${terminal.style('red', 'anchorhold:')} ${error.message}`)
+    terminal.error('  Whether it was carried out is not known: anchorhold status tells whether the daemon runs')
+    process.exitCode = 8
   } else {
     terminal.error(`anchorhold: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
     process.exitCode = 1

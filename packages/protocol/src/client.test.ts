@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { client, openStream } from './client.ts'
-import { Failure } from './failures.ts'
+import { client, openStream, Unanswered } from './client.ts'
 
 /** A client of a daemon that answers this, and what it was asked. */
 function talk(answer: () => Response) {
@@ -40,10 +39,18 @@ test('client() throws the failure that the daemon names', async () => {
 
 test.each([
   ['no JSON', () => new Response('<html>', { status: 502 })],
+  ['nothing', () => new Response(null, { status: 504 })],
   ['another shape', () => Response.json({ oops: 1 }, { status: 500 })],
-  ['an unknown code', () => Response.json({ error: { code: 'new', message: 'x' } }, { status: 418 })],
-])('client() throws a failure of its own when a refusal is %s', async (_, answer) => {
-  await expect(talk(answer).api.health()).rejects.toBeInstanceOf(Failure)
+  ['a word', () => Response.json('no available server', { status: 503 })],
+])('client() takes a refusal that is %s for that of somebody before the daemon', async (_, answer) => {
+  await expect(talk(answer).api.health()).rejects.toBeInstanceOf(Unanswered)
+})
+
+test('client() believes a daemon whose code it does not know, and a proxy that finds a request too large', async () => {
+  const newer = talk(() => Response.json({ error: { code: 'new', message: 'x' } }, { status: 418 }))
+  await expect(newer.api.health()).rejects.toMatchObject({ name: 'Failure', code: 'internal', message: 'x' })
+  const small = talk(() => new Response('<html>', { status: 413 }))
+  await expect(small.api.health()).rejects.toMatchObject({ name: 'Failure', code: 'too_large' })
 })
 
 test('client() refuses an answer that is not what the contract says', async () => {

@@ -1,7 +1,7 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { api, type Api, type ApiName } from './api/api.ts'
-import { apiRoot, Problem, type Route } from './api/route.ts'
-import { Failure } from './failures.ts'
+import { apiRoot, type Route } from './api/route.ts'
+import { Failure, type FailureCode, failureCodes } from './failures.ts'
 
 type Input<R extends Route> = (R extends { params: infer P extends z.ZodType } ? { readonly params: z.input<P> } : object) &
   (R extends { query: infer Q extends z.ZodType } ? { readonly query?: z.input<Q> } : object) &
@@ -28,7 +28,8 @@ export type ClientOptions = {
 /** How the command line calls itself, so that the log can tell it from other programs. */
 export const cliAgent = 'anchorhold-cli'
 
-/** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure`. */
+/** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure` for what the
+ *  daemon says, and `Unanswered` or what `fetch` throws where it was not the daemon that spoke. */
 export function client(options: ClientOptions): Client {
   const call = async (route: Route, input: CallInput = {}, signal?: AbortSignal) => {
     const response = await send(options, route, input, signal)
@@ -86,9 +87,28 @@ function send(options: ClientOptions, route: Route, input: CallInput, signal?: A
   })
 }
 
-function problem(status: number, body: unknown): Failure {
-  const parsed = Problem.safeParse(body)
-  if (!parsed.success) return new Failure('internal', `The daemon answered ${status} without saying why`)
-  const { code, message, hint } = parsed.data.error
-  return new Failure(code, message, hint === undefined ? {} : { hint })
+/** What only the daemon says. One that is newer may have codes that are not known here. */
+const Said = z.object({ error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }) })
+const tooLarge = failureCodes.too_large.status
+
+/** An answer came, and not from the daemon: from a proxy whose daemon is gone, or from a network that wants a login first. Whether the
+ *  call was carried out is not known; asking again may help. */
+export class Unanswered extends Error {
+  constructor(status: number) {
+    super(`The daemon does not answer: something before it says ${status}`)
+    this.name = 'Unanswered'
+  }
 }
+
+function problem(status: number, body: unknown): Failure | Unanswered {
+  const said = Said.safeParse(body)
+  if (said.success) {
+    const { code, message, hint } = said.data.error
+    return new Failure(isCode(code) ? code : 'internal', message, hint === undefined ? {} : { hint })
+  }
+  // However often it is sent, a proxy will not let it through.
+  if (status === tooLarge) return new Failure('too_large', 'A proxy before the daemon does not let so much through')
+  return new Unanswered(status)
+}
+
+const isCode = (code: string): code is FailureCode => Object.hasOwn(failureCodes, code)

@@ -1,6 +1,7 @@
 import { client, openStream } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
 import { proofDesk, withProof } from './login/proof.ts'
+import { promptly } from './promptly.ts'
 
 const options = { url: '' }
 
@@ -10,14 +11,14 @@ export const proof = proofDesk()
 const reasonOf = (error: unknown): string | null => (isFailure(error) && error.code === 'proof_needed' ? error.message : null)
 
 /** The daemon that served this page. */
-export const daemon = withProof(client(options), proof, reasonOf)
+export const daemon = withProof(promptly(client(options)), proof, reasonOf)
 
 /** Everything that happens in the house after a position, as it happens. */
 export const openEvents = (after: number, signal: AbortSignal) => openStream(options, 'events', { query: { after } }, signal)
 
 export const isLoggedOut = (error: unknown): boolean => isFailure(error) && error.code === 'unauthenticated'
 
-/** Whether the daemon did not answer at all, so that asking again may help. */
+/** Whether it was not the daemon that answered, or nobody, so that asking again may help. */
 export const isUnreachable = (error: unknown): boolean => !isFailure(error)
 
 /** What a person is told of an error. */

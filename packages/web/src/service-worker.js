@@ -29,16 +29,23 @@ self.addEventListener('fetch', (event) => {
   const { origin, pathname } = new URL(request.url)
   if (request.method !== 'GET' || origin !== self.location.origin || pathname.startsWith('/api/')) return
   if (request.mode === 'navigate') {
-    // The newest page when the daemon answers, the kept one when it does not.
-    event.respondWith(
-      Promise.resolve(event.preloadResponse)
-        .then((early) => early ?? fetch(request))
-        .catch(() => caches.match(shell)),
-    )
+    event.respondWith(pageFor(event))
     return
   }
   event.respondWith(caches.match(request).then((found) => found ?? fetch(request)))
 })
+
+// How long somebody waits for the newest page before they are shown the kept one.
+const pageMs = 3000
+
+// The newest page when the daemon answers soon, the kept one when it does not, or when only something before it does.
+async function pageFor({ request, preloadResponse }) {
+  const newest = Promise.resolve(preloadResponse).then((early) => early ?? fetch(request))
+  const late = new Promise((resolve) => setTimeout(resolve, pageMs, null))
+  const answer = await Promise.race([newest.catch(() => null), late])
+  if (answer !== null && answer.status < 500) return answer
+  return (await caches.match(shell)) ?? newest
+}
 
 // A message of the daemon, which only this browser can read. It is shown unless the app itself is in front of somebody.
 const labels = { allow: 'Allow once', deny: 'Deny' }

@@ -16,6 +16,8 @@ export function getSession(parts: Parts, actor: Actor, id: SessionId): Session {
 export type SessionFilter = {
   readonly archived: boolean
   readonly state: SessionState | null
+  /** Only those that wait for an answer. */
+  readonly needing?: boolean
   readonly before: number | null
   readonly limit: number
 }

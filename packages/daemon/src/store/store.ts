@@ -140,6 +140,8 @@ export interface SessionTable {
   list(filter: {
     readonly archived: boolean
     readonly state: SessionState | null
+    /** Only those that wait for an answer. */
+    readonly needing?: boolean
     readonly before: number | null
     readonly limit: number
     readonly seenBy: UserId | null

@@ -58,6 +58,7 @@ export const sessionsRoutes = {
     query: z.strictObject({
       archived: z.enum(['true', 'false']).optional(),
       state: SessionState.optional(),
+      needs_you: z.literal('true').optional().describe('Only sessions that wait for an answer'),
       before: Cursor.optional().describe('Only sessions last active before this time, for the next page'),
       limit: z.coerce.number().int().min(1).max(500).optional(),
     }),

@@ -11,6 +11,7 @@ import type { QueryClient } from '@tanstack/react-query'
 import { type Log, newest, withLater, withNews } from '../log/log.ts'
 import { hearLive, hearStored, type Saying, silence } from '../log/saying.ts'
 import type { Outbox } from '../outbox/outbox.ts'
+import { merged, patched, type SessionList, type SessionRow } from './session-rows.ts'
 import type { Heard } from './stream.ts'
 
 /** Where each thing lies in the cache. */
@@ -24,7 +25,6 @@ export const keys = {
   status: ['status'] as const,
   search: (q: string) => ['search', q] as const,
 }
-export type SessionList = { readonly sessions: readonly Session[]; readonly more: boolean }
 export type Cached = {
   readonly sessions: SessionList
   readonly requests: readonly Request[]
@@ -120,20 +120,12 @@ export function applyTo({ cache, daemon, outbox }: ApplyOptions): (heard: readon
 
   /** What can be told without the daemon is shown at once. */
   function patchRows(session: SessionId, events: readonly Event[]): void {
-    const last = events.at(-1)!
-    const state = events.findLast((event) => event.type === 'session.state')
-    const patch = (row: Session): Session =>
-      row.id !== session || row.last_seq >= last.seq
-        ? row
-        : {
-            ...row,
-            last_seq: last.seq,
-            active_at: Math.max(row.active_at, last.at),
-            ...(state === undefined ? {} : { state: state.body.to, why: state.body.why }),
-          }
-    cache.setQueryData<Session>(keys.session(session), (row) => row && patch(row))
+    cache.setQueryData<SessionRow>(keys.session(session), (row) => row && patched(row, events))
     for (const archived of [false, true])
-      cache.setQueryData<SessionList>(keys.sessions(archived), (list) => list && { ...list, sessions: list.sessions.map(patch) })
+      cache.setQueryData<SessionList>(
+        keys.sessions(archived),
+        (list) => list && { ...list, sessions: list.sessions.map((row) => (row.id === session ? patched(row, events) : row)) },
+      )
   }
 
   function applyToRequests(events: readonly Event[]): void {
@@ -184,17 +176,19 @@ export async function refreshSession({ cache, daemon }: Where, id: SessionId): P
   }
 }
 
-/** An answer that is older than what is shown changes nothing. */
-export function putSession(cache: QueryClient, row: Session): void {
-  const newer = (known: Session | undefined) => (known !== undefined && known.last_seq > row.last_seq ? known : row)
-  cache.setQueryData<Session>(keys.session(row.id), newer)
+/** Shows what the daemon says of a session, wherever it is shown. */
+export function putSession(cache: QueryClient, said: Session): void {
+  cache.setQueryData<SessionRow>(keys.session(said.id), (known) => merged(known, said))
   for (const archived of [false, true]) {
-    const belongs = (row.archived_at !== null) === archived
     cache.setQueryData<SessionList>(keys.sessions(archived), (list) => {
       if (list === undefined) return list
-      const known = list.sessions.find(({ id }) => id === row.id)
-      const rest = list.sessions.filter(({ id }) => id !== row.id)
-      return { ...list, sessions: belongs ? [newer(known), ...rest].sort((a, b) => b.active_at - a.active_at) : rest }
+      const row = merged(
+        list.sessions.find(({ id }) => id === said.id),
+        said,
+      )
+      const rest = list.sessions.filter(({ id }) => id !== said.id)
+      const belongs = (row.archived_at !== null) === archived
+      return { ...list, sessions: belongs ? [row, ...rest].sort((a, b) => b.active_at - a.active_at) : rest }
     })
   }
 }

@@ -51,7 +51,7 @@ export function house(): House {
   cache.setQueryDefaults(['saying'], { gcTime: Infinity })
   const outbox = makeOutbox({
     storage: localStorage,
-    send: (id, body) => daemon.prompt({ params: { id }, body }),
+    send: (id, body, signal) => daemon.prompt({ params: { id }, body }, signal),
     isUnreachable,
     wordsOf,
     newKey: () => crypto.randomUUID(),
@@ -78,8 +78,8 @@ export function house(): House {
     let wake = () => {}
     const stream = follow(
       {
-        async start() {
-          const { events } = await daemon.events({ query: { before: Number.MAX_SAFE_INTEGER, limit: 1 } })
+        async start(end) {
+          const { events } = await daemon.events({ query: { before: Number.MAX_SAFE_INTEGER, limit: 1 } }, end)
           return events[0]?.pos ?? 0
         },
         open: openEvents,
@@ -103,6 +103,7 @@ export function house(): House {
     const again = () => {
       stream.refresh()
       wake()
+      void outbox.sendAnew()
     }
     let doubtedAt = -Infinity
     doubt = () => {

@@ -4,16 +4,31 @@ import type { Changes } from '@anchorhold/protocol/workspace'
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { daemon } from '../daemon.ts'
 import { type Cached, keys, newestOf } from './apply.ts'
+import { refetched, type SessionList, type SessionRow } from './session-rows.ts'
 
 const listed = 100
+/** What the daemon gives at most at a time. */
+const listedMax = 500
 /** What no event tells (the gate, a credential, a rung) is asked for this often. */
 const statusMs = 30_000
 
 export const sessionsQuery = (archived: boolean) =>
   queryOptions({
     queryKey: keys.sessions(archived),
-    queryFn: (): Promise<Cached['sessions']> =>
-      daemon.listSessions({ query: { limit: listed, ...(archived ? { archived: 'true' } : {}) } }),
+    async queryFn({ client }): Promise<Cached['sessions']> {
+      const list = () => client.getQueryData<SessionList>(keys.sessions(archived))
+      const asked = list()
+      // As many as are shown, so that none of them stands still; who needs somebody is shown however long ago it was active.
+      const limit = Math.min(listedMax, Math.max(listed, asked?.sessions.length ?? 0))
+      const [page, needing] = await Promise.all([
+        daemon.listSessions({ query: { limit, ...(archived ? { archived: 'true' } : {}) } }),
+        archived ? { sessions: [] } : daemon.listSessions({ query: { limit: listedMax, needs_you: 'true' } }),
+      ])
+      const now = list()
+      const rows = new Map(now?.sessions.map((row) => [row.id as string, row]))
+      const knownOf = (id: string) => rows.get(id) ?? client.getQueryData<SessionRow>(keys.session(id))
+      return refetched({ asked, now, page, beside: needing.sessions, knownOf, archived })
+    },
   })
 
 export const sessionQuery = (id: SessionId) =>

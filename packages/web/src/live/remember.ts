@@ -1,7 +1,8 @@
 import { Session } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
-import { keys, type SessionList } from './apply.ts'
+import { keys } from './apply.ts'
 import type { House } from './house.ts'
+import type { SessionList } from './session-rows.ts'
 
 const place = 'anchorhold.sessions'
 const rememberedMax = 100

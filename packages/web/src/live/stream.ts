@@ -13,7 +13,7 @@ export type StreamState = 'connecting' | 'live' | 'lost' | 'logged_out'
 
 export type StreamOptions = {
   /** The last event of the house that is known already, asked for anew at each try until it is known. */
-  readonly start: () => Promise<number>
+  readonly start: (signal: AbortSignal) => Promise<number>
   readonly open: (after: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>
   readonly isLoggedOut: (error: unknown) => boolean
   /** Called with all that came in one piece, in order. */
@@ -48,7 +48,7 @@ export function follow(options: StreamOptions, signal: AbortSignal): Stream {
       connection = new AbortController()
       const end = AbortSignal.any([signal, connection.signal])
       try {
-        cursor ??= await options.start()
+        cursor ??= await options.start(AbortSignal.any([end, AbortSignal.timeout(silentMs)]))
         await read(end)
       } catch (error) {
         if (signal.aborted) return

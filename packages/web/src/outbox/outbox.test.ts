@@ -10,11 +10,13 @@ function world() {
   const taken = new Map<string, { id: string; text: string }>()
   let keys = 0
   const later: (() => void)[] = []
-  const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' }
+  const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' | 'never' }
   const tab = () =>
     outbox({
       storage: { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, value) },
-      async send(_, { text, idempotency_key: key = '' }) {
+      async send(_, { text, idempotency_key: key = '' }, signal) {
+        if (state.answers === 'never')
+          return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new TypeError('aborted'))))
         if (state.answers === 'not at all') throw new TypeError('Failed to fetch')
         if (state.answers === 'no') throw new Error('refused')
         const known = taken.get(key) ?? { id: `prm_${taken.size}`, text }
@@ -128,4 +130,16 @@ test('outbox() begins anew when it is asked to while a send that fails is under 
   later.at(-1)!()
   await one.sendAll()
   expect([...taken.values()].map(({ text }) => text)).toEqual(['a', 'b'])
+})
+
+test('outbox() sends anew what is under way on a connection that is gone', async () => {
+  const { tab, taken, state, later } = world()
+  const one = tab()
+  state.answers = 'never'
+  one.add(session, 'a', 'steer')
+  one.add(session, 'b', 'steer')
+  state.answers = 'well'
+  await one.sendAnew()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['a', 'b'])
+  expect(later).toEqual([])
 })

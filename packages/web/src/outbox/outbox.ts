@@ -19,7 +19,7 @@ export type Waiting = z.infer<typeof Waiting>
 
 export type OutboxOptions = {
   readonly storage: Pick<Storage, 'getItem' | 'setItem'>
-  readonly send: (session: SessionId, prompt: NewPrompt) => Promise<{ readonly id: string }>
+  readonly send: (session: SessionId, prompt: NewPrompt, signal: AbortSignal) => Promise<{ readonly id: string }>
   /** Whether the daemon did not answer, so that the same must be sent again. */
   readonly isUnreachable: (error: unknown) => boolean
   readonly wordsOf: (error: unknown) => string
@@ -35,6 +35,8 @@ export interface Outbox {
   add(session: SessionId, text: string, mode: PromptMode): void
   /** Sends what was not acknowledged: after the connection came back, or when somebody asks for it. */
   sendAll(): Promise<void>
+  /** The network is another one, or the device was asleep: what is under way may never arrive, so it is sent once more. */
+  sendAnew(): Promise<void>
   retry(key: string): Promise<void>
   discard(key: string): void
   /** The log has these prompts: they need not be kept any more. */
@@ -57,6 +59,7 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
   const listeners = new Set<() => void>()
   let sending: Promise<void> | null = null
   let wanted = false
+  let underway = new AbortController()
   /** What the log has shown lately: it may be faster than the answer that tells a prompt's id. */
   const shown = new Set<string>()
 
@@ -81,11 +84,13 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
       const next = waiting.find(({ id, refused }) => id === null && refused === null)
       if (next === undefined) return
       const { key, session, text, mode } = next
+      const { signal } = (underway = new AbortController())
       try {
-        const { id } = await send(session, { text, mode, idempotency_key: key })
+        const { id } = await send(session, { text, mode, idempotency_key: key }, signal)
         if (shown.has(id)) it.discard(key)
         else update(key, { id })
       } catch (error) {
+        if (signal.aborted) return
         // The order in which they were written is kept: none overtakes one that could not be sent.
         if (isUnreachable(error)) return later(() => void it.sendAll())
         update(key, { refused: wordsOf(error) })
@@ -109,6 +114,10 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
         }
       })().finally(() => (sending = null))
       return sending
+    },
+    sendAnew() {
+      underway.abort()
+      return it.sendAll()
     },
     async retry(key) {
       update(key, { refused: null })

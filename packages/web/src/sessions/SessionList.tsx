@@ -5,8 +5,9 @@ import type { SearchHit } from '@anchorhold/protocol/api/records'
 import { Search, X } from 'lucide-react'
 import { useDeferredValue, useEffect, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
-import { keys, type SessionList as List } from '../live/apply.ts'
+import { keys } from '../live/apply.ts'
 import { searchQuery, sessionsQuery } from '../live/queries.ts'
+import type { SessionList as List } from '../live/session-rows.ts'
 import { Button, Empty, Trouble } from '../ui/controls.tsx'
 import { ago } from '../ui/time.ts'
 import { bySession, ordered, pieces, type Show } from './order.ts'
@@ -91,7 +92,12 @@ function Rows({ show }: { readonly show: Show | undefined }) {
     onSuccess: (page) =>
       cache.setQueryData<List>(keys.sessions(archived), (list) => {
         const known = new Set(list?.sessions.map(({ id }) => id))
-        return { sessions: [...(list?.sessions ?? []), ...page.sessions.filter(({ id }) => !known.has(id))], more: page.more }
+        const before = page.sessions.at(-1)?.active_at ?? 0
+        return {
+          sessions: [...(list?.sessions ?? []), ...page.sessions.filter(({ id }) => !known.has(id))],
+          more: page.more,
+          before,
+        }
       }),
   })
   if (data === undefined) return error === null ? <Skeleton /> : <Trouble>{wordsOf(error)}</Trouble>
@@ -141,7 +147,7 @@ function Rows({ show }: { readonly show: Show | undefined }) {
           look="ghost"
           className="mt-2 w-full"
           disabled={more.isPending}
-          onClick={() => more.mutate(Math.min(...data.sessions.map(({ active_at }) => active_at)))}
+          onClick={() => more.mutate(data.before ?? Math.min(...data.sessions.map(({ active_at }) => active_at)))}
         >
           Show more
         </Button>

@@ -85,6 +85,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       read.listSessions(parts, actor, {
         archived: query.archived === 'true',
         state: query.state ?? null,
+        needing: query.needs_you === 'true',
         before: query.before ?? null,
         limit: query.limit ?? perPage,
       }),

@@ -62,12 +62,14 @@ export function sqliteSessions(db: Database): SessionTable {
   type Filter = {
     readonly open: number
     readonly state: string | null
+    readonly needing: number
     readonly before: number
     readonly limit: number
     readonly seenBy: string | null
   }
   const list = db.prepare<[Filter], Row>(
     `${select} where (archived_at is null) = @open and (@state is null or state = @state) and active_at < @before
+       and (not @needing or state = 'waiting' or id in (select session_id from request where answer is null))
        and (@seenBy is null or id in ${seenIds}) order by active_at desc limit @limit`,
   )
   const idsAfter = db.prepare<[string, number], { id: string }>(`select id from session where id > ? order by id limit ?`)
@@ -113,8 +115,17 @@ export function sqliteSessions(db: Database): SessionTable {
       const row = get.get(id)
       return row === undefined ? null : toSession(row)
     },
-    list: ({ archived, state, before, limit, seenBy }) =>
-      list.all({ open: archived ? 0 : 1, state, before: before ?? Number.MAX_SAFE_INTEGER, limit, seenBy }).map(toSession),
+    list: ({ archived, state, needing = false, before, limit, seenBy }) =>
+      list
+        .all({
+          open: archived ? 0 : 1,
+          state,
+          needing: needing ? 1 : 0,
+          before: before ?? Number.MAX_SAFE_INTEGER,
+          limit,
+          seenBy,
+        })
+        .map(toSession),
     idsAfter: (id, limit) => idsAfter.all(id, limit).map((row) => row.id as SessionId),
     tended: () => tended.all().map(toSession),
     crashed: () => crashed.all().map(({ id }) => id as SessionId),

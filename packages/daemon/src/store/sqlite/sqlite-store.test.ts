@@ -268,6 +268,20 @@ test('list() gives the most recently active first, and page after page each once
   expect(store.sessions.counts(null)).toEqual({ creating: 2, archived: 1 })
 })
 
+test('list() gives those that wait for an answer, however long ago they were active', () => {
+  const [asks, waits] = [newSession({ at: 10 }), newSession({ at: 20 }), newSession({ at: 30 })]
+  const request = newRequestId(randomBytes)
+  append(asks, { type: 'request.opened', body: { id: request, call: null, action: { kind: 'plan', plan: 'p' } } })
+  append(waits, state('waiting'))
+  const needing = () =>
+    store.sessions
+      .list({ archived: false, state: null, needing: true, before: null, limit: 10, seenBy: null })
+      .map(({ id }) => id)
+  expect(needing().toSorted()).toEqual([asks, waits].toSorted())
+  append(asks, { type: 'request.answered', body: { id: request, answer: { decision: 'allow' }, actor: 'me', door: 'web' } })
+  expect(needing()).toEqual([waits])
+})
+
 test('tended() gives the sessions that a keeper tends', () => {
   const [one, two] = [newSession(), newSession()]
   append(one, started)
