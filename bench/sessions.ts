@@ -172,8 +172,10 @@ async function daemonStart(folder: string): Promise<Ratio> {
     for (let i = 0; i < 1000; i++) makeSession(store)
   })
   store.close()
+  /** When the page came, and when the first call of the API was answered. */
   const daemon = () =>
-    new Promise<void>((resolve, reject) => {
+    new Promise<{ page: number; call: number }>((resolve, reject) => {
+      const started = performance.now()
       const script = join(import.meta.dirname, '../dist/daemon.mjs')
       const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, '--state', state, '--port', '0'], {
         // As `anchorhold up` starts it.
@@ -185,36 +187,39 @@ async function daemonStart(folder: string): Promise<Ratio> {
         const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
         get(url, (answer) => {
           answer.resume()
-          resolve()
-          child.kill('SIGTERM')
+          const page = performance.now() - started
+          get(`${url}/api/v1/health`, (health) => {
+            health.resume()
+            resolve({ page, call: performance.now() - started })
+            child.kill('SIGTERM')
+          }).once('error', reject)
         }).once('error', reject)
       })
       ended.push(new Promise((done) => child.once('exit', done)))
     })
   const ended: Promise<unknown>[] = []
-  const times: { daemon: number[]; node: number[] } = { daemon: [], node: [] }
+  const times: { page: number[]; call: number[]; node: number[] } = { page: [], call: [], node: [] }
   for (let round = -1; round < 10; round++) {
-    let started = performance.now()
+    const started = performance.now()
     spawnSync(process.execPath, ['-e', '0'], { env: {} })
     const node = performance.now() - started
-    started = performance.now()
-    await daemon()
-    const took = performance.now() - started
+    const { page, call } = await daemon()
     await Promise.all(ended.splice(0))
     if (round >= 0) {
       times.node.push(node)
-      times.daemon.push(took)
+      times.page.push(page)
+      times.call.push(call)
     }
   }
   // The gate that the daemons started for themselves.
   spawnSync(process.execPath, [join(import.meta.dirname, '../bin/anchorhold.mjs'), '--state', state, 'down', '--all'])
-  const [floor, own] = [median(times.node), median(times.daemon)]
+  const [floor, own] = [median(times.node), median(times.page)]
   return ratio(
     'daemon start to its first answer with 1,000 sessions ÷ node -e 0',
     own / floor,
     4,
     2.5,
-    `${own.toFixed(0)} ms against ${floor.toFixed(0)} ms`,
+    `the page: ${own.toFixed(0)} ms against ${floor.toFixed(0)} ms; the first call of the API ${(median(times.call) / floor).toFixed(2)}`,
   )
 }
 

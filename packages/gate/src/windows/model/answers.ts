@@ -1,3 +1,5 @@
+import type { ServerResponse } from 'node:http'
+
 /** A refusal or an error of the window's own, as an agent will show it to its user. */
 export type Answer = { readonly status: number; readonly type: ErrorType; readonly message: string }
 
@@ -25,3 +27,11 @@ export const bodyOf = ({ type, message }: Answer): string => JSON.stringify({ ty
 export const unwritable = refused(
   'Anchorhold cannot write down what calls cost, so it makes none: look at the disk of its state folder',
 )
+
+export function answer(response: ServerResponse, what: Answer): void {
+  respond(response, what.status, bodyOf(what))
+}
+export function respond(response: ServerResponse, status: number, json: string): void {
+  if (response.destroyed || response.headersSent) return
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
+}

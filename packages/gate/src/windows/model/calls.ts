@@ -1,0 +1,251 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Rates, Settlement } from '@anchorhold/protocol/link'
+import type { Spend } from '@anchorhold/protocol/sessions'
+import type { SessionAuthority } from '../../authority.ts'
+import type { Account, Books } from '../../books.ts'
+import type { Upstream } from '../../providers.ts'
+import type { RateLimits } from '../../rates.ts'
+import { answer, refused, unwritable } from './answers.ts'
+import { costless, forward, type Outcome } from './forward.ts'
+import { agentOf, outgoing } from './headers.ts'
+import { type HeldCalls, heldCalls, type Refusal, spendAction } from './held.ts'
+import { modelPolicy, type ModelPolicy } from './model-policy.ts'
+import { budgetSentence, callMoney, type SetAside } from './money.ts'
+import { screen, type Screened, serialise } from './screen.ts'
+
+/** On what terms a session may call its model. */
+export type Terms = {
+  readonly upstream: Upstream
+  /** What the owner allows beyond what agents need (see `screen`). */
+  readonly allow: ReadonlySet<string>
+  /** What becomes of a call that the lease does not hold. */
+  readonly spend: Spend
+  readonly rates: Rates | undefined
+}
+
+export type CallsParts = {
+  readonly session: SessionId
+  readonly terms: Terms
+  readonly account: Account
+  readonly books: Books
+  readonly authority: SessionAuthority
+  readonly rates: RateLimits
+  readonly now: () => number
+  /** How long a call waits for somebody to pay for it. */
+  readonly heldMs: number
+}
+
+export type Target = { readonly endpoint: 'messages' | 'count_tokens'; readonly beta: boolean }
+
+/** The calls of one session to its model: what each may cost is written down before it is dialled, and what it did cost after it. */
+export type ModelCalls = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
+  /** Makes the call that a body asks for, or refuses it, and answers. */
+  make(body: Buffer, from: IncomingMessage, response: ServerResponse, target: Target): Promise<void>
+  /** Why a turn that ends now was refused something, if it was. */
+  readonly refusal: Settlement['refused']
+  /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
+  update(terms?: Terms): void
+  /** Holds new calls back, unanswered; running ones finish. */
+  pause(): void
+  resume(): void
+  /** Resolves when every call that was dialled has its answer and is in the books. */
+  quiet(): Promise<void>
+  /** Ends every call at once. */
+  abort(): void
+}
+
+export function modelCalls(parts: CallsParts): ModelCalls {
+  const { session, account, books, authority, now } = parts
+  let terms = parts.terms
+  let paused: PromiseWithResolvers<void> | null = null
+  let refusal: Settlement['refused'] = null
+  /** What was said already, so that it is said once. */
+  let noticed = new Set<string>()
+  let inForce = { of: authority.terms.policy, ready: modelPolicy(authority.terms.policy) }
+  /** Calls that were dialled and are not in the books yet. */
+  const open = new Set<Promise<void>>()
+  const closing = new AbortController()
+  const money = callMoney(account, () => policy().refuseContext !== null)
+  const held = heldCalls<SetAside>({ account, authority, waitMs: parts.heldMs, isPaused: () => paused !== null })
+
+  const notice = (code: string, level: 'warning' | 'error', message: string) => {
+    if (noticed.has(code)) return
+    noticed.add(code)
+    account.note({ type: 'notice', body: { level, code, message } })
+  }
+
+  async function make(body: Buffer, from: IncomingMessage, response: ServerResponse, target: Target): Promise<void> {
+    const { denied, refuseModel } = policy()
+    const result = screen(body, terms.allow, target.endpoint, denied)
+    if (!result.ok) {
+      if (result.answer.status === 403) refusal = 'rules'
+      return answer(response, result.answer)
+    }
+    const against = refuseModel(result.request.model)
+    if (against !== null) return refuseByRules(response, 'model_denied', against)
+    await dial(result.request, from, response, target)
+  }
+
+  async function dial(request: Screened, from: IncomingMessage, response: ServerResponse, { endpoint, beta }: Target) {
+    while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
+    if (response.destroyed || closing.signal.aborted) return response.destroy()
+    const { upstream, allow } = terms
+    if (books.broken) return answer(response, unwritable)
+    let credential: Readonly<Record<string, string>>
+    try {
+      credential = await upstream.authorise()
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error
+      const sentence = error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
+      refusal = 'credential'
+      notice('credential_missing', 'error', sentence)
+      return answer(response, refused(sentence))
+    }
+    if (response.destroyed) return
+
+    const agent = agentOf(from.headers)
+    const about = { provider: upstream.name, model: request.model, agent }
+    const { judgesSpending, refuseContext } = policy()
+    const tooLong = refuseContext?.(money.contextTokens(request)) ?? null
+    if (tooLong !== null) return refuseByRules(response, 'context_denied', tooLong)
+    if (terms.rates !== undefined && endpoint === 'messages') {
+      const tooMany = await parts.rates.admit(terms.rates, leavingOf(response))
+      if (response.destroyed) return
+      if (tooMany !== null) return refuseByRules(response, 'rate_reached', tooMany)
+    }
+    if (endpoint === 'messages' && judgesSpending) {
+      const verdict = await authority.judge(
+        spendAction({ ...about, neededNanos: money.needed(request, upstream) }, account),
+        leavingOf(response),
+      )
+      if (response.destroyed) return
+      if (!verdict.allow) return refuseByRules(response, 'spend_denied', verdict.why)
+    }
+    // It may have been paused while it waited.
+    while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
+    if (response.destroyed || closing.signal.aborted) return response.destroy()
+    // From here to the dial nothing waits, so no other call can take what this one was promised.
+    const counted = endpoint === 'messages'
+    let set: SetAside | null = null
+    if (counted) {
+      try {
+        set = money.setAside(request, upstream, agent)
+      } catch (error) {
+        if (books.broken) return answer(response, unwritable)
+        throw error
+      }
+      if (set !== null && authority.terms.grants.length > 0) authority.use(spendAction({ ...about, neededNanos: 0 }, account))
+      let asked: Refusal | null = null
+      if (
+        set === null &&
+        (terms.spend === 'ask' || account.short(money.needed(request, upstream), agent).some(({ asks }) => asks))
+      ) {
+        const wish = {
+          ...about,
+          neededNanos: money.needed(request, upstream),
+          reserve: () => money.setAside(request, upstream, agent),
+        }
+        const outcome = await held.hold(wish, leavingOf(response))
+        if ('refused' in outcome) asked = outcome
+        else set = outcome
+      }
+      if (set === null) {
+        const short = account.short(money.needed(request, upstream), agent)
+        const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked.refused})`}`
+        refusal = asked?.asked === true ? 'asked' : 'budget'
+        notice('budget_used_up', 'warning', sentence)
+        return answer(response, refused(sentence))
+      }
+    }
+    refusal = null
+    const startedAt = now()
+    const dialled = () => {
+      const body = serialise(request, set?.reserved.maxTokens ?? null)
+      const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
+      const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
+      const safe = set?.reserved.safe ?? null
+      return forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal })
+    }
+    let ended: Promise<Outcome>
+    try {
+      ended = dialled()
+    } catch (error) {
+      // Nothing was sent: what was set aside goes back.
+      if (set !== null) book(request, upstream, set, { outcome: costless(0), durationMs: 0 })
+      throw error
+    }
+    const booked = ended.then((outcome) => {
+      if (outcome.credentialRefused) {
+        refusal = 'credential'
+        notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
+      }
+      if (set === null) return
+      book(request, upstream, set, { outcome, durationMs: now() - startedAt })
+      held.retry()
+    })
+    const entry = booked.finally(() => open.delete(entry))
+    open.add(entry)
+    await entry
+  }
+
+  function book(request: Screened, upstream: Upstream, set: SetAside, ended: { outcome: Outcome; durationMs: number }): void {
+    const tokens = money.book(request, upstream, set, ended)
+    if (terms.rates !== undefined) parts.rates.used(terms.rates.actor, tokens)
+  }
+
+  /** Aborted when whoever called is gone or the window closes. Made only where something waits: it costs as much as half a call. */
+  function leavingOf(response: ServerResponse): AbortSignal {
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    return AbortSignal.any([gone.signal, closing.signal])
+  }
+  function refuseByRules(response: ServerResponse, code: string, sentence: string): void {
+    refusal = 'rules'
+    notice(code, 'warning', sentence)
+    answer(response, refused(sentence))
+  }
+  /** Made ready when it changes. */
+  function policy(): ModelPolicy {
+    const { policy: now } = authority.terms
+    if (now !== inForce.of) inForce = { of: now, ready: modelPolicy(now) }
+    return inForce.ready
+  }
+
+  return {
+    price: held.price,
+    retry: held.retry,
+    make,
+    get refusal() {
+      return refusal
+    },
+    update(next) {
+      terms = next ?? terms
+      noticed = new Set()
+    },
+    pause() {
+      paused ??= Promise.withResolvers<void>()
+    },
+    resume() {
+      paused?.resolve()
+      paused = null
+      held.retry()
+    },
+    async quiet() {
+      while (open.size > 0) await Promise.allSettled(open)
+    },
+    abort() {
+      closing.abort()
+      paused?.resolve()
+      paused = null
+    },
+  }
+}
+
+/** Waits for either; a listener is not left behind. */
+function orGone(promise: Promise<void>, response: ServerResponse): Promise<void> {
+  const { promise: gone, resolve } = Promise.withResolvers<void>()
+  response.once('close', resolve)
+  return Promise.race([promise, gone]).finally(() => response.off('close', resolve))
+}
