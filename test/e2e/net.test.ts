@@ -1,6 +1,7 @@
 import type { Event } from '@anchorhold/protocol/events'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createPlain } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -119,5 +120,23 @@ test('a session with network none has no window, and one without a cell has the 
   const { events, session } = await it.run('run `ls /run/windows; env | grep -ci proxy`', { network: 'none' })
   expect(outputsOf(events)).toContain('model.sock\n0')
   expect(session.network).toBe('none')
-  await expect(it.api.createSession({ body: { network: 'host' } })).rejects.toThrow("no network of the host's")
+  await expect(it.api.createSession({ body: { network: 'host' } })).rejects.toThrow('no policy allows it')
+})
+
+test('a cell has the network of the host where a policy allows it and it is asked for by name, and is no weaker otherwise', async () => {
+  const policies = join(it.state, 'config/policies')
+  mkdirSync(policies, { recursive: true })
+  writeFileSync(join(policies, 'host.yaml'), 'network_mode: host\n')
+  expect(await it.cli(['policy', 'reload'])).toMatchObject({ code: 0 })
+  await using plain = createPlain((_, answer) => answer.end('from the loopback of the host'))
+  plain.listen(0, '127.0.0.1')
+  await once(plain, 'listening')
+  const { port } = plain.address() as AddressInfo
+  const look = `curl -s -m 5 --noproxy '*' http://127.0.0.1:${port}/; echo; ls /run/windows; env | grep -ci _proxy; ls ${it.state} 2>&1`
+  const { events, session } = await it.run(`run \`${look}\``, { network: 'host', policy: 'host' })
+  expect(outputsOf(events)).toMatch(/^from the loopback of the host\nmodel\.sock\n0\nls: cannot access/m)
+  expect(session).toMatchObject({ network: 'host', rung: 'bwrap' })
+  expect((await it.cli(['show', session.id])).out).toMatch(/network\s+host/)
+  const { events: walled } = await it.run(`run \`${look}\``, { policy: 'host' })
+  expect(outputsOf(walled)).not.toContain('from the loopback')
 })

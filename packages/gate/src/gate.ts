@@ -21,11 +21,13 @@ import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import { routesBy } from '@anchorhold/core/net/routes'
 import { fillBy } from './windows/net/credentials.ts'
+import { crowd, crowdMax } from './windows/net/crowd.ts'
 import { type DialParts, dialler } from './windows/net/dial.ts'
 import { mirrored } from './windows/net/mirrors.ts'
 import { type SessionCa, sessionCa } from './windows/net/session-ca.ts'
 import { trusts } from './windows/net/trust.ts'
-import { looked, screenPush } from './windows/net/push.ts'
+import { screenForge } from './windows/net/forge-calls.ts'
+import { looked } from './windows/net/push.ts'
 import { type NetWindow, netWindow } from './windows/net/window.ts'
 import { type Edge, edgeWindow } from './windows/edge/edge.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -105,6 +107,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const lines = connections()
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
   const dialling = dialler(parts.dial)
+  const all = crowd(crowdMax())
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules, spend }: ServedOn) => ({
@@ -193,7 +196,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
         routesBy(() => one.authority.terms.policy.rules),
         () => one.terms.net.forges,
       ),
-      screen: (asked, request) => screenPush(asked, request, one.terms.net.forges),
+      screen: (asked, request) => screenForge(asked, request, one.terms.net.forges),
+      crowd: all,
       dialler: mirrored(dialling, () => one.terms.net.mirrors),
       authority,
       credentials: fillBy(() => one.terms.net, secrets.open),

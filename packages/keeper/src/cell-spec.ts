@@ -1,10 +1,11 @@
 import type { KeeperPlace } from '@anchorhold/protocol/link'
+import type { Network } from '@anchorhold/protocol/sessions'
 import type { CellLimits, CellSpec } from './cells/cell.ts'
 import { trustFolder, trustInside } from './trust.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
 export function cellSpec(
-  place: KeeperPlace['place'],
+  place: KeeperPlace['place'] & { readonly network?: Network },
   { mounts, covers, caches }: Pick<CellSpec, 'mounts' | 'covers' | 'caches'>,
 ): CellSpec {
   return {
@@ -13,7 +14,7 @@ export function cellSpec(
     home: `${place.folder}/home`,
     windows: place.windows,
     mounts: [...mounts, { source: trustFolder(place.folder), target: trustInside }],
-    network: 'none',
+    network: place.network === 'host' ? 'host' : 'none',
     covers,
     root: place.root,
     scratch: `${place.folder}/cell`,

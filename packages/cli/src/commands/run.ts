@@ -69,7 +69,7 @@ export function run(program: Command, context: Context): void {
     .addOption(
       new Option(
         '--network <which>',
-        'what the cell reaches: nothing, what rules open, or (rung none) all that this machine does',
+        'what the cell reaches: nothing, what rules open, or (rungs none and bwrap, where the policy allows it) all that this machine does',
       ).choices(Network.options),
     )
     .option('--repo <owner/name>', 'the repository that it may push to; the one that the folder came from otherwise')
@@ -168,6 +168,10 @@ export function run(program: Command, context: Context): void {
       }
       if (session.rung === 'none' && !options.json)
         context.terminal.error(context.terminal.style('red', 'rung none: this agent runs on your machine without a cell'))
+      if (session.rung !== 'none' && session.network === 'host' && !options.json)
+        context.terminal.error(
+          context.terminal.style('red', 'network host: this cell has the network of your machine, and what it reads can leave'),
+        )
       if (session.secrets_inside.length > 0 && !options.json)
         context.terminal.error(
           context.terminal.style(

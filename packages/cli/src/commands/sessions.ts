@@ -62,7 +62,7 @@ export function show(program: Command, context: Context): void {
           'state',
           `${terminal.style(colours[session.state], session.state)}${session.why === null ? '' : ` (${terminal.foreign(session.why)})`}`,
         ],
-        ['rung', rungWord(terminal, session)],
+        ['rung', rungWord(terminal, { ...session, network: 'none' })],
         ['network', session.network === 'host' ? terminal.style('red', 'host') : session.network],
         ...(session.secrets_inside.length === 0
           ? []
@@ -91,5 +91,8 @@ export function show(program: Command, context: Context): void {
     })
 }
 
-const rungWord = (terminal: Terminal, { rung }: Session) => (rung === 'none' ? terminal.style('red', 'none') : rung)
+const rungWord = (terminal: Terminal, { rung, network }: Session) => {
+  if (rung === 'none') return terminal.style('red', 'none')
+  return network === 'host' ? `${rung} ${terminal.style('red', 'network host')}` : rung
+}
 const costWord = ({ cost_micros, simulated }: Session) => `${formatUsd(cost_micros)}${simulated ? ' play' : ''}`

@@ -42,8 +42,8 @@ export type PolicySettings = {
   /** The weakest cell, and the weakest filter of a host folder. */
   readonly rung: Rung | null
   readonly repoFilter: RepoFilter | null
-  /** The most that a cell may reach. */
-  readonly network: Exclude<Network, 'host'> | null
+  /** The most that a cell may reach. The network of the host is never given where no policy says so. */
+  readonly network: Network | null
   readonly maxConcurrent: number | null
   readonly requireIdempotency: boolean
   readonly money: MoneyLimits
@@ -97,7 +97,7 @@ export type EffectivePolicy = {
   readonly providers: readonly (readonly string[])[]
   readonly rung: Rung | null
   readonly repoFilters: readonly RepoFilter[]
-  readonly network: Exclude<Network, 'host'> | null
+  readonly network: Network | null
   readonly maxConcurrent: number | null
   readonly requireIdempotency: boolean
   readonly money: MoneyLimits
@@ -149,7 +149,7 @@ export function effective(settings: readonly PolicySettings[], wish: SessionWish
       null,
     ),
     repoFilters: settings.flatMap(({ repoFilter }) => (repoFilter === null || repoFilter === 'none' ? [] : [repoFilter])),
-    network: (['none', 'proxy_only'] as const).find((network) => settings.some((one) => one.network === network)) ?? null,
+    network: (['none', 'proxy_only', 'host'] as const).find((network) => settings.some((one) => one.network === network)) ?? null,
     maxConcurrent: least(each((one) => one.maxConcurrent)),
     requireIdempotency: settings.some((one) => one.requireIdempotency),
     money: {
@@ -181,6 +181,7 @@ export function narrowing(settings: PolicySettings, given: EffectivePolicy): Pol
   return {
     ...settings,
     rules: settings.rules.filter(({ rule }) => rule.effect !== 'allow'),
+    network: settings.network === 'host' ? null : settings.network,
     autonomy: settings.autonomy !== null && isMilder(policy.autonomy, settings.autonomy) ? settings.autonomy : null,
     breakers: Object.fromEntries(breakers),
     parkAfterMs: below(settings.parkAfterMs, policy.park_after_ms),

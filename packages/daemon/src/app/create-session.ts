@@ -56,11 +56,12 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     })
   const spend = options.spend ?? parts.config.spend
   const network = networkFor(parts.config, rung, options.network, held)
+  if (network === 'host') requireProof(parts, actor, 'start a session with the network of the host')
   const repo_filter = repoFilter ?? options.repo_filter ?? filterFor(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image, secrets } = options
   const isPlain = [folder, toolchains, extras, image, secrets].every((one) => one === undefined)
-  const place = isPlain ? parts.keepers.claimPlace(rung) : null
+  const place = isPlain && network !== 'host' ? parts.keepers.claimPlace(rung) : null
   const id = place?.session ?? newSessionId(parts.random)
   const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)

@@ -52,6 +52,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   })
   refuseWider(parts.config, actor, widthOf(origin), origin.rung)
   if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
+  if (origin.network === 'host') requireProof(parts, actor, 'start a session with the network of the host')
   requireRoom(parts, actor, held)
   requireInside(parts, actor, origin.options)
   const shares = input.share_workspace ?? false

@@ -80,7 +80,8 @@ export async function keeperStart(
       },
       net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
       forges: Object.keys(config.forges),
-      model_route: config.modelRoute,
+      // A forwarder would stand on the loopback of everybody's.
+      model_route: session.network === 'host' ? 'socket' : config.modelRoute,
       limits: config.limits,
       require_limits: [...config.requireLimits],
       // As root the gate is another user than the keeper, so the keeper cannot start it.

@@ -1,9 +1,9 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Network } from '@anchorhold/protocol/sessions'
 import { expect, test } from 'vitest'
-import { networkFor } from './network.ts'
+import { networkFor, networkNow } from './network.ts'
 
-type House = { readonly usual?: 'none' | 'proxy_only'; readonly most?: 'none' | 'proxy_only' }
+type House = { readonly usual?: 'none' | 'proxy_only'; readonly most?: Network }
 test.each<[Rung, Network | undefined, House, string]>([
   ['bwrap', undefined, {}, 'proxy_only'],
   ['bwrap', undefined, { usual: 'none' }, 'none'],
@@ -12,7 +12,14 @@ test.each<[Rung, Network | undefined, House, string]>([
   ['bwrap', 'none', {}, 'none'],
   ['gvisor', 'proxy_only', { usual: 'none' }, 'proxy_only'],
   ['gvisor', 'proxy_only', { most: 'none' }, 'Cannot start a session with a net window: the policy says "none"'],
-  ['microvm', 'host', {}, 'A cell of rung "microvm" has no network of the host\'s'],
+  ...(['container', 'gvisor', 'microvm', 'seatbelt'] as const).map((rung): [Rung, Network, House, string] => [
+    ...([rung, 'host', { most: 'host' }, `A cell of rung "${rung}" has no network of the host's`] as const),
+  ]),
+  ['bwrap', 'host', { most: 'host' }, 'host'],
+  ['bwrap', undefined, { most: 'host' }, 'proxy_only'],
+  ['bwrap', 'host', {}, 'Cannot start a session with the network of the host: no policy allows it'],
+  ['bwrap', 'host', { most: 'proxy_only' }, 'Cannot start a session with the network of the host: the policy says "proxy_only"'],
+  ['none', undefined, { most: 'host' }, 'host'],
   ['none', undefined, {}, 'host'],
   ['none', 'host', {}, 'host'],
   ['none', 'proxy_only', {}, 'Cannot keep an agent without a cell from the network of the host'],
@@ -32,3 +39,15 @@ test.each<[Rung, Network | undefined, House, string]>([
     else expect(choose).toThrow(expected)
   },
 )
+
+test.each<[Rung, Network, Network | null, Network | null]>([
+  ['bwrap', 'host', 'host', 'host'],
+  ['bwrap', 'host', null, null],
+  ['bwrap', 'host', 'proxy_only', null],
+  ['none', 'host', null, 'host'],
+  ['none', 'host', 'none', null],
+  ['bwrap', 'proxy_only', 'host', 'proxy_only'],
+  ['bwrap', 'proxy_only', 'none', 'none'],
+])('networkNow() on rung %s of a session with %s where policies say %s is %s', (rung, network, most, expected) => {
+  expect(networkNow({ rung, network }, { network: most })).toBe(expected)
+})

@@ -4,27 +4,32 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Network } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 
+/** Rungs whose cells can share the network of the host; the others have none to share. */
+const sharing: readonly Rung[] = ['bwrap']
+
 /** What a session has of the network now: what it was made with, or what policies have left of it since. Null where it could be
  *  kept to that by nobody. */
 export function networkNow(
-  { network }: { readonly network: Network },
+  { network, rung }: { readonly network: Network; readonly rung: Rung },
   { network: most }: Pick<EffectivePolicy, 'network'>,
 ): Network | null {
-  if (network === 'host') return most === null ? network : null
+  if (network === 'host') return most === 'host' || (rung === 'none' && most === null) ? network : null
   return most === 'none' ? most : network
 }
 
-/** A cell has no network of its own; what is no cell has the host's, and nothing could keep it from that. */
+/** A cell has no network of its own, unless the host's is asked for by name and a policy lets it be; what is no cell has the host's, and
+ *  nothing could keep it from that. */
 export function networkFor(
   { network: usual }: Pick<Config, 'network'>,
   rung: Rung,
   asked: Network | undefined,
   { network: most }: Pick<EffectivePolicy, 'network'>,
 ): Network {
-  if (most !== null && (rung === 'none' || (most === 'none' && asked === 'proxy_only')))
+  const isShared = rung === 'none' || asked === 'host'
+  if (most !== null && ((isShared && most !== 'host') || (most === 'none' && asked === 'proxy_only')))
     throw new Failure(
       'forbidden',
-      `Cannot start a session with ${rung === 'none' ? 'the network of the host' : 'a net window'}: the policy says "${most}"`,
+      `Cannot start a session with ${isShared ? 'the network of the host' : 'a net window'}: the policy says "${most}"`,
       {
         hint: 'The owner sets this in policy.yaml: network_mode',
       },
@@ -35,10 +40,16 @@ export function networkFor(
       hint: 'Choose a rung that is a wall, or say --network host',
     })
   }
-  if (asked === 'host')
-    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
-      hint: 'Open what it needs with rules (proxy_only), or use anchorhold sandbox --net host',
+  if (asked === 'host') {
+    if (!sharing.includes(rung))
+      throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
+        hint: `Open what it needs with rules (proxy_only), or choose the rung ${sharing.join(' or ')}`,
+      })
+    if (most === 'host') return 'host'
+    throw new Failure('forbidden', 'Cannot start a session with the network of the host: no policy allows it', {
+      hint: 'The owner allows it in policy.yaml: network_mode: host',
     })
+  }
   if (rung !== 'seatbelt') return asked ?? (most === 'none' ? most : usual)
   if (asked !== 'proxy_only') return 'none'
   throw new Failure('cell_unavailable', 'A cell of rung "seatbelt" has no loopback of its own that a net window could be on', {

@@ -23,7 +23,7 @@ export function wouldRefuse(
     ofProvider === null ? null : `provider "${provider}": ${ofProvider}`,
     ofModel === null ? null : `model "${model}": ${ofModel}`,
     held.rung !== null && isWeaker(rung, held.rung) ? `rung "${rung}": it requires "${held.rung}" or stronger` : null,
-    networkNow({ network }, held) !== network ? `network "${network}": network_mode is "${held.network}"` : null,
+    networkNow({ network, rung }, held) !== network ? `network "${network}": network_mode is "${held.network}"` : null,
     workspace === undefined || repo_filter === undefined ? null : filterRefusal(repo_filter, held),
     held.money.requireMaxCost && budgetNanos === null ? 'it had no budget, and require_max_cost wants one' : null,
     isAgent && options.autonomy !== undefined && isMilder(options.autonomy, given)

@@ -2,7 +2,8 @@ import { formatUsd, parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy, Breakers, Glob, Preset, Rule } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
-import { IsolationMode, NetworkMode, SeedRepoFilter } from './seed-names.ts'
+import { Network } from '@anchorhold/protocol/sessions'
+import { IsolationMode, SeedRepoFilter } from './seed-names.ts'
 
 /** A bare number beyond this is taken for a mistake in the unit. */
 const bareMicrosMax = 10_000_000_000
@@ -134,7 +135,9 @@ export const PolicyFile = z.strictObject({
     'The weakest cell, by the words of the seed: local, container, gvisor, firecracker',
   ),
   rung: Rung.optional().describe('The weakest cell'),
-  network_mode: NetworkMode.optional().describe('The most that a cell may reach beside its model: proxy_only or none'),
+  network_mode: Network.optional().describe(
+    'The most that a cell may reach beside its model: none, proxy_only, or host for those that are asked for with the network of this machine by name',
+  ),
   repo_filter: SeedRepoFilter.optional().describe(
     'The weakest filter of a host folder: none, standard, strict, or { denylist, allowlist }',
   ),

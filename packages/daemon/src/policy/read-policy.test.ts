@@ -162,7 +162,7 @@ test.each([
   ['require_max_cost: yes\n', '1:19 error require_max_cost: this must be true or false'],
   ['rung: attic\n', '1:7 error rung: write '],
   ['budget:\n  per_week_usd: 1\n', '2:3 error Unknown key "budget.per_week_usd"'],
-  ['network_mode: host\n', '1:15 error network_mode: No session has the network of the host: write proxy_only or none'],
+  ['network_mode: all\n', '1:15 error network_mode: write none, proxy_only or host'],
   ['proxy_allowlist:\n  - https://a.org/\n', '2:5 error proxy_allowlist.0: not a host'],
   ['proxy_allowlist: ["preset:nom"]\n', '1:19 error proxy_allowlist.0: not a host'],
   ['rules:\n  - { on: net, preset: nom, effect: allow }\n', '2:24 error rules.0.preset: write npm, pypi, '],

@@ -12,8 +12,10 @@ export const seedRungs = {
 const pools = { min_workers: 'min', max_workers: 'max', idle_timeout_secs: 'idle_seconds' } as const
 
 export const IsolationMode = z.enum(['local', 'container', 'gvisor', 'firecracker'])
-export const NetworkMode = z.enum(['proxy_only', 'none'], {
-  error: 'No session has the network of the host: write proxy_only or none, or use anchorhold sandbox --net host',
+/** Of all sessions that say nothing of it. */
+const UsualNetwork = z.enum(['proxy_only', 'none'], {
+  error:
+    'No session has the network of the host by itself: write proxy_only or none here, network_mode: host in policy.yaml, and ask for it by name (--network host)',
 })
 /** The seed's own lists stand below `custom`. */
 export const SeedRepoFilter = z.union([RepoFilter, z.strictObject({ custom: RepoFilter }).transform(({ custom }) => custom)])
@@ -23,7 +25,7 @@ export const SeedRepoFilter = z.union([RepoFilter, z.strictObject({ custom: Repo
 export const SeedConfig = z
   .looseObject({
     isolation_mode: IsolationMode.optional(),
-    network_mode: NetworkMode.optional(),
+    network_mode: UsualNetwork.optional(),
     repo_filter: z.union([z.object({ custom: z.unknown() }).transform(({ custom }) => custom), z.unknown()]).optional(),
     pool: z
       .record(z.string(), z.unknown())

@@ -46,6 +46,11 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
       <Chip tone={rung.tone} title={rung.about}>
         {rung.label}
       </Chip>
+      {session.network === 'host' && session.rung !== 'none' && (
+        <Chip tone="danger" title="This cell has the network of this machine: what it reads can leave">
+          Host network
+        </Chip>
+      )}
       {session.secrets_inside.length > 0 && (
         <Chip tone="danger" title={`What runs in this cell can read: ${session.secrets_inside.join(', ')}`}>
           Secrets inside

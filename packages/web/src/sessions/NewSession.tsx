@@ -33,7 +33,10 @@ const autonomies = {
 const networks = {
   none: { label: 'None', about: 'Nothing but its model can be reached' },
   proxy_only: { label: 'What rules open', about: 'What no rule speaks of is asked for' },
-  host: { label: 'Everything', about: 'All that this machine reaches: there is no wall to hold it' },
+  host: {
+    label: 'Everything',
+    about: 'All that this machine reaches, and nobody counts what leaves: only where the policy allows it',
+  },
 } as const satisfies Record<Network, { label: string; about: string }>
 
 /** A prompt is enough; everything else is folded away. */
@@ -173,7 +176,7 @@ export function NewSession() {
                 <select className="field" value={network} onChange={(event) => setNetwork(event.target.value)}>
                   <option value="">The usual</option>
                   {Network.options
-                    .filter((one) => one !== 'host' || rung === 'none')
+                    .filter((one) => one !== 'host' || rung === 'none' || rung === 'bwrap')
                     .map((one) => (
                       <option key={one} value={one}>
                         {networks[one].label}

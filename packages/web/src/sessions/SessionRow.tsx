@@ -51,6 +51,9 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
             >
               {rung.label}
             </span>
+            {session.network === 'host' && session.rung !== 'none' && (
+              <span className="rounded-full bg-danger-solid px-2 text-xs font-medium text-white">Host network</span>
+            )}
             <span className="ml-auto shrink-0 tabular-nums">
               {formatUsd(session.cost_micros)}
               {session.budget_micros !== null && <span className="text-faint"> / {formatUsd(session.budget_micros)}</span>}

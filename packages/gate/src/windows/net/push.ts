@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setImmediate as immediate } from 'node:timers/promises'
 import { constants, gunzipSync } from 'node:zlib'
 import { isOwnPush, isPush } from '@anchorhold/core/net/forges'
 import { refusedPush, refusedService } from '@anchorhold/core/net/push-report'
@@ -9,6 +8,7 @@ import type { Route } from '@anchorhold/core/net/routes'
 import type { Target } from '@anchorhold/core/net/target'
 import type { PushRule, SessionRepo } from '@anchorhold/protocol/forges'
 import type { Asked } from './exchange.ts'
+import { readAhead } from './read-ahead.ts'
 
 /** How a push is answered that does not go on; null for what may. */
 export type PushRefusal = { readonly why: string; readonly status: number; readonly type: string; readonly body: string }
@@ -28,7 +28,6 @@ export const looked =
 const inflatedMax = 8 * 1024 * 1024
 /** Of a push that is refused, so much is still taken, so that git hears why. */
 const drainedMax = 512 * 1024 * 1024
-const readMs = 30_000
 
 /** Holds a request to what a session may push. `repos` are what it has at each forge; at a forge where it has none, nothing is pushed.
  *  Invariant: a push goes on only to the session's own repository, and only when every ref that it names may be pushed. What was read
@@ -80,36 +79,20 @@ const refuseAll = (why: string): PushRefusal => ({
 async function beginningOf(request: IncomingMessage): Promise<Push | string> {
   const coding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
   if (coding !== 'identity' && coding !== 'gzip') return 'Cannot read this push: it is encoded in a way that is not looked into'
-  const { promise, resolve } = Promise.withResolvers<Push | string>()
-  let taken: Buffer = Buffer.alloc(0)
-  let next = 0
-  const look = () => {
-    const chunks: Buffer[] = [taken]
-    for (let chunk: Buffer | null; (chunk = request.read() as Buffer | null) !== null;) chunks.push(chunk)
-    taken = Buffer.concat(chunks)
-    // Not at every byte: what comes in small pieces must not be read from its beginning for each of them.
-    if (taken.length < next && !request.complete) return
-    next = 2 * taken.length
-    const plain = coding === 'gzip' ? inflated(taken) : taken
-    const reading = plain === null ? { refused: 'it is not compressed as it says' } : readPush(plain.subarray(0, pushBytesMax))
-    if ('more' in reading && taken.length <= pushBytesMax) return
-    // In this very step: an end that has been told could not be taken back. And not heard of again: what is put back is news, too.
-    request.off('readable', look)
-    request.unshift(taken)
-    if ('push' in reading) resolve(reading.push)
-    else resolve(`Cannot read this push: ${'refused' in reading ? reading.refused : 'its list of refs is too long'}`)
-  }
-  const cut = () => resolve('Cannot read this push: it ends within its list of refs')
-  const timer = setTimeout(() => resolve('Cannot read this push: its list of refs does not come'), readMs)
-  request.on('readable', look).once('end', cut).once('close', cut)
-  try {
-    return await promise
-  } finally {
-    clearTimeout(timer)
-    request.off('readable', look).off('end', cut).off('close', cut)
-    // A stream learns in the next step only that nobody waits for it to be readable, and does not flow before.
-    await immediate()
-  }
+  return readAhead<Push | string>(
+    request,
+    (taken) => {
+      const plain = coding === 'gzip' ? inflated(taken) : taken
+      const reading = plain === null ? { refused: 'it is not compressed as it says' } : readPush(plain.subarray(0, pushBytesMax))
+      if ('more' in reading && taken.length <= pushBytesMax) return null
+      if ('push' in reading) return reading.push
+      return `Cannot read this push: ${'refused' in reading ? reading.refused : 'its list of refs is too long'}`
+    },
+    {
+      cut: 'Cannot read this push: it ends within its list of refs',
+      late: 'Cannot read this push: its list of refs does not come',
+    },
+  )
 }
 
 /** As much as can be told from a part; null for what is no gzip, or grows beyond all reason. */

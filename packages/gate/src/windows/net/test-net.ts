@@ -16,7 +16,9 @@ import type { Rule } from '@anchorhold/protocol/policy'
 import { createSecureContext } from 'node:tls'
 import type { CallLine } from '../model/window.ts'
 import { fillBy } from './credentials.ts'
+import { type Crowd, crowd } from './crowd.ts'
 import { type DialParts, dialler } from './dial.ts'
+import { screenForge } from './forge-calls.ts'
 import { sessionCa } from './session-ca.ts'
 import { netWindow } from './window.ts'
 
@@ -39,6 +41,7 @@ export type NetSetup = {
   readonly trusted?: readonly string[]
   /** Here a box is the secret itself. */
   readonly net?: Partial<NetTerms>
+  readonly crowd?: Crowd
 }
 
 /** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
@@ -51,6 +54,7 @@ export async function testNet({
   askMs,
   trusted,
   net = {},
+  crowd: all = crowd(1000),
 }: NetSetup) {
   const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
   const socketPath = join(folder, 'net.sock')
@@ -82,6 +86,8 @@ export async function testNet({
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }
     },
     routeOf: routesOf(rules),
+    screen: (asked, request) => screenForge(asked, request, terms.forges),
+    crowd: all,
     credentials: fillBy(
       () => terms,
       (box) => box,

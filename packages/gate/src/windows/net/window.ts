@@ -11,6 +11,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { CallLine } from '../model/window.ts'
 import type { Fill, Filled } from './credentials.ts'
+import type { Crowd } from './crowd.ts'
 import type { Dialled, Dialler } from './dial.ts'
 import { type Asked, askedOf, exchange, exchangeOver, isWebSocket, upgrade } from './exchange.ts'
 import { carry, join, sayLast } from './join.ts'
@@ -22,7 +23,8 @@ import { refusedInside, showsRefusedConnect } from './refuse-inside.ts'
 import type { SessionCa } from './session-ca.ts'
 import { type Let, standing } from './standing.ts'
 import { traffic } from './traffic.ts'
-import { answerRefused, type PushRefusal } from './push.ts'
+import type { Screened } from './forge-calls.ts'
+import { answerRefused } from './push.ts'
 import { beginning, type NextBytes, nextBytes, notAgainFor, notFor, wantsItAgain } from './first-bytes.ts'
 import { listenAt } from '../listen.ts'
 
@@ -51,8 +53,9 @@ export type NetWindowParts = {
   /** How a target is reached that may be. */
   readonly routeOf: (target: Target) => Route
   readonly dialler: Dialler
-  /** What is never sent, whatever rules say, by what is in it: how it is answered; null for the rest. */
-  readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<PushRefusal | null>
+  /** Looks into a request where its method and path do not say enough. What is never sent, whatever rules say, is answered; what rules
+   *  decide by what is in it is judged by another path. Null for the rest. */
+  readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<Screened | null>
   /** What puts secrets into calls that they are for. */
   readonly credentials: Fill
   /** The same for a call that is yet to be made: what is allowed is kept for it. */
@@ -63,6 +66,8 @@ export type NetWindowParts = {
   readonly authority: SessionCa
   /** Whom the gate trusts at the other end. */
   readonly trust: () => SecureContext
+  /** All connections of all windows. */
+  readonly crowd: Crowd
   readonly note: (event: NewEvent) => void
   readonly log: (line: CallLine) => void
   readonly now: () => number
@@ -113,6 +118,12 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   server.maxConnections = connectionsMax
   server.on('connection', (client: Socket) => {
     if (clients.has(client)) return
+    // What was opened within a connection takes no descriptor of its own.
+    if (!within.has(client)) {
+      const leave = parts.crowd.enter()
+      if (leave === null) return void client.destroy()
+      client.once('close', leave)
+    }
     clients.add(client)
     client.on('error', () => {}).once('close', () => clients.delete(client))
   })
@@ -140,11 +151,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
         exchange(asked, filled, reached.socket, request, response, (failed) => fail({ failed }))
       },
       async (asked) => {
-        const refusal = (await parts.screen?.(asked, request)) ?? null
-        if (refusal === null) return false
-        passed.blocked(asked.target, refusal.why)
-        answerRefused(request, response, refusal)
-        return true
+        const screened = (await parts.screen?.(asked, request)) ?? null
+        if (screened === null || 'judgedAs' in screened) return screened
+        passed.blocked(asked.target, screened.why)
+        answerRefused(request, response, screened)
+        return 'answered'
       },
     )
   })
@@ -209,9 +220,15 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   /** Dials a place that may be reached. */
   async function reach({ target, ownNetwork }: Place, gone: AbortSignal): Promise<Dialled> {
+    const leave = parts.crowd.enter()
+    if (leave === null) return { failed: 'The gate holds as many connections as it may: try again later' }
     const dialled = await dialler.dial(target, { ownNetwork }, gone)
-    if (!('socket' in dialled)) return dialled
+    if (!('socket' in dialled)) {
+      leave()
+      return dialled
+    }
     const { socket } = dialled
+    socket.once('close', leave)
     socket.on('error', () => {})
     if (gone.aborted) {
       socket.destroy()
@@ -279,7 +296,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     caller: Caller,
     refuseWith: (refusal: Refusal) => void,
     goOn: (asked: Asked, place: Place, filled: Filled, secure: boolean, fail: (why: LineFailure) => void) => Promise<void>,
-    isAnswered: (asked: Asked) => Promise<boolean> = async () => false,
+    look: (asked: Asked) => Promise<'answered' | { readonly judgedAs: string } | null> = async () => null,
   ): Promise<void> {
     const method = request.method ?? ''
     const { target: only = null, secure = false } = within.get(request.socket) ?? {}
@@ -288,7 +305,8 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     const wanted = { target: asked.target, method, path: asked.path }
     const fail = failing(wanted, caller.gone, refuseWith)
     try {
-      if (await isAnswered(asked)) return
+      const seen = await look(asked)
+      if (seen === 'answered') return
       const call = { ...wanted, rawHeaders: request.rawHeaders, secure }
       // Nobody is asked for what would not happen anyway.
       const before = parts.credentials.putInto(call)
@@ -298,7 +316,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
         if ('refused' in again) return again.refused
         return before.used.every((name) => again.used.includes(name)) ? null : 'A secret is in it that is for something else now'
       }
-      const place = await allow(wanted, caller, differs, refuseWith)
+      const place = await allow(seen === null ? wanted : { ...wanted, path: seen.judgedAs }, caller, differs, refuseWith)
       if (place === null) return
       // What is in force may be another by now.
       const filled = parts.credentials.putInto(call)

@@ -10,7 +10,7 @@ import { Pane } from './Pane.tsx'
 const words = {
   none: 'The cell reaches its model and nothing else.',
   proxy_only: 'The cell reaches what rules let through its net window.',
-  host: 'There is no wall: the agent has the network of this machine, and nobody counts what leaves.',
+  host: 'The agent has the network of this machine, and nobody counts what leaves.',
 } as const satisfies Record<Network, string>
 
 /** What left the session, and what was kept from leaving. */
