@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { graphqlPath, isGraphql, readGraphql } from '@anchorhold/core/net/graphql'
+import { graphqlPath, isGraphql } from '@anchorhold/core/net/graphql'
 import type { Asked } from './exchange.ts'
 import { type Forges, type PushRefusal, screenPush } from './push.ts'
 import { readAhead } from './read-ahead.ts'
@@ -33,6 +33,8 @@ async function screenGraphql({ target, path }: Asked, request: IncomingMessage, 
     { cut: { text: null }, late: { text: null } },
   )
   if (body.text === null) return refused(`its body is longer than ${queryBytesMax} bytes, is no UTF-8, or does not come`)
+  // Few sessions ask for it, and every gate would start with it.
+  const { readGraphql } = await import('@anchorhold/core/net/read-graphql')
   const meant = readGraphql(body.text)
   return 'refused' in meant ? refused(meant.refused) : { judgedAs: graphqlPath(path, meant.mutation) }
 }
