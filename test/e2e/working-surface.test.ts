@@ -1,6 +1,6 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, symlinkSync } from 'node:fs'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation, isRoot, someone, until } from './installation.ts'
@@ -11,6 +11,15 @@ beforeAll(async () => {
   it = await installation()
 })
 afterAll(() => it[Symbol.asyncDispose]())
+
+/** One pixel; and the same, calling itself a square of 60,000. */
+const dot = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+const hugePng = Buffer.from(dot)
+hugePng.writeUInt32BE(60_000, 16)
+hugePng.writeUInt32BE(60_000, 20)
 
 const bearer = () => ({ authorization: `Bearer ${it.token}` })
 const terminal = (id: SessionId, headers: Record<string, string>) => tryTerminal(it, id, { headers })
@@ -62,6 +71,22 @@ test('changes and files are seen from inside the cell, uploads go in, and nothin
     "attachment; filename*=UTF-8''a.txt",
     'application/octet-stream',
     'two\n',
+  ])
+
+  // A picture is one by its bytes, and is sent as nothing else; what only calls itself one is not sent at all.
+  writeFileSync(join(workspace, 'dot.txt'), dot)
+  writeFileSync(join(workspace, 'fake.png'), '<svg xmlns="http://www.w3.org/2000/svg"><script>1</script></svg>')
+  writeFileSync(join(workspace, 'bomb.png'), hugePng)
+  const picture = (path: string) => it.raw(`/api/v1/sessions/${id}/picture?path=${path}`, { headers: bearer() })
+  const shown = await picture('dot.txt')
+  expect(Buffer.from(await shown.arrayBuffer()).equals(dot)).toBe(true)
+  expect(['content-type', 'x-content-type-options', 'content-security-policy'].map((name) => shown.headers.get(name))).toEqual([
+    'image/png',
+    'nosniff',
+    "sandbox; default-src 'none'",
+  ])
+  expect([(await picture('fake.png')).status, (await picture('bomb.png')).status, (await picture('passwd')).status]).toEqual([
+    400, 413, 400,
   ])
 
   const upload = (name: string) => it.api.uploadFile({ params, body: { name, data: Buffer.from('hi').toString('base64') } })

@@ -191,6 +191,8 @@ export const eventBodies = {
     output: z.string(),
     truncated: z.boolean(),
     failed: z.boolean(),
+    /** Of a command, where the agent told it. */
+    exit_code: z.int().min(0).max(255).optional(),
     parent,
     message,
   }),

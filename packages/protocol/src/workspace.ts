@@ -8,6 +8,7 @@ export const workspaceBounds = {
   /** Of a file that is shown. */
   textBytes: 512 * 1024,
   downloadBytes: 20 * 1024 * 1024,
+  pictureBytes: 10 * 1024 * 1024,
   uploadBytes: 10 * 1024 * 1024,
   changedFiles: 500,
   /** Of one file's changes, and of all. */

@@ -1,4 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
+import { type Picture, pictureOf, picturePixelsMax } from '@anchorhold/core/picture'
 import { uploadName } from '@anchorhold/core/upload-name'
 import type { Upload } from '@anchorhold/protocol/api/workspace'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -79,6 +80,22 @@ export function readFile(parts: Parts, actor: Actor, id: SessionId, path: string
 export async function downloadFile(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<Buffer> {
   require(parts, actor, 'session.work', id)
   return Buffer.from((await ask(parts, id, { ask: 'bytes', path })).base64, 'base64')
+}
+
+/** Only what a page may show: the kind is told by its bytes, whatever it is called, and its size holds for what it takes to draw. */
+export async function showPicture(
+  parts: Parts,
+  actor: Actor,
+  id: SessionId,
+  path: string,
+): Promise<{ readonly type: Picture['type']; readonly content: Buffer }> {
+  const content = await downloadFile(parts, actor, id, path)
+  const picture = pictureOf(content)
+  const no = `Cannot show ${JSON.stringify(path)}`
+  if (picture === null) throw new Failure('bad_request', `${no}: it is no PNG, JPEG, GIF or WebP`)
+  if (content.length > workspaceBounds.pictureBytes || picture.width * picture.height > picturePixelsMax)
+    throw new Failure('too_large', `${no}: it is too large for a page`, { hint: 'Download it' })
+  return { type: picture.type, content }
 }
 
 export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { name, data }: Upload): Promise<Uploaded> {

@@ -48,6 +48,15 @@ export const workspaceRoutes = {
     status: 200,
     response: z.unknown(),
   },
+  showPicture: {
+    method: 'GET',
+    path: '/sessions/:id/picture',
+    summary: 'A PNG, JPEG, GIF or WebP of the workspace, to be shown: known by its bytes, up to a limit',
+    ...session,
+    ...path,
+    status: 200,
+    response: z.unknown(),
+  },
   uploadFile: {
     method: 'POST',
     path: '/sessions/:id/uploads',

@@ -16,6 +16,8 @@ const brief = (item: Item): unknown => {
       return ['request', item.action.kind, item.answer?.decision ?? null]
     case 'turn':
       return ['turn', item.reason, item.costMicros]
+    case 'checklist':
+      return ['checklist', ...item.todos.map(({ text, state }) => `${state} ${text}`)]
     default:
       return [item.kind, item.text]
   }
@@ -129,4 +131,49 @@ test('fold() marks what a turn that was stopped left running', () => {
     ['tool', 'Bash', 'cut', null],
     ['turn', 'interrupted', 0],
   ])
+})
+
+const task = (call: string, tool: string, input: unknown, output: string, failed = false) =>
+  [
+    ['tool.started', { call, tool, input, truncated: false }],
+    ['tool.finished', { call, tool, output, truncated: false, failed }],
+  ] as const
+
+test('fold() makes one running list of the tasks of a turn, however they were written', () => {
+  const events = logOf(
+    ...task('c1', 'TaskCreate', { subject: 'look' }, 'Task #1 created successfully: look'),
+    ...task('c2', 'TaskCreate', { subject: 'leap' }, 'Task #2 created successfully: leap'),
+    ...task('c3', 'TaskCreate', { subject: 'refused' }, 'no', true),
+    ['text', { block: 'b', text: 'go' }],
+    ...task('c4', 'TaskUpdate', { taskId: '1', status: 'completed' }, 'Updated'),
+    ...task('c5', 'TaskUpdate', { taskId: '2', status: 'in_progress' }, 'Updated'),
+    ['turn.ended', { reason: 'done', why: null, duration_ms: 1 }],
+    ...task('c6', 'TaskUpdate', { taskId: '2', status: 'deleted' }, 'Updated'),
+    ...task('c7', 'TaskUpdate', { taskId: '9', status: 'completed' }, 'Updated'),
+  )
+  expect(briefly(events)).toEqual([
+    ['checklist', 'completed look', 'in_progress leap'],
+    ['text', 'go'],
+    ['turn', 'done', 0],
+    ['checklist', 'completed look', 'completed Task 9'],
+  ])
+})
+
+test('fold() shows the list that was written last in a turn, in the place of the first', () => {
+  const todos = (...states: readonly string[]) => ({ todos: states.map((status, n) => ({ content: `t${n}`, status })) })
+  const events = logOf(
+    ...task('c1', 'TodoWrite', todos('in_progress', 'pending'), 'ok'),
+    ...task('c2', 'TodoWrite', todos('completed', 'in_progress'), 'ok'),
+  )
+  expect(briefly(events)).toEqual([['checklist', 'completed t0', 'in_progress t1']])
+})
+
+test('fold() knows the exit code of a command that told it', () => {
+  const [item] = fold(
+    logOf(
+      ['tool.started', { call: 'c', tool: 'Bash', input: { command: 'false' }, truncated: false }],
+      ['tool.finished', { call: 'c', tool: 'Bash', output: 'Exit code 3', truncated: false, failed: true, exit_code: 3 }],
+    ),
+  )
+  expect(item).toMatchObject({ kind: 'tool', state: 'failed', exitCode: 3 })
 })

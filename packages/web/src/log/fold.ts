@@ -2,6 +2,9 @@ import type { Event, RequestAction, RequestAnswer } from '@anchorhold/protocol/e
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import type { Rule } from '@anchorhold/protocol/policy'
 import type { PromptMode, TurnEnd } from '@anchorhold/protocol/sessions'
+import { clip } from './clip.ts'
+import { checklist } from './checklist.ts'
+import type { Todo } from './tool-face.ts'
 
 type Base = {
   readonly key: string
@@ -34,6 +37,8 @@ export type ToolItem = Base & {
   readonly state: 'running' | 'done' | 'failed' | 'cut'
   readonly output: string | null
   readonly truncated: boolean
+  /** Of a command that told it. */
+  readonly exitCode: number | null
   /** What a sub-agent said and did on its behalf. */
   readonly thread: readonly Item[]
 }
@@ -59,8 +64,11 @@ export type TurnItem = Base & {
   /** The last words of the turn. */
   readonly said: string | null
 }
+/** The agent's own list of what it has to do, as it stood last in a turn. */
+export type ChecklistItem = Base & { readonly kind: 'checklist'; readonly todos: readonly Todo[] }
+
 export type NoteItem = Base & { readonly kind: 'note'; readonly level: 'info' | 'warning' | 'error'; readonly text: string }
-export type Item = PromptItem | WordsItem | ToolItem | RequestItem | TurnItem | NoteItem
+export type Item = PromptItem | WordsItem | ToolItem | RequestItem | TurnItem | ChecklistItem | NoteItem
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type OpenTool = Mutable<Omit<ToolItem, 'thread'>> & { thread: Item[] }
@@ -73,6 +81,10 @@ export function fold(events: readonly Event[]): readonly Item[] {
   const requests = new Map<string, Mutable<RequestItem>>()
   /** Calls that are a question or a plan. */
   const asking = new Set<string>()
+  const list = checklist()
+  /** Where it is shown in this turn. */
+  let listed: Mutable<ChecklistItem> | null = null
+  const listCalls = new Set<string>()
   let costNanos = 0
   let simulated = false
   let said: string | null = null
@@ -91,6 +103,7 @@ export function fold(events: readonly Event[]): readonly Item[] {
       state: 'running',
       output: null,
       truncated: false,
+      exitCode: null,
       thread: [],
     }
     tools.set(call, made)
@@ -138,16 +151,28 @@ export function fold(events: readonly Event[]): readonly Item[] {
       }
       case 'tool.started': {
         const { call, tool, input, parent } = event.body
+        if (!parent && list.hears(tool)) {
+          listCalls.add(call)
+          list.started(tool, call, input)
+          if (listed === null) items.push((listed = { ...base, key: `list ${event.seq}`, kind: 'checklist', todos: [] }))
+          listed.todos = list.todos()
+          break
+        }
         const made = toolOf(call, base, listOf(parent), tool)
         made.tool = tool
         made.input = input
         break
       }
       case 'tool.finished': {
-        const { call, tool, output, truncated, failed, parent } = event.body
+        const { call, tool, output, truncated, failed, parent, exit_code: exitCode = null } = event.body
         if (asking.has(call)) break
+        if (listCalls.has(call)) {
+          list.finished(tool, call, output, failed)
+          if (listed !== null) listed.todos = list.todos()
+          break
+        }
         const made = toolOf(call, base, listOf(parent), tool)
-        Object.assign(made, { output, truncated, state: failed ? 'failed' : 'done' } satisfies Partial<ToolItem>)
+        Object.assign(made, { output, truncated, exitCode, state: failed ? 'failed' : 'done' } satisfies Partial<ToolItem>)
         break
       }
       case 'request.opened': {
@@ -194,6 +219,7 @@ export function fold(events: readonly Event[]): readonly Item[] {
         items.push({ ...base, kind: 'turn', reason, why, durationMs, costMicros: microsUp(costNanos), simulated, said })
         costNanos = 0
         said = null
+        listed = null
         break
       }
       case 'turn.started':
@@ -262,5 +288,3 @@ function stateNote({
       return null
   }
 }
-
-export const clip = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max - 1)}…` : text)

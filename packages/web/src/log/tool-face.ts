@@ -1,4 +1,5 @@
-import { clip } from './fold.ts'
+import { isPicturePath } from '@anchorhold/core/picture'
+import { clip } from './clip.ts'
 
 /** The part of a tool call that a person wants to see without opening it, and how the rest is shown. */
 export type ToolFace = {
@@ -13,6 +14,7 @@ export type ToolFace = {
     | { readonly kind: 'file'; readonly path: string; readonly text: string }
     | { readonly kind: 'todos'; readonly todos: readonly Todo[] }
     | { readonly kind: 'agent'; readonly prompt: string }
+    | { readonly kind: 'picture'; readonly path: string }
     | { readonly kind: 'plain' }
 }
 export type Edit = { readonly before: string; readonly after: string }
@@ -28,7 +30,12 @@ export function toolFace(tool: string, input: unknown): ToolFace {
     case 'Bash':
       return { verb: 'Ran', about: word('command'), code: true, body: { kind: 'command', command: word('command') } }
     case 'Read':
-      return { verb: 'Read', about: `${shortPath(path)}${lines(fields)}`, code: true, body: plain }
+      return {
+        verb: 'Read',
+        about: `${shortPath(path)}${lines(fields)}`,
+        code: true,
+        body: isPicturePath(path) ? { kind: 'picture', path } : plain,
+      }
     case 'Write':
       return { verb: 'Wrote', about: shortPath(path), code: true, body: { kind: 'file', path, text: word('content') } }
     case 'Edit':
@@ -93,7 +100,7 @@ function editsIn(value: unknown): readonly Edit[] {
   )
 }
 
-function todosIn(value: unknown): readonly Todo[] {
+export function todosIn(value: unknown): readonly Todo[] {
   if (!Array.isArray(value)) return []
   return value.flatMap((one: unknown) => {
     if (typeof one !== 'object' || one === null || !('content' in one)) return []

@@ -4,13 +4,14 @@ import { isFailure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect } from 'react'
+import { lazy, Suspense, useEffect, useMemo } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { catchUp, keys, putSession } from '../live/apply.ts'
 import { logQuery, sessionQuery } from '../live/queries.ts'
 import type { SessionList } from '../live/session-rows.ts'
 import { Lost } from '../shell/Lost.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
+import { type PictureShelf, PictureShelfContext } from '../ui/WorkspacePicture.tsx'
 import { Composer } from './Composer.tsx'
 import { TabBar } from './tabs/TabBar.tsx'
 import type { Tab } from './tabs/tab.ts'
@@ -42,6 +43,7 @@ export function SessionPage() {
       void navigate({ to: '/sessions/$id', params: { id: made.id } })
     },
   })
+  const shelf = useShelf(session)
   if (error !== null && isFailure(error) && error.code === 'not_found') return <Lost />
   if (session === undefined)
     return error === null ? <div className="flex-1" /> : <Empty title="Not to be had right now">{wordsOf(error)}</Empty>
@@ -59,18 +61,37 @@ export function SessionPage() {
       ) : log.data === undefined ? (
         <div className="flex-1">{log.error !== null && <Empty title="Not to be had right now">{wordsOf(log.error)}</Empty>}</div>
       ) : (
-        <Transcript
-          key={id}
-          session={id}
-          log={log.data}
-          working={session.state === 'working' || session.state === 'creating'}
-          at={at}
-          onFork={(seq) => fork.mutate(seq)}
-        />
+        <PictureShelfContext value={shelf}>
+          <Transcript
+            key={id}
+            session={id}
+            log={log.data}
+            working={session.state === 'working' || session.state === 'creating'}
+            at={at}
+            onFork={(seq) => fork.mutate(seq)}
+          />
+        </PictureShelfContext>
       )}
       {tab === undefined &&
         (mayDo(session.state, 'prompt') ? <Composer key={`composer ${id}`} session={session} /> : <Ended session={session} />)}
     </>
+  )
+}
+
+/** A keeper stays about so long after a turn. */
+const keeperMs = 5 * 60_000
+
+/** Where the pictures of a conversation come from, while there is a cell that may be asked. */
+function useShelf(session: Session | undefined): PictureShelf | null {
+  const id = session?.id
+  const folder = session?.workspace
+  const may = session !== undefined && mayDo(session.state, 'enter')
+  const atOnce =
+    session !== undefined &&
+    (session.state === 'working' || session.state === 'waiting' || Date.now() - session.active_at < keeperMs)
+  return useMemo(
+    () => (id === undefined || folder === undefined || !may ? null : { session: id, folder, atOnce }),
+    [id, folder, may, atOnce],
   )
 }
 

@@ -2,10 +2,13 @@ import type { ReactNode } from 'react'
 import ReactMarkdown, { type Components, type Options } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
 import remend from 'remend'
+import { pictureInMarkdown } from '../log/workspace-path.ts'
 import { Code } from './Code.tsx'
 import { safeLink } from './markdown-bounds.ts'
+import { usePictureShelf, WorkspacePicture } from './WorkspacePicture.tsx'
 
-/** Never HTML: tags are text, pictures are not loaded, and a link says where it leads. What is given here is within bounds. */
+/** Never HTML: tags are text, no picture is loaded but from the session's own workspace, and a link says where it leads. What is given
+ *  here is within bounds. */
 export function RichText({ text, growing }: { readonly text: string; readonly growing: boolean }) {
   return (
     <div className={`prose ${growing ? 'caret' : ''}`}>
@@ -31,12 +34,7 @@ const components: Components = {
       </>
     )
   },
-  img: ({ alt, src }) => (
-    <span className="text-faint">
-      [image{alt ? `: ${alt}` : ''}
-      {typeof src === 'string' && src !== '' ? `, not loaded from ${safeLink(src)?.host ?? 'there'}` : ''}]
-    </span>
-  ),
+  img: MarkdownPicture,
   pre: ({ children }) => <>{children}</>,
   code({ className, children }) {
     const text = textOf(children)
@@ -51,6 +49,19 @@ const components: Components = {
   input: ({ checked }) => (
     <input type="checkbox" checked={checked} readOnly disabled aria-label={checked ? 'Done' : 'Not done'} className="mr-2" />
   ),
+}
+
+function MarkdownPicture({ alt, src }: { readonly alt?: string | undefined; readonly src?: string | Blob | undefined }) {
+  const shelf = usePictureShelf()
+  const address = typeof src === 'string' ? src : ''
+  const path = shelf === null ? null : pictureInMarkdown(address, shelf.folder)
+  if (shelf !== null && path !== null) return <WorkspacePicture shelf={shelf} path={path} alt={alt ?? ''} />
+  return (
+    <span className="text-faint">
+      [image{alt ? `: ${alt}` : ''}
+      {address === '' ? '' : `, not loaded from ${safeLink(address)?.host ?? 'there'}`}]
+    </span>
+  )
 }
 
 function textOf(node: ReactNode): string {

@@ -31,7 +31,7 @@ import { listWorkers } from '../../app/workers.ts'
 import type { Calls } from './api.ts'
 import { loginCookie } from './guard.ts'
 import { lineStream } from './lines.ts'
-import { attachment, reply } from './reply.ts'
+import { attachment, picture, reply } from './reply.ts'
 import { eventStream, openEnd } from './sse.ts'
 
 const done = { ok: true } as const
@@ -134,6 +134,9 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     readFile: ({ actor, params, query }) => workspace.readFile(parts, actor, params.id, query.path),
     async downloadFile({ actor, params, query }) {
       return attachment(query.path, await workspace.downloadFile(parts, actor, params.id, query.path))
+    },
+    async showPicture({ actor, params, query }) {
+      return picture(await workspace.showPicture(parts, actor, params.id, query.path))
     },
     uploadFile: ({ actor, params, body }) => workspace.uploadFile(parts, actor, params.id, body),
     listFolders: ({ actor, query }) => listFolders(parts, actor, query.path ?? null),

@@ -26,3 +26,15 @@ export const attachment = (path: string, content: Buffer): Reply =>
       'cache-control': 'no-store',
     },
   })
+
+/** A picture that a cell made, and nothing that it could be taken for: it runs nothing also where it is opened by itself. */
+export const picture = ({ type, content }: { readonly type: string; readonly content: Buffer }): Reply =>
+  reply({
+    text: content,
+    headers: {
+      'content-type': type,
+      'content-security-policy': "sandbox; default-src 'none'",
+      'content-disposition': 'inline',
+      'cache-control': 'no-store',
+    },
+  })

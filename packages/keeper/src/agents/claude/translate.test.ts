@@ -126,6 +126,20 @@ test('claudeTranslator() tells of a tool and its result, bounded', () => {
   expect(events[1]?.type === 'tool.finished' && events[1].body.output.length).toBe(bounds.toolOutputChars)
 })
 
+test.each([
+  ['Bash', 'Exit code 3\nno such file', true, 3],
+  ['Bash', 'Exit code 127', true, 127],
+  ['Bash', 'Exit code 999', true, undefined],
+  ['Bash', 'it said\nExit code 3', true, undefined],
+  ['Bash', 'Exit code 3', false, undefined],
+  ['Read', 'Exit code 3', true, undefined],
+])('claudeTranslator() of %s that ended with %j, failed %s, has the exit code %s', (name, content, failed, code) => {
+  const { translate, events } = translator()
+  translate(said('m1', [{ type: 'tool_use', id: 'c', name, input: {} }]))
+  translate({ type: 'user', message: { content: [{ type: 'tool_result', tool_use_id: 'c', is_error: failed, content }] } })
+  expect(events[1]?.type === 'tool.finished' && events[1].body.exit_code).toBe(code)
+})
+
 test('claudeTranslator() names the prompts that a result took up', () => {
   const { translate, results } = translator()
   const id = newPromptId(randomBytes)

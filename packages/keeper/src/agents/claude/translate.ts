@@ -124,6 +124,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
           output: clip(text, bounds.toolOutputChars),
           truncated: text.length > bounds.toolOutputChars,
           failed: block.is_error === true,
+          ...exitCodeOf(tool, text, block.is_error === true),
           parent,
           ...from,
         },
@@ -212,6 +213,14 @@ const word = (value: unknown) => (typeof value === 'string' ? value : 'unknown')
 const plainly = (why: string) => why.replace(/^(Failed to authenticate\. )?API Error: \d{3} /, '')
 
 const clip = (text: string, max: number) => (text.length > max ? text.slice(0, max) : text)
+
+/** The CLI says a command's exit code in the first line of its result, and only where it is not 0. */
+function exitCodeOf(tool: string, text: string, failed: boolean): { readonly exit_code?: number } {
+  if (tool !== 'Bash') return {}
+  const found = failed ? /^Exit code (\d{1,3})(?:\n|$)/.exec(text)?.[1] : undefined
+  const code = Number(found)
+  return found !== undefined && code <= 255 ? { exit_code: code } : {}
+}
 
 const textIn = (value: unknown) => (typeof value === 'string' ? value : '')
 const texts = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [])

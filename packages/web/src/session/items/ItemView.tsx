@@ -6,10 +6,13 @@ import { Brain, ChevronRight, GitFork } from 'lucide-react'
 import { memo } from 'react'
 import type { Item, NoteItem, PromptItem, TurnItem, WordsItem } from '../../log/fold.ts'
 import { RequestCard } from '../../requests/RequestCard.tsx'
+import { picturesMentioned } from '../../log/workspace-path.ts'
 import { CopyButton } from '../../ui/controls.tsx'
 import { Markdown } from '../../ui/Markdown.tsx'
 import { LongText } from '../../ui/LongText.tsx'
 import { clockTime, duration } from '../../ui/time.ts'
+import { usePictureShelf, WorkspacePicture } from '../../ui/WorkspacePicture.tsx'
+import { ChecklistView } from './ChecklistView.tsx'
 import { ToolView } from './ToolView.tsx'
 
 export type ItemProps = {
@@ -47,6 +50,8 @@ export const ItemView = memo(function ItemView({ session, item, onFork }: ItemPr
           settled={item.answer === null ? null : { answer: item.answer, by: item.by }}
         />
       )
+    case 'checklist':
+      return <ChecklistView todos={item.todos} />
     case 'turn':
       return <TurnView item={item} onFork={onFork} />
     case 'note':
@@ -55,14 +60,19 @@ export const ItemView = memo(function ItemView({ session, item, onFork }: ItemPr
 })
 
 export function PromptView({ item }: { readonly item: Pick<PromptItem, 'text' | 'images' | 'queued' | 'at'> }) {
+  const shelf = usePictureShelf()
   return (
     <div className="group/said flex flex-col items-end gap-1 pl-10">
       <div
         className={`max-w-full rounded-3xl rounded-br-lg px-4 py-2.5 [overflow-wrap:anywhere] ${item.queued === null ? 'bg-raised' : 'border border-dashed border-line-strong text-soft'}`}
       >
         <LongText text={printable(item.text)} />
-        {item.images > 0 && <p className="text-[0.8125rem] text-faint">+ {item.images} images</p>}
+        {item.images > 0 && (
+          <p className="text-[0.8125rem] text-faint">{item.images === 1 ? 'with a picture' : `with ${item.images} pictures`}</p>
+        )}
       </div>
+      {shelf !== null &&
+        picturesMentioned(item.text, shelf.folder).map((path) => <WorkspacePicture key={path} shelf={shelf} path={path} />)}
       <p className="flex items-center gap-1 text-xs text-faint">
         {item.queued === 'queue'
           ? 'Queued: given when the turn is over'

@@ -1,29 +1,20 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import {
-  Bot,
-  Check,
-  ChevronRight,
-  CircleDashed,
-  CircleDot,
-  FilePen,
-  FileText,
-  ListChecks,
-  Search,
-  Terminal,
-  Wrench,
-  X,
-} from 'lucide-react'
+import { Bot, Check, ChevronRight, FilePen, FileText, ListChecks, Search, Terminal, Wrench, X } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
-import { clip, type ToolItem } from '../../log/fold.ts'
-import { type Todo, toolFace, type ToolFace } from '../../log/tool-face.ts'
+import { clip } from '../../log/clip.ts'
+import type { ToolItem } from '../../log/fold.ts'
+import { toolFace, type ToolFace } from '../../log/tool-face.ts'
+import { pictureInWorkspace } from '../../log/workspace-path.ts'
 import { Code } from '../../ui/Code.tsx'
 import { CopyButton } from '../../ui/controls.tsx'
 import { Diff } from '../../ui/Diff.tsx'
 import { LongText } from '../../ui/LongText.tsx'
 import { Markdown } from '../../ui/Markdown.tsx'
 import { duration } from '../../ui/time.ts'
+import { usePictureShelf, WorkspacePicture } from '../../ui/WorkspacePicture.tsx'
 import { useElapsed } from '../use-saying.ts'
+import { Todos } from './ChecklistView.tsx'
 
 const icons: Readonly<Record<string, ReactNode>> = {
   Bash: <Terminal size={16} />,
@@ -46,7 +37,7 @@ const states = {
 } as const satisfies Record<ToolItem['state'], { word: string; icon: ReactNode }>
 
 /** Where the input says what happened, and the output only that it did. */
-const saysAll: ReadonlySet<ToolFace['body']['kind']> = new Set(['edits', 'file', 'todos'])
+const saysAll: ReadonlySet<ToolFace['body']['kind']> = new Set(['edits', 'file', 'todos', 'picture'])
 
 /** A tool call: its useful part in a line, the rest behind it. */
 export function ToolView({
@@ -61,8 +52,10 @@ export function ToolView({
 }) {
   const face = toolFace(item.tool, item.input)
   const elapsed = useElapsed(session, item.call)
-  const always = face.body.kind === 'todos'
   const [open, setOpen] = useState(false)
+  const always = face.body.kind === 'todos' || face.body.kind === 'picture'
+  const glimpse = !open && !always && face.body.kind === 'edits'
+  const words = !open && item.state === 'running' ? lastWords(item) : ''
   const state = states[item.state]
   return (
     <div className="card overflow-hidden">
@@ -79,6 +72,7 @@ export function ToolView({
         <span className={`min-w-0 flex-1 truncate text-soft ${face.code ? 'font-mono text-[0.8125rem]' : ''}`}>
           {printableLine(clip(face.about, 300))}
         </span>
+        {item.exitCode !== null && <span className="shrink-0 font-mono text-xs text-danger">exit {item.exitCode}</span>}
         {item.state === 'running' && elapsed !== null && (
           <span className="text-xs text-faint tabular-nums">{duration(elapsed)}</span>
         )}
@@ -86,6 +80,12 @@ export function ToolView({
         <span className="sr-only">{state.word}</span>
         <ChevronRight size={15} aria-hidden className={`text-faint transition-transform ${open || always ? 'rotate-90' : ''}`} />
       </button>
+      {words !== '' && <p className="truncate border-t border-line px-3.5 py-2 text-sm text-faint">{printableLine(words)}</p>}
+      {glimpse && face.body.kind === 'edits' && (
+        <div className="border-t border-line">
+          <Diff edits={face.body.edits} folded onMore={() => setOpen(true)} />
+        </div>
+      )}
       {(open || always) && (
         <div className="border-t border-line">
           <Body face={face} item={item} />
@@ -116,6 +116,8 @@ function Body({ face, item }: { readonly face: ToolFace; readonly item: ToolItem
       return <Code bare text={printable(body.text)} language={/\.(\w+)$/.exec(body.path)?.[1] ?? null} />
     case 'todos':
       return <Todos todos={body.todos} />
+    case 'picture':
+      return <ReadPicture path={body.path} />
     case 'agent':
       return body.prompt === '' ? null : (
         <div className="px-4 py-3 text-sm text-soft">
@@ -129,25 +131,24 @@ function Body({ face, item }: { readonly face: ToolFace; readonly item: ToolItem
   }
 }
 
-const todoIcons = {
-  pending: { icon: <CircleDashed size={16} className="text-faint" />, word: 'to do' },
-  in_progress: { icon: <CircleDot size={16} className="text-accent-ink" />, word: 'in progress' },
-  completed: { icon: <Check size={16} className="text-good" />, word: 'done' },
-} as const satisfies Record<Todo['state'], { icon: ReactNode; word: string }>
+/** What a sub-agent is at, in a line. */
+function lastWords({ thread }: ToolItem): string {
+  const last = thread.at(-1)
+  if (last === undefined) return ''
+  if (last.kind === 'text' || last.kind === 'thinking') return last.text.slice(-200).trim().split('\n').at(-1) ?? ''
+  if (last.kind !== 'tool') return ''
+  const { verb, about } = toolFace(last.tool, last.input)
+  return clip(`${verb} ${about}`, 200)
+}
 
-function Todos({ todos }: { readonly todos: readonly Todo[] }) {
+function ReadPicture({ path }: { readonly path: string }) {
+  const shelf = usePictureShelf()
+  const found = shelf === null ? null : pictureInWorkspace(path, shelf.folder)
+  if (shelf === null || found === null) return null
   return (
-    <ul className="grid gap-1.5 px-4 py-3 text-sm">
-      {todos.map(({ text, state }, index) => (
-        <li key={index} className={`flex items-start gap-2.5 ${state === 'completed' ? 'text-faint line-through' : ''}`}>
-          <span aria-hidden className="mt-0.5">
-            {todoIcons[state].icon}
-          </span>
-          <span className="sr-only">{todoIcons[state].word}: </span>
-          {printable(text)}
-        </li>
-      ))}
-    </ul>
+    <div className="p-3">
+      <WorkspacePicture shelf={shelf} path={found} />
+    </div>
   )
 }
 
@@ -160,7 +161,7 @@ function Output({ item }: { readonly item: ToolItem }) {
         <LongText text={text} mono />
         {item.truncated && <p className="mt-2 text-xs text-faint">The rest was not kept</p>}
       </div>
-      <CopyButton text={item.output} name="Copy the output" className="absolute top-1.5 right-1.5 bg-surface/80" />
+      <CopyButton text={text} name="Copy the output" className="absolute top-1.5 right-1.5 bg-surface/80" />
     </div>
   )
 }

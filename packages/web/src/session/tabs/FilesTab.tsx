@@ -1,3 +1,4 @@
+import { isPicturePath } from '@anchorhold/core/picture'
 import { printable, printableLine } from '@anchorhold/core/printable'
 import { apiRoot } from '@anchorhold/protocol/api/route'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -10,6 +11,7 @@ import { wordsOf } from '../../daemon.ts'
 import { fileQuery, filesQuery } from '../../live/queries.ts'
 import { Code } from '../../ui/Code.tsx'
 import { Empty, Trouble } from '../../ui/controls.tsx'
+import { pictureAddress } from '../../ui/WorkspacePicture.tsx'
 import { Pane } from './Pane.tsx'
 
 type Place = { readonly folder: string; readonly file: string | null }
@@ -103,7 +105,7 @@ function FileView({ session, path }: { readonly session: Session; readonly path:
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {data !== undefined &&
         (data.text === null ? (
-          <p className="px-4 py-3 text-sm text-faint">No text: {bytes(data.size)}.</p>
+          <NoText session={session.id} path={path} size={data.size} />
         ) : (
           <Code bare text={printable(data.text)} language={/\.(\w+)$/.exec(path)?.[1] ?? null} />
         ))}
@@ -119,6 +121,20 @@ function FileView({ session, path }: { readonly session: Session; readonly path:
         </a>
       )}
     </div>
+  )
+}
+
+/** A picture is shown; of anything else that is no text, how large it is. */
+function NoText({ session, path, size }: { readonly session: SessionId; readonly path: string; readonly size: number }) {
+  const [failed, setFailed] = useState(false)
+  if (failed || !isPicturePath(path)) return <p className="px-4 py-3 text-sm text-faint">No text: {bytes(size)}.</p>
+  return (
+    <img
+      src={pictureAddress(session, path)}
+      alt={printableLine(path)}
+      onError={() => setFailed(true)}
+      className="picture mx-auto block max-h-[70dvh] max-w-full object-contain"
+    />
   )
 }
 
