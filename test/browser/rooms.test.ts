@@ -167,7 +167,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await page.getByRole('list', { name: /^Entries/ }).waitFor()
     await look(`${device}-audit`)
     await page.getByLabel(/^Session/).selectOption(session.id)
-    await page.getByRole('region', { name: 'What left' }).getByText('Nothing went over the network').waitFor()
+    await page.getByRole('region', { name: 'What left' }).getByText('Nothing went over the network in that time').waitFor()
     await page.getByLabel(/^Kind/).selectOption('secret')
     await page
       .getByText(/credential of rehearsal used/)

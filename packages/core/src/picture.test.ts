@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { isPicturePath, pictureOf } from './picture.ts'
 
 const bytes = (...parts: readonly (string | readonly number[])[]) =>
-  Uint8Array.from(parts.flatMap((part) => (typeof part === 'string' ? [...part].map((c) => c.charCodeAt(0)) : [...part])))
+  Uint8Array.from(parts.flatMap((part) => (typeof part === 'string' ? Array.from(part, (c) => c.charCodeAt(0)) : [...part])))
 const zeros = (count: number): number[] => Array.from({ length: count }, () => 0)
 
 test.each([

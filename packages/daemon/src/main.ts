@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { makeToken, whoIs } from './app/access.ts'
+import { cliTokenName, makeToken, whoIs } from './app/access.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
@@ -50,7 +50,6 @@ const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8
 const startedAt = Date.now()
 /** Opens a window in each cell that stands for those which act outside it, for tests. */
 const testEdge = 'ANCHORHOLD_TEST_EDGE'
-const cliTokenName = 'cli'
 const indexMs = 2000
 const chainMs = 100
 const recheckMs = 30_000

@@ -8,8 +8,10 @@ import { house as makeHouse, HouseContext } from './live/house.ts'
 import { rememberLists } from './live/remember.ts'
 import { Gatekeeper } from './login/Gatekeeper.tsx'
 import { makeRouter } from './router.tsx'
+import { applyScheme } from './shell/device.ts'
 import { registerServiceWorker } from './service.ts'
 
+applyScheme()
 const house = makeHouse()
 rememberLists(house)
 const router = makeRouter(house)

@@ -204,12 +204,23 @@ export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
   if (row !== null) forget(parts, actor, row)
 }
 
-/** Logs out every device of one's own but the one that asks. */
-export function revokeOthers(parts: Parts, actor: Actor, own: TokenId | null): number {
+/** What the command line of this machine comes in with: it lies in a file of the owner's, and is new at every start. */
+export const cliTokenName = 'cli'
+
+/** Logs out every device of one's own but the one that asks; with `tokens`, programs and login links too. */
+export function revokeOthers(
+  parts: Parts,
+  actor: Actor,
+  own: TokenId | null,
+  { tokens }: { readonly tokens: boolean } = { tokens: false },
+): number {
   require(parts, actor, 'account.own')
-  const others = parts.store.tokens.list().filter(({ role, user, id }) => role === 'cookie' && user === actor.user && id !== own)
+  if (tokens) require(parts, actor, 'tokens.own')
+  const isMeant = ({ role, name }: TokenRow) => role === 'cookie' || (tokens && !(role === 'bearer' && name === cliTokenName))
+  const others = parts.store.tokens.list().filter((row) => isMeant(row) && row.user === actor.user && row.id !== own)
   parts.store.atomically(() => {
     for (const row of others) forget(parts, actor, row)
+    if (tokens && actor.user !== null) parts.store.tokens.removeLinksOf(actor.user)
   })
   parts.watches.recheck()
   return others.length

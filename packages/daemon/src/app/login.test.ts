@@ -3,7 +3,7 @@ import { firstOwner } from '@anchorhold/protocol/ids'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fakeAuthenticator } from '../logins/fake-authenticator.ts'
 import { stepAt, totp } from '../logins/totp.ts'
-import { createLoginLink, createToken, logIn, revokeOthers, whoIs } from './access.ts'
+import { cliTokenName, createLoginLink, createToken, logIn, revokeOthers, whoIs } from './access.ts'
 import { account, addPasskey, confirmTotp, offerPasskey, offerTotp, removeTotp, setPassword } from './account.ts'
 import { askPasskey, byCode, byPasskey, byPassword, proveByPassword, proveByPasskey, type Step, ways } from './login.ts'
 import { addUser, changeUser, removeUser } from './people.ts'
@@ -282,4 +282,15 @@ test('revokeOthers() logs out every other device of mine and nothing else, and t
   expect(whoIs(parts, other.secret, 'cookie', caller)).toBeNull()
   expect(whoIs(parts, mine.secret, 'cookie', caller)).not.toBeNull()
   expect(whoIs(parts, program, 'bearer', caller)).not.toBeNull()
+})
+
+test('revokeOthers() with tokens leaves nothing of mine but this device and the command line of the machine', () => {
+  const [mine, other] = [device(), device()]
+  const [program, cli] = ['program', cliTokenName].map((name) => createToken(parts, owner, { name }).secret)
+  const link = createLoginLink(parts, owner, 'http://localhost').url.split('#login=')[1]!
+  expect(revokeOthers(parts, mine.actor, mine.token, { tokens: true })).toBe(2)
+  expect([whoIs(parts, other.secret, 'cookie', caller), whoIs(parts, program!, 'bearer', caller)]).toEqual([null, null])
+  expect(() => logIn(parts, link, caller)).toThrow(refused('unauthenticated'))
+  expect(whoIs(parts, mine.secret, 'cookie', caller)).not.toBeNull()
+  expect(whoIs(parts, cli!, 'bearer', caller)).not.toBeNull()
 })

@@ -112,7 +112,18 @@ export function turnCosts(parts: Parts, actor: Actor, id: SessionId): readonly T
   return parts.store.turns(id, turnsShown)
 }
 
-export function sessionNet(parts: Parts, actor: Actor, id: SessionId): { readonly network: Network; readonly hosts: NetHost[] } {
+/** What left all the sessions that one sees. */
+export function net(parts: Parts, actor: Actor, since: number): readonly NetHost[] {
+  require(parts, actor, 'house.read')
+  return parts.store.net({ session: null, since, seenBy: seenBy(actor) })
+}
+
+export function sessionNet(
+  parts: Parts,
+  actor: Actor,
+  id: SessionId,
+  since: number,
+): { readonly network: Network; readonly hosts: NetHost[] } {
   require(parts, actor, 'session.read', id)
-  return { network: sessionFor(parts, id, null).network, hosts: [...parts.store.net(id)] }
+  return { network: sessionFor(parts, id, null).network, hosts: [...parts.store.net({ session: id, since, seenBy: null })] }
 }

@@ -32,6 +32,7 @@ export async function status(
     provider: provider.name,
     provider_trouble: await troubleWith(parts, provider),
     provider_refused: wasRefused(parts, provider),
+    other_providers: await othersInTrouble(parts, actor, provider.name),
     simulated: provider.kind === 'rehearsal',
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
@@ -39,6 +40,30 @@ export async function status(
     disk: await diskOf(parts),
     policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
   }
+}
+
+/** Sessions looked at, the most recently active first. */
+const sessionsMax = 200
+
+/** Who works with another provider than the usual one would hear of its trouble from nowhere else. */
+async function othersInTrouble(parts: Parts, actor: Actor, usual: string): Promise<Status['other_providers']> {
+  const seen = parts.store.sessions.list({
+    archived: false,
+    state: null,
+    before: null,
+    limit: sessionsMax,
+    seenBy: seenBy(actor),
+  })
+  const names = [...new Set(seen.map(({ provider }) => provider))].filter((name) => name !== usual && name !== 'rehearsal')
+  const found = await Promise.all(
+    names.flatMap((name) => {
+      const row = parts.store.providers.get(name)
+      return row === null
+        ? []
+        : [troubleWith(parts, row).then((trouble) => ({ provider: name, trouble, refused: wasRefused(parts, row) }))]
+    }),
+  )
+  return found.filter(({ trouble, refused }) => trouble !== null || refused)
 }
 
 /** How much room is left for logs and workspaces. */

@@ -44,8 +44,8 @@ export interface Store {
   readonly index: () => boolean
   /** What the last turns of a session have cost. */
   readonly turns: (session: SessionId, limit: number) => readonly TurnCost[]
-  /** What went through a session's net window, by host: what was blocked first, then by bytes. */
-  readonly net: (session: SessionId) => readonly NetHost[]
+  /** What went through net windows, by host: what was blocked first, then by bytes. */
+  readonly net: (filter: NetFilter) => readonly NetHost[]
   readonly usage: (only: { readonly session: SessionId | null; readonly seenBy: UserId | null }) => Usage
   /** What was spent, summed up one way. */
   readonly spending: (filter: SpendingFilter) => readonly Spending[]
@@ -230,6 +230,8 @@ export interface TokenTable {
   remove(id: TokenId): boolean
   removeExpired(now: number): void
   removeOf(user: UserId): void
+  /** Login links that nobody has followed yet. */
+  removeLinksOf(user: UserId): void
   /** Session-creating keys: the session made under this key by this actor, if any. */
   sessionByKey(actor: string, key: string): { readonly session: SessionId; readonly digest: string } | null
   keepSessionKey(actor: string, key: string, session: SessionId, digest: string): void
@@ -304,6 +306,9 @@ export interface LedgerTable {
 }
 
 /** Which calls a list of spending is about. */
+/** Of one session, or of all that somebody sees. */
+export type NetFilter = { readonly session: SessionId | null; readonly since: number; readonly seenBy: UserId | null }
+
 export type SpendingFilter = {
   readonly session: SessionId | null
   readonly seenBy: UserId | null

@@ -20,6 +20,9 @@ export const Status = z.object({
   provider: z.string(),
   provider_trouble: z.string().nullable().describe('Why its credential cannot be used, if it cannot'),
   provider_refused: z.boolean().describe('Whether the provider turned its last call away because of the credential'),
+  other_providers: z
+    .array(z.object({ provider: z.string(), trouble: z.string().nullable(), refused: z.boolean() }))
+    .describe('The same of every other provider in trouble that a session which is not archived uses, of those that you see'),
   simulated: z.boolean(),
   gate: z.enum(['up', 'down']),
   sessions: z.record(SessionState, z.int()),

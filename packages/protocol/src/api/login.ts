@@ -194,7 +194,15 @@ export const loginRoutes = {
   revokeOthers: {
     method: 'POST',
     path: '/account/devices/revoke-others',
-    summary: 'Log out every other device of yours; their open streams end',
+    summary: 'Log out every other device of yours, and revoke your tokens where that is asked for; their open streams end',
+    body: z
+      .strictObject({
+        tokens: z
+          .boolean()
+          .optional()
+          .describe('Also revoke every token of yours but that of the command line on the machine itself'),
+      })
+      .optional(),
     status: 200,
     response: z.object({ revoked: z.int() }),
   },

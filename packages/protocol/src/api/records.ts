@@ -33,6 +33,8 @@ export const NetHost = z.object({
 })
 export type NetHost = z.infer<typeof NetHost>
 
+const Since = z.strictObject({ since: z.coerce.number().int().min(0).optional().describe('Only what went through since then') })
+
 export const SearchHit = z.object({
   session: SessionId,
   session_name: z.string(),
@@ -54,8 +56,17 @@ export const recordsRoutes = {
     path: '/sessions/:id/net',
     summary: 'What left a session and what was blocked, by host',
     ...session,
+    query: Since,
     status: 200,
     response: z.object({ network: Network, hosts: z.array(NetHost) }),
+  },
+  net: {
+    method: 'GET',
+    path: '/net',
+    summary: 'The same of all sessions that you see',
+    query: Since,
+    status: 200,
+    response: z.object({ hosts: z.array(NetHost) }),
   },
   sessionEvents: {
     method: 'GET',

@@ -2,7 +2,6 @@ import { auditWords, type Audited, houseWords } from '@anchorhold/core/audit-wor
 import { printable, printableLine } from '@anchorhold/core/printable'
 import { AuditKind } from '@anchorhold/protocol/audit'
 import { SessionId } from '@anchorhold/protocol/ids'
-import { formatUsd } from '@anchorhold/protocol/money'
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Download } from 'lucide-react'
@@ -13,6 +12,7 @@ import { sessionsQuery } from '../live/queries.ts'
 import { PageHeader } from '../shell/PageHeader.tsx'
 import { Button, Empty, Trouble } from '../ui/controls.tsx'
 import { Field } from '../ui/Field.tsx'
+import { Spent } from './Spent.tsx'
 import { WhatLeft } from './WhatLeft.tsx'
 
 const kindFaces = {
@@ -28,6 +28,7 @@ const kindFaces = {
 
 const times = { '1': 'The last day', '7': 'The last 7 days', '30': 'The last 30 days', '': 'Everything' } as const
 const dayMs = 86_400_000
+const hourMs = 3_600_000
 
 type Shown = { readonly entries: readonly Audited[]; readonly next: number | null }
 
@@ -94,8 +95,8 @@ export function AuditPage() {
               </select>
             </Field>
           </div>
-          {session !== null && <WhatLeft session={session} />}
-          <Spent session={session} />
+          <WhatLeft session={session} since={sinceOf(days)} />
+          <Spent session={session} since={sinceOf(days)} />
           <Export session={session} owner={owner} />
           {found.error !== null && <Trouble>{wordsOf(found.error)}</Trouble>}
           {found.data !== undefined && entries.length === 0 && !found.hasNextPage && (
@@ -134,7 +135,9 @@ export function AuditPage() {
   )
 }
 
-const sinceOf = (days: keyof typeof times): number => (days === '' ? 0 : Date.now() - Number(days) * dayMs)
+/** By whole hours, so that what is asked for stays the same while somebody looks. */
+const sinceOf = (days: keyof typeof times): number =>
+  days === '' ? 0 : Math.floor(Date.now() / hourMs) * hourMs - Number(days) * dayMs
 
 type Wanted = {
   readonly session: SessionId | null
@@ -157,25 +160,6 @@ async function page({ session, kind, since, before }: Wanted): Promise<Shown> {
   const query = { since, ...cursor, ...(session === null ? {} : { session }), ...(kind === '' ? {} : { kind }) }
   const found = await daemon.audit({ query })
   return { entries: found.entries.map(auditWords), next: found.before }
-}
-
-function Spent({ session }: { readonly session: SessionId | null }) {
-  const { data } = useQuery({
-    queryKey: ['usage', session],
-    queryFn: () => daemon.usage({ query: session === null ? {} : { session } }),
-    staleTime: 0,
-  })
-  if (data === undefined) return null
-  const { total, simulated } = data
-  return (
-    <section aria-label="What it cost" className="card flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1 p-5 text-sm">
-      <h2 className="font-semibold tracking-tight">What it cost</h2>
-      <p className="text-soft tabular-nums">
-        {formatUsd(total.cost_micros)} in {total.calls.toLocaleString()} model calls
-        {simulated.calls > 0 && ` · ${formatUsd(simulated.cost_micros)} of play money in ${simulated.calls.toLocaleString()}`}
-      </p>
-    </section>
-  )
 }
 
 /** The file is made by the daemon and saved by the browser: it does not pass through the page. */

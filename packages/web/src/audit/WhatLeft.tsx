@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { daemon, wordsOf } from '../daemon.ts'
 import { Trouble } from '../ui/controls.tsx'
 import { ago } from '../ui/time.ts'
+import { spentQuery } from './spent-query.ts'
 
 const networks = {
   none: 'Nothing but its model could be reached',
@@ -11,23 +12,34 @@ const networks = {
   host: 'Everything that this machine reaches: none of it was watched',
 } as const
 
-/** What went through a session's net window, host by host. */
-export function WhatLeft({ session }: { readonly session: SessionId }) {
+/** What went out since then: to models, and through net windows host by host, of one session or of all that one sees. */
+export function WhatLeft({ session, since }: { readonly session: SessionId | null; readonly since: number }) {
   const { data, error } = useQuery({
-    queryKey: ['net', session],
-    queryFn: () => daemon.sessionNet({ params: { id: session } }),
+    queryKey: ['left', session, since],
+    queryFn: async () =>
+      session === null
+        ? { network: null, ...(await daemon.net({ query: { since } })) }
+        : daemon.sessionNet({ params: { id: session }, query: { since } }),
     staleTime: 0,
   })
+  const { data: spent } = useQuery(spentQuery(session, since))
   if (error !== null) return <Trouble>{wordsOf(error)}</Trouble>
-  if (data === undefined) return null
+  if (data === undefined || spent === undefined) return null
+  const { real, play } = spent
   return (
     <section aria-label="What left" className="card grid gap-3 p-5 text-sm">
       <div>
         <h2 className="text-base font-semibold tracking-tight">What left</h2>
-        <p className="text-soft">{networks[data.network]}</p>
+        {data.network !== null && <p className="text-soft">{networks[data.network]}</p>}
       </div>
+      <p className="text-soft tabular-nums">
+        {real.calls === 0
+          ? 'Nothing was sent to a model'
+          : `${real.calls.toLocaleString()} ${real.calls === 1 ? 'call' : 'calls'} to models, with ${real.sentTokens.toLocaleString()} tokens`}
+        {play.calls > 0 && `; the rehearsal answered ${play.calls.toLocaleString()} within the house`}.
+      </p>
       {data.hosts.length === 0 ? (
-        <p className="text-faint">Nothing went over the network.</p>
+        <p className="text-faint">Nothing went over the network in that time.</p>
       ) : (
         <ul className="grid gap-2.5">
           {data.hosts.map(({ host, port, connections, bytes_out: out, bytes_in: into, blocked, why, secrets, last_at: last }) => (

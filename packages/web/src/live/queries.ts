@@ -123,3 +123,15 @@ export const completionsQuery = (session: Session, wanted: boolean) =>
     staleTime: completionsMs,
     enabled: wanted,
   })
+
+export const doctorQuery = queryOptions({ queryKey: ['doctor'], queryFn: () => daemon.doctor(), staleTime: 0 })
+
+/** What may be typed as a model: those of the providers, and those that were used. */
+export const modelsQuery = queryOptions({
+  queryKey: ['models'],
+  async queryFn() {
+    const [{ providers }, { models }] = await Promise.all([daemon.listProviders(), daemon.usage()])
+    return [...new Set([...providers.map(({ model }) => model), ...models.map(({ model }) => model)])].slice(0, 50)
+  },
+  staleTime: 60_000,
+})

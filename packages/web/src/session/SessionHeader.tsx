@@ -11,6 +11,7 @@ import {
   CirclePlay,
   EllipsisVertical,
   GitFork,
+  OctagonX,
   Pencil,
   Power,
   UserPlus,
@@ -22,13 +23,15 @@ import { putSession } from '../live/apply.ts'
 import { useMayShare } from '../live/me.ts'
 import { Place } from '../sessions/Place.tsx'
 import { ConnectionMark } from '../shell/ConnectionMark.tsx'
+import { PageTitle } from '../shell/PageTitle.tsx'
+import { PanicDialog } from '../shell/PanicDialog.tsx'
 import { useWide } from '../shell/use-wide.ts'
 import { AskForm } from '../ui/AskForm.tsx'
 import { Button, Chip, Dialog, Menu, type MenuEntry, Trouble } from '../ui/controls.tsx'
 import { rungFaces, stateFaces } from '../ui/faces.ts'
 import { ContextRing } from './ContextRing.tsx'
 
-type Asking = 'rename' | 'budget' | 'share' | 'archive' | null
+type Asking = 'rename' | 'budget' | 'share' | 'archive' | 'panic' | null
 
 const ShareDialog = lazy(async () => ({ default: (await import('./ShareDialog.tsx')).ShareDialog }))
 
@@ -77,9 +80,11 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
     ...entry('change', 'Budget…', <Wallet size={18} />, () => setAsking('budget')),
     ...(mayShare ? [{ label: 'Share…', icon: <UserPlus size={18} />, onSelect: () => setAsking('share') }] : []),
     ...entry('archive', 'Archive…', <Archive size={18} />, () => setAsking('archive'), true),
+    { label: 'Stop every agent…', icon: <OctagonX size={18} />, danger: true, onSelect: () => setAsking('panic') },
   ]
   return (
     <header className="safe-top border-b border-line bg-surface">
+      <PageTitle name={session.name} />
       <div className="flex items-center gap-1 px-2 py-2 lg:px-6">
         {!wide && (
           <Link
@@ -114,9 +119,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
             <Cost session={session} />
           </div>
         )}
-        {entries.length > 0 && (
-          <Menu name="Session" icon={<EllipsisVertical size={20} aria-hidden />} entries={entries} className="max-lg:mr-0" />
-        )}
+        <Menu name="Session" icon={<EllipsisVertical size={20} aria-hidden />} entries={entries} className="max-lg:mr-0" />
       </div>
       {!wide && (
         <div className="flex items-center gap-2 px-4 pb-2 text-[0.8125rem]">
@@ -130,6 +133,14 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
       {session.simulated && (
         <p className="border-t border-line bg-accent-wash px-5 py-1.5 text-center text-xs text-accent-ink">
           Rehearsal: no model is asked, the money is play money
+        </p>
+      )}
+      {session.state === 'interrupted' && (
+        <p
+          role="alert"
+          className="border-t border-line bg-danger-wash px-5 py-1.5 text-center text-xs text-danger [overflow-wrap:anywhere]"
+        >
+          Cut short{session.why ? `: ${printableLine(session.why)}` : ''}. The next prompt goes on from there.
         </p>
       )}
       {session.limits.some(({ enforcement }) => enforcement === 'not enforced') && (
@@ -210,6 +221,7 @@ function ChangeDialog({
       </Dialog>
     )
   }
+  if (asking === 'panic') return <PanicDialog open onClose={onClose} />
   if (asking === 'share')
     return (
       <Suspense>

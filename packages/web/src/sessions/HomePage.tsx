@@ -3,6 +3,7 @@ import { lazy, Suspense } from 'react'
 import { statusQuery } from '../live/queries.ts'
 import { ConnectionMark } from '../shell/ConnectionMark.tsx'
 import { HouseMenu } from '../shell/HouseMenu.tsx'
+import { PageTitle } from '../shell/PageTitle.tsx'
 import { useWide } from '../shell/use-wide.ts'
 import { SessionList } from './SessionList.tsx'
 
@@ -20,6 +21,7 @@ export function HomePage() {
     )
   return (
     <>
+      <PageTitle name="Sessions" />
       <header className="safe-top flex items-center gap-2 px-5 pt-3 pb-1">
         <div className="min-w-0">
           <h1 className="text-2xl font-semibold tracking-tight">Sessions</h1>

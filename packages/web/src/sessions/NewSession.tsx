@@ -1,15 +1,17 @@
 import { printableLine } from '@anchorhold/core/printable'
 import { parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy } from '@anchorhold/protocol/policy'
+import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Network } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { ArrowUp, ChevronDown } from 'lucide-react'
-import { useState } from 'react'
+import { useId, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { putSession } from '../live/apply.ts'
-import { statusQuery } from '../live/queries.ts'
+import { doctorQuery, modelsQuery, statusQuery } from '../live/queries.ts'
+import { PageTitle } from '../shell/PageTitle.tsx'
 import { Trouble } from '../ui/controls.tsx'
 import { Field } from '../ui/Field.tsx'
 import { rungFaces } from '../ui/faces.ts'
@@ -39,11 +41,21 @@ const networks = {
   },
 } as const satisfies Record<Network, { label: string; about: string }>
 
+/** Why this machine has no such wall; null where it has, or where that is not known yet. */
+function lacks(machine: DoctorReport | undefined, rung: Rung): string | null {
+  const found = machine?.rungs.find((one) => one.rung === rung)
+  return found === undefined || found.available ? null : (found.missing[0]?.what ?? 'it cannot be started')
+}
+
 /** A prompt is enough; everything else is folded away. */
 export function NewSession() {
   const cache = useQueryClient()
   const navigate = useNavigate()
   const { data: status } = useQuery(statusQuery)
+  const modelsId = useId()
+  const [options, setOptions] = useState(false)
+  const { data: machine } = useQuery({ ...doctorQuery, enabled: options })
+  const { data: models } = useQuery({ ...modelsQuery, enabled: options })
   const [text, setText] = useState(() => localStorage.getItem(draftPlace) ?? '')
   const [workspace, setWorkspace] = useState('')
   const [model, setModel] = useState('')
@@ -81,9 +93,14 @@ export function NewSession() {
       void navigate({ to: '/sessions/$id', params: { id: session.id }, replace: true })
     },
   })
+  const missing = Rung.options.flatMap((one) => {
+    const why = one === 'seatbelt' ? null : lacks(machine, one)
+    return why === null ? [] : [{ rung: one, why }]
+  })
   const ready = text.trim() !== '' && !badBudget && !create.isPending
   return (
     <div className="scroll flex flex-1 flex-col px-4 lg:px-8">
+      <PageTitle name="New session" />
       <div className="safe-top mx-auto w-full max-w-2xl py-6 lg:pt-[16vh]">
         <h1 className="px-1 text-2xl font-semibold tracking-tight lg:text-3xl">What should be done?</h1>
         <form
@@ -138,7 +155,7 @@ export function NewSession() {
               <Trouble>{wordsOf(create.error)}</Trouble>
             </div>
           )}
-          <details className="group mt-3">
+          <details className="group mt-3" onToggle={(event) => setOptions(event.currentTarget.open)}>
             <summary className="inline-flex min-h-11 items-center gap-1.5 rounded-xl px-3 text-[0.9375rem] text-soft hover:bg-raised">
               Options
               <ChevronDown size={16} aria-hidden className="transition-transform group-open:rotate-180" />
@@ -150,11 +167,21 @@ export function NewSession() {
                   {Rung.options
                     .filter((one) => one !== 'seatbelt' || status?.rung === 'seatbelt')
                     .map((one) => (
-                      <option key={one} value={one}>
+                      <option key={one} value={one} disabled={lacks(machine, one) !== null}>
                         {rungFaces[one].label}
+                        {lacks(machine, one) !== null && ' (not on this machine)'}
                       </option>
                     ))}
                 </select>
+                {missing.length > 0 && (
+                  <span className="text-xs font-normal text-faint [overflow-wrap:anywhere]">
+                    Not on this machine:{' '}
+                    {missing.map(({ rung: one, why }) => `${rungFaces[one].label} (${printableLine(why)})`).join(', ')}.{' '}
+                    <Link to="/settings/rungs" className="underline underline-offset-4">
+                      What to do
+                    </Link>
+                  </span>
+                )}
               </Field>
               <Field
                 label="Autonomy"
@@ -189,9 +216,15 @@ export function NewSession() {
                   className="field"
                   value={model}
                   onChange={(event) => setModel(event.target.value)}
+                  list={modelsId}
                   autoComplete="off"
                   spellCheck={false}
                 />
+                <datalist id={modelsId}>
+                  {models?.map((one) => (
+                    <option key={one} value={printableLine(one)} />
+                  ))}
+                </datalist>
               </Field>
               <Field
                 label="Budget"

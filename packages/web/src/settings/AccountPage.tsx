@@ -12,12 +12,14 @@ import { accountQuery } from './account-query.ts'
 import { DevicesPanel } from './DevicesPanel.tsx'
 import { SecondFactorPanel } from './SecondFactorPanel.tsx'
 import { Panel, SettingsFrame } from './SettingsFrame.tsx'
+import { RevokeAllPanel } from './RevokeAllPanel.tsx'
+import { TokensPanel } from './TokensPanel.tsx'
 
 /** One's own ways in, and the devices that are logged in. */
 export function AccountPage() {
   const { data, error } = useQuery(accountQuery)
   return (
-    <SettingsFrame title="Account and devices">
+    <SettingsFrame title="Account, devices, tokens">
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {data !== undefined && (
         <>
@@ -25,6 +27,12 @@ export function AccountPage() {
           <PasswordPanel account={data} />
           <SecondFactorPanel account={data} />
           <DevicesPanel devices={data.devices} />
+          {data.user.role !== 'viewer' && (
+            <>
+              <TokensPanel user={data.user.name} />
+              <RevokeAllPanel />
+            </>
+          )}
         </>
       )}
     </SettingsFrame>

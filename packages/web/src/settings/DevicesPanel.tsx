@@ -13,7 +13,7 @@ import { Panel } from './SettingsFrame.tsx'
 export function DevicesPanel({ devices }: { readonly devices: readonly Device[] }) {
   const cache = useQueryClient()
   const others = useMutation({
-    mutationFn: () => daemon.revokeOthers(),
+    mutationFn: () => daemon.revokeOthers({}),
     onSuccess: () => cache.invalidateQueries({ queryKey: accountQuery.queryKey }),
   })
   return (

@@ -1,15 +1,13 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import type { Enforcement } from '@anchorhold/protocol/rungs'
-import { queryOptions, useQuery } from '@tanstack/react-query'
-import { daemon, wordsOf } from '../daemon.ts'
-import { statusQuery } from '../live/queries.ts'
+import { useQuery } from '@tanstack/react-query'
+import { wordsOf } from '../daemon.ts'
+import { doctorQuery, statusQuery } from '../live/queries.ts'
 import { Chip, CopyButton, Trouble } from '../ui/controls.tsx'
 import { rungFaces } from '../ui/faces.ts'
 import { ago } from '../ui/time.ts'
 import { Panel, SettingsFrame } from './SettingsFrame.tsx'
-
-const doctorQuery = queryOptions({ queryKey: ['doctor'], queryFn: () => daemon.doctor(), staleTime: 0 })
 
 /** What this machine can isolate, each by a cell that was really started, and what it lacks for the rest. */
 export function RungsPage() {

@@ -2,6 +2,8 @@ import { Link } from '@tanstack/react-router'
 import { ArrowLeft } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { ConnectionMark } from '../shell/ConnectionMark.tsx'
+import { PageTitle } from '../shell/PageTitle.tsx'
+import { PanicButton } from '../shell/PanicButton.tsx'
 import { useWide } from '../shell/use-wide.ts'
 
 /** What stands around each page of the settings: its name, and the way back to all of them. */
@@ -9,6 +11,7 @@ export function SettingsFrame({ title, children }: { readonly title: string; rea
   const wide = useWide()
   return (
     <>
+      <PageTitle name={title} />
       <header className="safe-top px-3 pt-4 pb-3 lg:px-8 lg:pt-7">
         <div className="mx-auto flex w-full max-w-2xl items-center gap-1 lg:-translate-x-3">
           <Link
@@ -21,6 +24,7 @@ export function SettingsFrame({ title, children }: { readonly title: string; rea
           <h1 className="text-2xl font-semibold tracking-tight">{title}</h1>
           <span className="ml-auto" />
           {!wide && <ConnectionMark />}
+          {!wide && <PanicButton />}
         </div>
       </header>
       <div className="scroll flex-1 px-4 pb-10 lg:px-8">

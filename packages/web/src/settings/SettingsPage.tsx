@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { ChevronRight, FileClock } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { PageHeader } from '../shell/PageHeader.tsx'
+import { DevicePanel } from './DevicePanel.tsx'
 import { settingsPages } from './pages.tsx'
 
 /** Where every page of the settings is found. */
@@ -10,20 +11,23 @@ export function SettingsPage() {
     <>
       <PageHeader title="Settings" />
       <div className="scroll flex-1 px-4 pb-10 lg:px-8">
-        <nav aria-label="Settings" className="mx-auto grid w-full max-w-2xl gap-4">
-          <ul className="card divide-y divide-line overflow-hidden">
-            {settingsPages.map(({ to, label, about, icon }) => (
-              <li key={to}>
-                <Link to={to} className={entry}>
-                  <Entry label={label} about={about} icon={icon} />
-                </Link>
-              </li>
-            ))}
-          </ul>
-          <Link to="/audit" className={`card ${entry}`}>
-            <Entry label="Audit" about="What left, what was asked, what it cost" icon={<FileClock size={20} />} />
-          </Link>
-        </nav>
+        <div className="mx-auto grid w-full max-w-2xl grid-cols-1 gap-4">
+          <nav aria-label="Settings" className="grid grid-cols-1 gap-4">
+            <ul className="card divide-y divide-line overflow-hidden">
+              {settingsPages.map(({ to, label, about, icon }) => (
+                <li key={to}>
+                  <Link to={to} className={entry}>
+                    <Entry label={label} about={about} icon={icon} />
+                  </Link>
+                </li>
+              ))}
+            </ul>
+            <Link to="/audit" className={`card ${entry}`}>
+              <Entry label="Audit" about="What left, what was asked, what it cost" icon={<FileClock size={20} />} />
+            </Link>
+          </nav>
+          <DevicePanel />
+        </div>
       </div>
     </>
   )

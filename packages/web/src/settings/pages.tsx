@@ -5,8 +5,8 @@ import type { ReactNode } from 'react'
 export const settingsPages = [
   {
     to: '/settings/account',
-    label: 'Account and devices',
-    about: 'How you log in, and where you are',
+    label: 'Account, devices, tokens',
+    about: 'How you and your programs come in',
     icon: <CircleUserRound size={20} />,
   },
   { to: '/settings/providers', label: 'Providers and keys', about: 'Where model calls go', icon: <KeyRound size={20} /> },

@@ -1,23 +1,38 @@
-import { useQuery } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { SessionState } from '@anchorhold/protocol/sessions'
+import { skipToken, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { keys } from '../live/apply.ts'
 import { requestsQuery } from '../live/queries.ts'
+import type { Session } from '@anchorhold/protocol/sessions'
 
-/** Tells a screen reader when somebody is needed, and nothing else: words that stream by would drown it. It also stands in the
- *  title, which is all that is seen of a tab behind others. */
-export function Announcer() {
+/** Tells a screen reader when somebody is needed and when the turn at hand is over, and nothing else: words that stream by would drown
+ *  it. */
+export function Announcer({ session }: { readonly session: SessionId | null }) {
   const count = useQuery(requestsQuery).data?.length ?? 0
+  // Whoever shows the session asks for it; here it is only watched.
+  const { data: shown } = useQuery<Session>({ queryKey: keys.session(session ?? ''), queryFn: skipToken })
   const [said, setSaid] = useState('')
-  const [before, setBefore] = useState(count)
-  if (count !== before) {
-    setBefore(count)
-    if (count > before) setSaid(count === 1 ? 'One request waits for you' : `${count} requests wait for you`)
+  const [before, setBefore] = useState<{ count: number; session: SessionId | null; state: SessionState | undefined }>({
+    count,
+    session,
+    state: shown?.state,
+  })
+  if (count !== before.count || session !== before.session || shown?.state !== before.state) {
+    setBefore({ count, session, state: shown?.state })
+    if (count > before.count) setSaid(count === 1 ? 'One request waits for you' : `${count} requests wait for you`)
+    else if (session === before.session && before.state === 'working' && shown !== undefined) setSaid(ends[shown.state] ?? '')
   }
-  useEffect(() => {
-    document.title = count === 0 ? 'Anchorhold' : `(${count}) Anchorhold`
-  }, [count])
   return (
     <p role="status" className="sr-only">
       {said}
     </p>
   )
+}
+
+const ends: Partial<Record<SessionState, string>> = {
+  ready: 'The turn is over',
+  interrupted: 'The turn was interrupted',
+  failed: 'The session has failed',
+  stopped: 'The session was stopped',
 }

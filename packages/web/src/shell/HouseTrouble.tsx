@@ -6,7 +6,13 @@ import { TriangleAlert } from 'lucide-react'
 import { statusQuery } from '../live/queries.ts'
 
 type Trouble = {
+  readonly kind: string
+  /** Read out once: nothing in it changes while the trouble lasts. */
   readonly what: string
+  /** Figures, and what to do. */
+  readonly more?: string
+  /** What mends it, to be typed. */
+  readonly command?: string
   /** Where it can be mended. */
   readonly to?: { readonly path: '/settings/providers' | '/settings/rungs' | '/settings/policy'; readonly label: string }
 }
@@ -21,45 +27,44 @@ export function HouseTrouble() {
   if (troubles.length === 0) return null
   return (
     <section aria-label="Trouble" className="safe-top scroll max-h-[30dvh] shrink-0 border-b border-line bg-danger-wash">
-      {troubles.map(({ what, to }) => (
-        <p key={what} role="alert" className="mx-auto flex max-w-4xl gap-3 px-5 py-2.5 text-sm text-danger">
+      {troubles.map(({ kind, what, more, command, to }) => (
+        <div key={kind} className="mx-auto flex max-w-4xl gap-3 px-5 py-2.5 text-sm text-danger">
           <TriangleAlert size={18} aria-hidden className="mt-0.5 shrink-0" />
-          <span className="min-w-0 break-words">
-            {printable(what)}
+          <p className="min-w-0 break-words">
+            <span role="alert">{printable(what)}</span> {more !== undefined && printable(more)}{' '}
+            {command !== undefined && <code className="font-mono text-[0.8125rem]">{command}</code>}{' '}
             {to !== undefined && (
-              <>
-                {' '}
-                <Link to={to.path} className="font-medium whitespace-nowrap underline underline-offset-4">
-                  {to.label}
-                </Link>
-              </>
+              <Link to={to.path} className="font-medium whitespace-nowrap underline underline-offset-4">
+                {to.label}
+              </Link>
             )}
-          </span>
-        </p>
+          </p>
+        </div>
       ))}
     </section>
   )
 }
 
-function troublesOf(status: Status): readonly Trouble[] {
+export function troublesOf(status: Status): readonly Trouble[] {
   const { gate, provider, provider_trouble, provider_refused, rung, rung_available, rung_missing, disk, policy_trouble } = status
   return [
     ...(gate === 'down'
       ? [
           {
-            what: 'The gate is down: no agent can reach its model. It is started again by itself; “anchorhold status” tells more.',
+            kind: 'gate',
+            what: 'The gate is down: no agent can reach its model.',
+            more: 'It is started again by itself; this tells more:',
+            command: 'anchorhold status',
           },
         ]
       : []),
-    ...(provider_trouble === null
-      ? provider_refused
-        ? [{ what: `${provider} refuses its credential: it has expired, was revoked, or may not use this model.`, to: providers }]
-        : []
-      : [{ what: `The credential of ${provider} cannot be used: ${provider_trouble}.`, to: providers }]),
+    ...credentialTrouble({ provider, trouble: provider_trouble, refused: provider_refused }),
+    ...status.other_providers.flatMap(credentialTrouble),
     ...(rung_available
       ? []
       : [
           {
+            kind: 'rung',
             what: `This machine cannot start a ${rung} cell: ${rung_missing.map(({ what }) => what).join('; ') || 'why is not known'}.`,
             to: rungs,
           },
@@ -67,13 +72,31 @@ function troublesOf(status: Status): readonly Trouble[] {
     ...(disk?.low === true
       ? [
           {
-            what: `The disk is nearly full: ${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB are left for logs and workspaces. Purging archived sessions frees what they hold.`,
+            kind: 'disk',
+            what: 'The disk is nearly full: when it is, agents stop.',
+            more: `${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB are left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
+            command: 'anchorhold disk',
           },
         ]
       : []),
     ...policy_trouble.map(({ file, line, message }) => ({
+      kind: `policy ${file}`,
       what: `${file} cannot be used, and what it said before stays in force: line ${line}: ${message}.`,
       to: policy,
     })),
   ]
+}
+
+function credentialTrouble({ provider, trouble, refused }: Status['other_providers'][number]): readonly Trouble[] {
+  const kind = `provider ${provider}`
+  if (trouble !== null) return [{ kind, what: `The credential of ${provider} cannot be used: ${trouble}.`, to: providers }]
+  return refused
+    ? [
+        {
+          kind,
+          what: `${provider} refuses its credential: it has expired, was revoked, or may not use this model.`,
+          to: providers,
+        },
+      ]
+    : []
 }

@@ -11,6 +11,7 @@ import { HouseMenu } from './HouseMenu.tsx'
 import { HouseTrouble } from './HouseTrouble.tsx'
 import { Mark } from './Mark.tsx'
 import { Shortcuts } from './Shortcuts.tsx'
+import { useFocusOnArrival } from './use-focus-on-arrival.ts'
 import { useWide } from './use-wide.ts'
 
 /** What stands around every screen: the list beside it where there is room, a bar under the thumb where there is not. */
@@ -18,6 +19,7 @@ export function Shell() {
   const wide = useWide()
   const at = useMatchRoute()({ to: '/sessions/$id' })
   const inSession = at !== false
+  useFocusOnArrival()
   useWatching(at === false ? null : at.id)
   return (
     <div className="flex h-dvh">
@@ -36,7 +38,7 @@ export function Shell() {
         {!wide && !inSession && <TabBar />}
       </div>
       <Shortcuts />
-      <Announcer />
+      <Announcer session={at === false ? null : at.id} />
     </div>
   )
 }

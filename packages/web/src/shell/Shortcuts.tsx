@@ -1,6 +1,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
 import { Dialog } from '../ui/controls.tsx'
+import { lettersAreKeys } from './device.ts'
 
 const help = [
   ['/', 'Search'],
@@ -28,7 +29,15 @@ export function Shortcuts() {
       const { target, key } = event
       const typing =
         target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
-      if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]') !== null) return
+      if (
+        !lettersAreKeys() ||
+        typing ||
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        document.querySelector('dialog[open]') !== null
+      )
+        return
       const act = {
         '/': () => document.querySelector<HTMLInputElement>('input[type=search]')?.focus(),
         n: () => void navigate({ to: '/new' }),
@@ -62,6 +71,7 @@ export function Shortcuts() {
           </div>
         ))}
       </dl>
+      <p className="mt-5 text-sm text-faint">Single letters can be switched off in the settings, under “This device”.</p>
     </Dialog>
   )
 }

@@ -220,10 +220,20 @@ export function Trouble({ children }: { readonly children: ReactNode }) {
 }
 
 /** Shown where there is nothing to show. */
-export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
+export function Empty({
+  title,
+  heading = false,
+  children,
+}: {
+  readonly title: string
+  /** It is all that the screen has. */
+  readonly heading?: boolean
+  readonly children?: ReactNode
+}) {
+  const Title = heading ? 'h1' : 'p'
   return (
     <div className="mx-auto flex max-w-sm flex-col items-center gap-2 px-6 py-20 text-center">
-      <p className="text-lg font-semibold tracking-tight">{title}</p>
+      <Title className="text-lg font-semibold tracking-tight">{title}</Title>
       <div className="text-[0.9375rem] text-soft">{children}</div>
     </div>
   )

@@ -3,12 +3,13 @@ import type { Usage } from '@anchorhold/protocol/api/money'
 import { formatUsd } from '@anchorhold/protocol/money'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useState } from 'react'
 import { wordsOf } from '../daemon.ts'
 import { usageQuery } from '../live/queries.ts'
 import { PageHeader } from '../shell/PageHeader.tsx'
-import { Trouble } from '../ui/controls.tsx'
-import { type Bar, ceiling, lastDays } from './chart.ts'
+import { Button, Trouble } from '../ui/controls.tsx'
+import { lastDays } from './chart.ts'
+import { Days } from './Days.tsx'
 
 const daysShown = 30
 const listedMax = 12
@@ -77,60 +78,18 @@ function Figures({ usage }: { readonly usage: Usage }) {
   )
 }
 
-const width = 600
-const height = 140
-
-function Days({ bars }: { readonly bars: readonly Bar[] }) {
-  const most = Math.max(...bars.map(({ micros }) => micros))
-  const top = ceiling(most)
-  const step = width / bars.length
-  return (
-    <figure className="mt-4">
-      <svg
-        viewBox={`0 0 ${width} ${height}`}
-        role="img"
-        aria-label={`Spent on each of the last ${bars.length} days, at most ${formatUsd(most)}`}
-        className="w-full overflow-visible"
-      >
-        {[0, 0.5, 1].map((share) => (
-          <line key={share} x1={0} x2={width} y1={height * share} y2={height * share} className="stroke-line" strokeWidth={1} />
-        ))}
-        {bars.map(({ day, label, micros, calls }, index) => {
-          const tall = micros === 0 ? 0 : Math.max(3, (micros / top) * height)
-          return (
-            <rect
-              key={day}
-              x={index * step + step * 0.15}
-              y={height - tall}
-              width={step * 0.7}
-              height={tall}
-              rx={3}
-              className="fill-accent"
-            >
-              <title>{`${label}: ${formatUsd(micros)}, ${calls} calls`}</title>
-            </rect>
-          )
-        })}
-      </svg>
-      <figcaption className="mt-1.5 flex justify-between text-xs text-faint tabular-nums">
-        <span>{bars[0]?.label}</span>
-        <span>top line {formatUsd(top)}</span>
-        <span>{bars.at(-1)?.label}</span>
-      </figcaption>
-    </figure>
-  )
-}
-
 type Ranked = { readonly key: string; readonly name: ReactNode; readonly micros: number; readonly calls: number }
 
 function Ranking({ title, rows }: { readonly title: string; readonly rows: readonly Ranked[] }) {
+  const [all, setAll] = useState(false)
   if (rows.length === 0) return null
   const most = Math.max(1, ...rows.map(({ micros }) => micros))
+  const shown = all ? rows : rows.slice(0, listedMax)
   return (
     <section aria-label={title} className="card p-5">
       <h2 className="font-semibold tracking-tight">{title}</h2>
       <ul className="mt-3 grid grid-cols-1 gap-3">
-        {rows.slice(0, listedMax).map(({ key, name, micros, calls }) => (
+        {shown.map(({ key, name, micros, calls }) => (
           <li key={key}>
             <div className="flex items-baseline justify-between gap-4 text-sm">
               <span className="truncate">{name}</span>
@@ -150,7 +109,11 @@ function Ranking({ title, rows }: { readonly title: string; readonly rows: reado
           </li>
         ))}
       </ul>
-      {rows.length > listedMax && <p className="mt-3 text-xs text-faint">and {rows.length - listedMax} more</p>}
+      {!all && rows.length > listedMax && (
+        <Button look="ghost" className="mt-3 -ml-2" onClick={() => setAll(true)}>
+          Show all {rows.length.toLocaleString()}
+        </Button>
+      )}
     </section>
   )
 }

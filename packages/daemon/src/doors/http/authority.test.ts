@@ -69,6 +69,7 @@ const expected: Record<ApiName, Row> = {
   archive: working,
   fork: working,
   sessionNet: reading,
+  net: everyone,
   turnCosts: reading,
   changes: working,
   listFiles: working,

@@ -127,7 +127,8 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     getRequest: ({ actor, params }) => requests.getRequest(parts, actor, params.id),
     requestRule: ({ actor, params }) => requestRule(parts, actor, params.id),
     answerRequest: ({ actor, params, body }) => requests.answerRequest(parts, actor, params.id, body),
-    sessionNet: ({ actor, params }) => read.sessionNet(parts, actor, params.id),
+    sessionNet: ({ actor, params, query }) => read.sessionNet(parts, actor, params.id, query.since ?? 0),
+    net: ({ actor, query }) => ({ hosts: [...read.net(parts, actor, query.since ?? 0)] }),
     turnCosts: ({ actor, params }) => ({ turns: [...read.turnCosts(parts, actor, params.id)] }),
     changes: ({ actor, params, query }) => workspace.changes(parts, actor, params.id, query.against ?? 'head'),
     listFiles: ({ actor, params, query }) => workspace.listFiles(parts, actor, params.id, query.path),
@@ -216,7 +217,9 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       account.removeTotp(parts, actor)
       return done
     },
-    revokeOthers: ({ actor, token }) => ({ revoked: access.revokeOthers(parts, actor, token) }),
+    revokeOthers: ({ actor, token, body }) => ({
+      revoked: access.revokeOthers(parts, actor, token, { tokens: body?.tokens ?? false }),
+    }),
     logout({ actor, token }) {
       if (token !== null) access.logOut(parts, actor, token)
       return reply({ value: done, headers: { 'set-cookie': loginCookie('', { maxAgeSeconds: 0, secure: secure() }) } })

@@ -2,14 +2,20 @@ import type { NetHost } from '@anchorhold/protocol/api/records'
 import { eventBodies } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
+import { seenIds } from './people.ts'
 
 export function sqliteNet(db: Database): Store['net'] {
-  const events = db.prepare<[string], { at: number; body: string }>(
-    `select at, body from event where session_id = ? and type = 'net' order by seq`,
+  const ofOne = db.prepare<[{ session: string; since: number }], { at: number; body: string }>(
+    `select at, body from event where session_id = @session and type = 'net' and at >= @since order by seq`,
   )
-  return (session) => {
+  const ofAll = db.prepare<[{ since: number; seenBy: string | null }], { at: number; body: string }>(
+    `select at, body from event indexed by event_net where type = 'net' and at >= @since
+       and (@seenBy is null or session_id in ${seenIds}) order by pos`,
+  )
+  return ({ session, since, seenBy }) => {
     const hosts = new Map<string, NetHost>()
-    for (const { at, body } of events.iterate(session)) {
+    const events = session === null ? ofAll.iterate({ since, seenBy }) : ofOne.iterate({ session, since })
+    for (const { at, body } of events) {
       const one = eventBodies.net.parse(JSON.parse(body))
       const key = `${one.host} ${one.port}`
       const before = hosts.get(key)

@@ -20,6 +20,7 @@ import { folders } from './migrations/015-folders.ts'
 import { secrets } from './migrations/016-secrets.ts'
 import { checkedOut } from './migrations/017-checked-out.ts'
 import { insideSecrets } from './migrations/018-inside-secrets.ts'
+import { net } from './migrations/019-net.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -57,6 +58,7 @@ const migrations = [
   secrets,
   checkedOut,
   insideSecrets,
+  net,
 ] as const
 
 export function sqliteStore(path: string): Store {

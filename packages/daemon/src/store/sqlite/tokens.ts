@@ -28,6 +28,7 @@ export function sqliteTokens(db: Database): TokenTable {
   const prove = db.prepare(`update token set proved_at = ? where id = ?`)
   const remove = db.prepare(`delete from token where id = ?`)
   const removeOf = db.prepare(`delete from token where user_id = ?`)
+  const removeLinksOf = db.prepare(`delete from token where user_id = ? and role = 'link'`)
   const removeExpired = db.prepare(`delete from token where expires_at < ?`)
   const byKey = db.prepare<[string, string], { session_id: string; digest: string }>(
     `select session_id, digest from session_key where actor = ? and key = ?`,
@@ -48,6 +49,7 @@ export function sqliteTokens(db: Database): TokenTable {
     prove: (id, at) => void prove.run(at, id),
     remove: (id) => remove.run(id).changes > 0,
     removeOf: (user) => void removeOf.run(user),
+    removeLinksOf: (user) => void removeLinksOf.run(user),
     removeExpired: (now) => void removeExpired.run(now),
     sessionByKey(actor, key) {
       const row = byKey.get(actor, key)

@@ -1,6 +1,7 @@
 import { printableLine } from '@anchorhold/core/printable'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useCallback, useRef, useState } from 'react'
+import { proof } from '../../daemon.ts'
 import { Button } from '../../ui/controls.tsx'
 import { openTerminal, type TerminalState } from './terminal.ts'
 
@@ -14,17 +15,23 @@ const words = {
 
 /** A shell of one's own in the session's cell. */
 export function TerminalTab({ session }: { readonly session: Session }) {
+  const bare = session.rung === 'none'
   const [state, setState] = useState<TerminalState>({ is: 'opening' })
   const [count, setCount] = useState(0)
   const terminal = useRef<ReturnType<typeof openTerminal> | null>(null)
   const place = useCallback(
     (element: HTMLDivElement | null) => {
       if (element === null) return
-      const opened = openTerminal({ session: session.id, element, tell: setState })
+      const opened = openTerminal({
+        session: session.id,
+        element,
+        tell: setState,
+        prove: bare ? () => proof.ask('A terminal without a wall is for who has just shown who they are') : null,
+      })
       terminal.current = opened
       return () => opened.leave()
     },
-    [session.id, count],
+    [session.id, bare, count],
   )
   const over = state.is === 'ended' || state.is === 'refused'
   return (

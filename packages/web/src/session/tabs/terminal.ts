@@ -1,5 +1,6 @@
 import { FromTerminal, terminalBytesMax, terminalPath, type ToTerminal } from '@anchorhold/protocol/terminal'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import { onScheme } from '../../shell/device.ts'
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import '@xterm/xterm/css/xterm.css'
@@ -12,6 +13,8 @@ export type TerminalOptions = {
   readonly session: SessionId
   readonly element: HTMLElement
   readonly tell: (state: TerminalState) => void
+  /** Has whoever sits here show who they are; null where nobody asks for it. A socket that is refused does not say why. */
+  readonly prove: (() => Promise<boolean>) | null
 }
 
 const memory = (session: SessionId) => `anchorhold.shell.${session}`
@@ -23,9 +26,7 @@ const seenStep = 128 * 1024
 
 /** A terminal in the page, and the shell that it shows. What comes is bytes for the terminal and nothing else: it sets no title, opens
  *  no link, and has no way to the clipboard. */
-export function openTerminal({ session, element, tell }: TerminalOptions) {
-  const colours = getComputedStyle(document.documentElement)
-  const colour = (name: string) => resolved(colours.getPropertyValue(name))
+export function openTerminal({ session, element, tell, prove }: TerminalOptions) {
   const terminal = new Terminal({
     fontFamily: "'Geist Mono Variable', ui-monospace, monospace",
     fontSize: 13,
@@ -33,12 +34,8 @@ export function openTerminal({ session, element, tell }: TerminalOptions) {
     // A program chooses its colours without knowing ours.
     minimumContrastRatio: 4.5,
     linkHandler: { activate() {}, allowNonHttpProtocols: false },
-    theme: {
-      background: colour('--page'),
-      foreground: colour('--ink'),
-      cursor: colour('--accent'),
-      selectionBackground: colour('--line-strong'),
-    },
+    screenReaderMode: true,
+    theme: themeNow(),
   })
   const fit = new FitAddon()
   terminal.loadAddon(fit)
@@ -50,6 +47,7 @@ export function openTerminal({ session, element, tell }: TerminalOptions) {
   let tries = 0
   let wasOpen = false
   let over = false
+  let proved = prove === null
   let retry: ReturnType<typeof setTimeout> | undefined
   let shown = 0
 
@@ -84,12 +82,20 @@ export function openTerminal({ session, element, tell }: TerminalOptions) {
     })
     one.addEventListener('close', () => {
       if (one !== socket || over) return
+      if (!wasOpen && !proved) {
+        proved = true
+        void prove?.().then(
+          (shown) => !over && (shown ? connect() : end({ is: 'refused', why: 'No terminal without a fresh proof' })),
+        )
+        return
+      }
       if (!wasOpen && ++tries >= triesMax)
         return end({
           is: 'refused',
           why: 'The terminal could not be opened: its cell does not start, this device may not enter it, or it has no wall and you must log in anew first',
         })
       tell({ is: wasOpen ? 'lost' : 'opening' })
+      clearTimeout(retry)
       retry = setTimeout(connect, againMs[Math.min(tries++, againMs.length - 1)])
     })
   }
@@ -113,6 +119,20 @@ export function openTerminal({ session, element, tell }: TerminalOptions) {
   terminal.onResize(() => say({ t: 'size', ...size() }))
   const resized = new ResizeObserver(() => fit.fit())
   resized.observe(element)
+  /** A connection that came back, or a page that slept, does not wait for the next try. */
+  const again = () => {
+    if (over || socket?.readyState === WebSocket.OPEN || socket?.readyState === WebSocket.CONNECTING) return
+    clearTimeout(retry)
+    connect()
+  }
+  const listening = new AbortController()
+  addEventListener('online', again, { signal: listening.signal })
+  document.addEventListener('resume', again, { signal: listening.signal })
+  document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && again(), {
+    signal: listening.signal,
+  })
+  const recoloured = onScheme(() => (terminal.options.theme = themeNow()))
+
   tell({ is: 'opening' })
   connect()
 
@@ -127,10 +147,23 @@ export function openTerminal({ session, element, tell }: TerminalOptions) {
     leave() {
       over = true
       clearTimeout(retry)
+      listening.abort()
+      recoloured()
       resized.disconnect()
       socket?.close()
       terminal.dispose()
     },
+  }
+}
+
+function themeNow() {
+  const colours = getComputedStyle(document.documentElement)
+  const colour = (name: string) => resolved(colours.getPropertyValue(name))
+  return {
+    background: colour('--page'),
+    foreground: colour('--ink'),
+    cursor: colour('--accent'),
+    selectionBackground: colour('--line-strong'),
   }
 }
 
