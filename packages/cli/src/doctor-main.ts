@@ -40,6 +40,7 @@ const files = {
   root: findImage(values.images ?? '', 'base')?.root,
   engine,
 }
+const extrasRoot = findImage(values.images ?? '', 'dev')?.root ?? null
 const before = fresh ? [] : recall()
 const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) => forSessions(drivers[rung](files)))
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
@@ -47,6 +48,7 @@ try {
   const report = await examine({
     home: homedir(),
     drivers: every,
+    extrasRoot,
     cgroups,
     before,
     starts: fresh ? 5 : 1,
@@ -109,10 +111,10 @@ function machine(): string {
   ]
   const places = [...programs, ...emulators].flatMap((name) => [`/usr/bin/${name}`, `/usr/sbin/${name}`])
   const times = places.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0)
-  const said = ['/etc/subuid', '/etc/subgid', ...settings.map((name) => `/proc/sys/${name}`)].map(textOf)
+  const said = ['/etc/subuid', '/etc/subgid', '/etc/cdi/nvidia.yaml', ...settings.map((name) => `/proc/sys/${name}`)].map(textOf)
   return createHash('sha256')
     .update(
-      `${release()} ${process.version} ${import.meta.dirname} ${engine} ${files.root} ${times.join(' ')} ${said.join('\0')}`,
+      `${release()} ${process.version} ${import.meta.dirname} ${engine} ${files.root} ${extrasRoot} ${times.join(' ')} ${said.join('\0')}`,
     )
     .digest('hex')
 }

@@ -6,6 +6,7 @@ import type { LimitInForce, Rung } from '@anchorhold/protocol/rungs'
 import type { CellDriver } from './cells/cell.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { trialSpecs, trialUser } from './cells/trial.ts'
+import { examineExtras } from './doctor-extras.ts'
 
 type RungReport = DoctorReport['rungs'][number]
 
@@ -13,6 +14,8 @@ export type Examination = {
   /** Whose toolchains are looked for. */
   readonly home: string
   readonly drivers: readonly CellDriver[]
+  /** The root of the image that has what `sudo` and `nested` need; null where there is none. */
+  readonly extrasRoot?: string | null
   /** Control group folders handed to `trialUser` (cells/trial.ts), where there are any. */
   readonly cgroups?: readonly string[]
   /** How many starts of each rung are measured; one is enough to know that it starts. */
@@ -34,6 +37,7 @@ const quickRungs: readonly Rung[] = ['none', 'bwrap', 'seatbelt']
 export async function examine({
   home,
   drivers,
+  extrasRoot = null,
   cgroups = [],
   starts = 5,
   before = [],
@@ -51,7 +55,8 @@ export async function examine({
       continue
     }
     const found = await examineRung(driver, cgroups, starts, deadline, now)
-    rungs.push(found.tried_at === null ? (known ?? found) : found)
+    const extras = found.available && driver.rung === 'container' ? await examineExtras(driver, extrasRoot, deadline) : []
+    rungs.push(found.tried_at === null ? (known ?? found) : { ...found, ...(extras.length > 0 ? { extras } : {}) })
   }
   return {
     kernel: readKernel(),

@@ -14,6 +14,17 @@ export const DoctorReport = z.object({
       start_ms: z.number().nullable(),
       missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
       limits: z.array(z.object({ name: LimitName, enforcement: Enforcement, how: z.string() })),
+      /** What a session can ask for beyond the usual, where the rung has it. */
+      extras: z
+        .array(
+          z.object({
+            name: z.enum(['gpu', 'sudo', 'nested']),
+            /** Whether a cell with it was seen to do what it is for. */
+            available: z.boolean(),
+            missing: z.array(z.object({ what: z.string(), remedy: z.string() })),
+          }),
+        )
+        .optional(),
       /** What an operator should know of it beyond that. */
       notes: z.array(z.string()).optional(),
     }),

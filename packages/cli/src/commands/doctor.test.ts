@@ -21,3 +21,13 @@ test('print() says of a rung that nobody has tried on real hardware that it is s
   expect(text).toMatch(/^✓ seatbelt \(never tested on real hardware\)/m)
   expect(text).toMatch(/^✓ bwrap starts/m)
 })
+
+test('print() says which extras a container has, and what the others lack', () => {
+  const extras = [
+    { name: 'sudo' as const, available: true, missing: [] },
+    { name: 'gpu' as const, available: false, missing: [{ what: 'no graphics processor', remedy: 'install one' }] },
+  ]
+  const text = printed([{ rung: 'container', ...found, extras }])
+  expect(text).toMatch(/^ {4}sudo works$/m)
+  expect(text).toMatch(/^ {4}gpu is not there\n {6}no graphics processor\n {6}to mend it: install one$/m)
+})

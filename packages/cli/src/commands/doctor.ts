@@ -72,6 +72,11 @@ export function print(terminal: Terminal, report: DoctorReport): void {
     const note = words === null ? '' : terminal.style('red', ` (${words})`)
     terminal.line(`${mark} ${terminal.style('bold', rung.rung)}${note}${terminal.style('dim', triedWords(rung))}`)
     for (const note of rung.notes ?? []) terminal.line(`    ${terminal.foreign(note)}`)
+    for (const { name, available, missing } of rung.extras ?? []) {
+      terminal.line(`    ${name} ${available ? terminal.style('green', 'works') : terminal.style('yellow', 'is not there')}`)
+      for (const { what, remedy } of missing)
+        terminal.line(`      ${terminal.foreign(what)}\n      to mend it: ${terminal.style('bold', terminal.foreign(remedy))}`)
+    }
     for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to mend it: ${terminal.style('bold', remedy)}`)
     const colour = { enforced: 'green', watched: 'yellow', 'not enforced': 'red' } as const
     for (const row of table(

@@ -8,6 +8,7 @@ import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Cell, CellDriver, CellSpec, Lack } from './cell.ts'
 import { noExtras } from '@anchorhold/protocol/sessions'
+import { emptyScratch } from './reap.ts'
 
 /** Specs of cells that hold nothing of anybody's: to see whether a rung starts, what its contract is worth, what it stops. */
 export interface TrialSpecs extends AsyncDisposable {
@@ -34,8 +35,8 @@ export function trialSpecs(): TrialSpecs {
     },
     async [Symbol.asyncDispose]() {
       for (const folder of made) {
-        // What a trial has made unreadable could not be removed.
-        await promisify(execFile)('chmod', ['-R', 'u+rwX', folder])
+        // What a trial has made unreadable could not be removed, nor what root inside a cell has made.
+        await promisify(execFile)('chmod', ['-R', 'u+rwX', folder]).catch(() => emptyScratch(folder))
         await rm(folder, { recursive: true, force: true })
       }
     },

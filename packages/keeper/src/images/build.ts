@@ -37,6 +37,8 @@ export async function buildImage({ images, recipes, variant, say }: BuildOptions
       ...['--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/info/*'],
       ...['--dpkgopt=path-exclude=/usr/share/locale/*', '--dpkgopt=path-exclude=/usr/share/doc/*'],
       ...['--dpkgopt=path-include=/usr/share/doc/*/copyright'],
+      // A JDK links its manual pages when it is set up, and fails where the folder is not there.
+      '--essential-hook=mkdir -p "$1/usr/share/man/man1"',
       ...[suite, '-', ...packageSources()],
     ]
     await runTool('mmdebstrap', args, {

@@ -5,6 +5,7 @@ import { installCommand, type ReadText } from '../install.ts'
 import type { OwnTasks } from '../limits/limits.ts'
 import type { Rlimits } from '../limits/rlimits.ts'
 import type { SeccompArch } from '../seccomp.ts'
+import type { Elevated } from './elevated.ts'
 import type { Bind } from './root.ts'
 
 /** What makes containers: Podman, or gVisor by itself. An engine is a set of arguments and files; the driver around it starts it
@@ -55,10 +56,13 @@ export type Plan = {
   readonly owner: { readonly uid: number; readonly gid: number }
   readonly arch: SeccompArch
   readonly extras: Extras
+  /** What it has of root's inside. */
+  readonly elevated: Elevated | null
   readonly command: readonly [string, ...string[]]
 }
 
-/** With `single` the cell's one user is 0 inside and the session's own outside; it has no capability either way. With `range`
+/** With `single` the cell's one user is 0 inside and the session's own outside, since runc makes no container in which nobody is 0; it
+ *  has no capability either way. With `range`
  *  it is 1000 inside, and 0 inside is somebody outside who owns nothing. */
 export type Users = 'single' | 'range'
 

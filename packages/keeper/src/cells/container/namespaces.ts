@@ -6,6 +6,7 @@ import type { CellSpec } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
 import { freePlace } from '../free-place.ts'
 import type { Limits } from '../limits/limits.ts'
+import { elevating } from './elevated.ts'
 import type { Engine, Plan, Users } from './engine.ts'
 import { giveTo } from './program.ts'
 import type { Bind, Root } from './root.ts'
@@ -26,8 +27,14 @@ export function spawnEngine(
   { engine, spec, limits, plan }: Enclosed,
   { root, init }: { readonly root: Root; readonly init: string },
 ) {
-  const laid = root.over === null ? ['', ''] : [`lowerdir=${root.folder}:${root.over}`, plan.root]
-  const inNamespaces = ['sh', '-c', engine.stays ? scripts.stays : scripts.leaves, init]
+  const layer = plan.elevated === null ? null : join(plan.folder, 'elevated')
+  const lower = [...(layer === null ? [] : [layer]), root.folder, root.over]
+  const laid = root.over === null ? ['', ''] : [`lowerdir=${lower.join(':')}`, plan.root]
+  const elevate =
+    plan.elevated === null || layer === null || root.over === null
+      ? ':'
+      : elevating(plan.elevated, { at: layer, image: root.over, written: join(spec.scratch, 'elevated') })
+  const inNamespaces = ['sh', '-c', `${mounting(elevate)}${engine.stays ? scripts.stays : scripts.leaves}`, init]
   const mounted = [join(spec.scratch, 'engine'), plan.folder, ...laid]
   const argv = limits.wrap(
     [
@@ -53,13 +60,15 @@ export function spawnEngine(
 
 /** First the engine's folder and where it sees it; then what the root is laid over, if anything, and where; then the engine.
  *  In the engine's folder, terminals of the cell's own. `$0` is what waits as first process when the engine has left. */
-const mounting = [
-  'set -e; mount --bind "$1" "$2"',
-  'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
-  '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"',
-  'shift 4; ',
-].join('; ')
-const scripts = { stays: `${mounting}exec "$@"`, leaves: `${mounting}"$@"; exec "$0" -P` }
+const mounting = (elevate: string) =>
+  [
+    'set -e; mount --bind "$1" "$2"',
+    'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
+    elevate,
+    '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"',
+    'shift 4; ',
+  ].join('; ')
+const scripts = { stays: 'exec "$@"', leaves: '"$@"; exec "$0" -P' }
 
 /** Podman takes no path of more than 50 characters for its sockets, and a session's folder may be deep. In the cell's own mount
  *  namespace, the engine finds its folder at a short one: a place for mounts that the kernel gives, and that nothing of the

@@ -25,6 +25,7 @@ const plan: Plan = {
   owner: { uid: 1_900_000_001, gid: 1_900_000_001 },
   arch: 'arm64',
   extras: noExtras,
+  elevated: null,
   command: ['/opt/anchorhold/inside/node'],
 }
 const after = (argv: readonly string[], option: string) =>
@@ -67,17 +68,22 @@ describe('podmanOptions()', () => {
   })
 
   test('gives graphics processors, sudo and nested containers only when they are asked for', () => {
+    const capabilities = (extras: Partial<Plan['extras']>) =>
+      podman({ runtime: 'runc' }).files({ ...plan, extras: { ...noExtras, ...extras } })['containers.conf']
     expect(argv.join(' ')).not.toMatch(/cap-add|nvidia|fuse|unmask/)
+    expect(capabilities({})).toContain('default_capabilities = []')
     expect(after(podmanOptions({ ...plan, extras: { ...noExtras, gpu: true } }, 'runc'), '--device')).toEqual([
       'nvidia.com/gpu=all',
     ])
     const sudo = podmanOptions({ ...plan, users: 'range', extras: { ...noExtras, sudo: true } }, 'runc')
-    expect(after(sudo, '--cap-add')).toContain('setuid')
-    expect(after(sudo, '--cap-add')).not.toContain('sys_admin')
+    // What is added by an argument, the cell's user would have at once.
+    expect(sudo).not.toContain('--cap-add')
+    expect(capabilities({ sudo: true })).toContain('"CAP_SETUID"')
+    expect(capabilities({ sudo: true })).not.toContain('CAP_SYS_ADMIN')
     expect(after(sudo, '--security-opt')).not.toContain('no-new-privileges')
     const nested = podmanOptions({ ...plan, users: 'range', extras: { ...noExtras, nested: true } }, 'runc')
     expect(after(nested, '--device')).toEqual(['/dev/fuse'])
-    expect(after(nested, '--cap-add')).toContain('sys_admin')
+    expect(capabilities({ nested: true })).toContain('"CAP_SYS_ADMIN"')
   })
 
   test('leaves control groups alone where the runtime can', () => {

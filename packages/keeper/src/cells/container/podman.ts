@@ -1,3 +1,4 @@
+import type { Extras } from '@anchorhold/protocol/sessions'
 import { join } from 'node:path'
 import type { Lack } from '../cell.ts'
 import { installCommand, type ReadText } from '../install.ts'
@@ -8,9 +9,11 @@ import { seccompProfile } from './seccomp-profile.ts'
  *  Does not stop: attacks on the host kernel through the calls that the filter leaves open. */
 export function podman({ runtime }: { readonly runtime: 'runc' | 'crun' }): Engine {
   const files = (plan: Plan) => ({
-    'containers.conf': ['[engine]', `runtime = "${runtime}"`, 'cgroup_manager = "cgroupfs"', 'events_logger = "none"', ''].join(
-      '\n',
-    ),
+    'containers.conf': [
+      ...['[engine]', `runtime = "${runtime}"`, 'cgroup_manager = "cgroupfs"', 'events_logger = "none"'],
+      // Not as arguments: those would be given to the cell's user at once, and not only to whoever becomes root inside.
+      ...['[containers]', `default_capabilities = ${JSON.stringify(capabilitiesOfRoot(plan.extras))}`, ''],
+    ].join('\n'),
     // With one user there is nobody else to give a file to.
     'storage.conf':
       `[storage]\ndriver = "overlay"\ngraphroot = "${join(plan.folder, 'store')}"\nrunroot = "${join(plan.folder, 'state')}"\n` +
@@ -74,10 +77,8 @@ export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
       ? ['--uidmap', '--gidmap'].flatMap((map) => ['0:1:1000', '1000:0:1', '1001:1001:64535'].flatMap((range) => [map, range]))
       : []),
 
-    ...['--read-only', '--read-only-tmpfs=false', '--cap-drop', 'all'],
-    ...(extras.sudo || extras.nested
-      ? capabilitiesOfRoot(extras).flatMap((capability) => ['--cap-add', capability])
-      : ['--security-opt', 'no-new-privileges']),
+    ...['--read-only', '--read-only-tmpfs=false'],
+    ...(extras.sudo || extras.nested ? [] : ['--cap-drop', 'all', '--security-opt', 'no-new-privileges']),
     ...['--security-opt', `seccomp=${join(folder, 'seccomp.json')}`],
     ...(extras.nested
       ? ['--security-opt', 'unmask=/proc/*', '--device', '/dev/fuse']
@@ -109,10 +110,12 @@ export const rlimitOptions = (limits: Readonly<Record<string, number | null>>) =
 export const hidden = ['/sys', '/proc/key-users', '/proc/kmsg', '/proc/pressure', '/proc/sysrq-trigger']
 
 /** What root inside may have of itself for sudo to work, or for an engine of its own. */
-const capabilitiesOfRoot = ({ nested }: { readonly nested: boolean }) => [
-  ...['setuid', 'setgid', 'chown', 'dac_override', 'fowner', 'audit_write', 'kill', 'sys_chroot', 'setfcap', 'net_bind_service'],
-  ...(nested ? ['sys_admin', 'mknod', 'net_admin'] : []),
-]
+const capabilitiesOfRoot = ({ sudo, nested }: Pick<Extras, 'sudo' | 'nested'>): string[] =>
+  [
+    ...(sudo || nested ? ['setuid', 'setgid', 'chown', 'dac_override', 'fowner', 'fsetid', 'kill', 'sys_chroot', 'setfcap'] : []),
+    ...(sudo ? ['net_bind_service'] : []),
+    ...(nested ? ['sys_admin', 'mknod', 'net_admin'] : []),
+  ].map((name) => `CAP_${name.toUpperCase()}`)
 
 /** Podman reads --mount as a line of CSV. */
 export const csvField = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

@@ -5,6 +5,7 @@ import { isExecutable, readText } from '../install.ts'
 import { isPlaceForMount } from '../layout.ts'
 import { seccompArch } from '../seccomp.ts'
 import type { Users } from './engine.ts'
+import { lacksElevated } from './elevated.ts'
 import { ownerOf } from './program.ts'
 
 /** Why no engine gives such a cell. */
@@ -42,6 +43,7 @@ export function refusalsRootless(spec: CellSpec): Lack[] {
           },
         ]
       : []),
+    ...lacksElevated(spec),
     ...(spec.extras.gpu && readText('/etc/cdi/nvidia.yaml') === null && readText('/var/run/cdi/nvidia.yaml') === null
       ? [
           {

@@ -73,9 +73,10 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
   write('/etc/hostname', 'cell\n')
   // Podman puts a file there.
   write('/run/.containerenv', '')
-  // A link to what is only there once the cell runs: it leads nowhere here, and is there all the same.
-  if (lstatSync(place('/etc/mtab'), { throwIfNoEntry: false }) === undefined)
-    symlinkSync('../proc/self/mounts', place('/etc/mtab'))
+  // A link to what is only there once the cell runs: where an image has one, it is not followed.
+  const etc = spec.root === null ? '/etc' : resolveIn(spec.root, '/etc')
+  const mtab = [folder, ...(spec.root === null ? [] : [spec.root])].map((above) => join(above, etc, 'mtab'))
+  if (mtab.every((path) => lstatSync(path, { throwIfNoEntry: false }) === undefined)) symlinkSync('../proc/self/mounts', mtab[0]!)
 
   const binds: Bind[] = [
     ...(spec.root === null ? host.trees.map((path) => readOnly(path, path)) : foreignLibraries(spec.root)),

@@ -14,6 +14,7 @@ import { emptyScratch, writeLease } from '../reap.ts'
 import { seccompArch } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { engineDriver, type Unavailable } from './engine-driver.ts'
+import { elevatedOf, writeElevated } from './elevated.ts'
 import type { Engine, Plan } from './engine.ts'
 import { type Enclosed, enginePlace, spawnEngine, spawnOnTerminal } from './namespaces.ts'
 import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
@@ -150,7 +151,16 @@ function prepare(
   const at = (name: string) => join(spec.scratch, name)
   const channelFolder = at('channel')
   mkdirSync(channelFolder, { mode: 0o700 })
-  for (const name of ['engine', 'engine/home', 'engine/state', 'engine/store', 'engine/terminals', 'whole'])
+  for (const name of [
+    'engine',
+    'engine/home',
+    'engine/state',
+    'engine/store',
+    'engine/terminals',
+    'engine/elevated',
+    'elevated',
+    'whole',
+  ])
     mkdirSync(at(name), { mode: 0o700 })
   const init = find('catatonit')! // refused otherwise
   const root = makeRoot({
@@ -171,8 +181,10 @@ function prepare(
     owner: ownerOf(spec),
     arch: seccompArch(process.arch)!, // likewise
     extras: spec.extras,
+    elevated: elevatedOf(spec.root, spec.extras),
     command: programCommand,
   }
+  if (plan.elevated !== null) writeElevated(at('elevated'), plan.elevated)
   for (const [name, content] of Object.entries(engine.files(plan))) writeFileSync(at(`engine/${name}`), content, { mode: 0o644 })
   giveTo(spec, spec.scratch)
   return { plan, root, init, channelFolder }
