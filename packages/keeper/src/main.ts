@@ -3,7 +3,7 @@ import { KeeperPlace, KeeperStart, Settlement, settlePath } from '@anchorhold/pr
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
-import { sayReady } from '@anchorhold/link/stands'
+import { sayHeldReady, sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
@@ -27,6 +27,7 @@ import { warmCell } from './warm-cell.ts'
 import { checkedOutIn } from './workspace/repository-watch.ts'
 
 const settleMs = 5000
+const troubleCharsMax = 1000
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
 
@@ -38,11 +39,17 @@ const heard = async (): Promise<unknown> => {
 const first = await heard()
 const place = KeeperPlace.safeParse(first).data?.place ?? null
 if (place !== null) await makeFolders(place)
+let isWaiting = true
 const warm =
   place === null
     ? null
-    : warmCell(drivers[place.rung](place.files), cellSpec(place, { mounts: claudeDriver.mounts(place.files), covers: [] }))
+    : warmCell(
+        drivers[place.rung](place.files),
+        cellSpec(place, { mounts: claudeDriver.mounts(place.files), covers: [] }),
+        (trouble) => (isWaiting ? sayHeldReady(trouble?.slice(0, troubleCharsMax) ?? null) : undefined),
+      )
 const told = place === null ? first : await heard()
+isWaiting = false
 // A spare one whose daemon ended has nothing to do.
 if (told === null) {
   await warm?.[Symbol.asyncDispose]()

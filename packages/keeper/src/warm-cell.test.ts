@@ -45,3 +45,26 @@ test('warmCell() starts another where the first could not start, or has ended si
   await second.start(spec, signal())
   expect(mortal.specs).toHaveLength(2)
 })
+
+test('warmCell() tells how the cell that waits is doing, and nothing once it is taken or let go', async () => {
+  const told: (string | null)[] = []
+  const heard = (trouble: string | null) => void told.push(trouble)
+  const settled = () => new Promise((resolve) => setImmediate(resolve))
+  const fails = async () => {
+    throw new Error('Podman is not installed')
+  }
+  warmCell(fakeCells({ standing: fails }), spec, heard)
+  await settled()
+  expect(told.splice(0)).toEqual(['Podman is not installed'])
+  const mortal = fakeCells()
+  warmCell(mortal, spec, heard)
+  await settled()
+  mortal.end('out of memory')
+  await settled()
+  expect(told.splice(0)).toEqual([null, 'out of memory'])
+  const taken = fakeCells()
+  await warmCell(taken, spec, heard).start(spec, signal())
+  taken.end('out of memory')
+  await settled()
+  expect(told).toEqual([null])
+})

@@ -7,14 +7,26 @@ export interface WarmCell extends CellDriver, AsyncDisposable {
   readonly stands: Promise<unknown>
 }
 
-export function warmCell(driver: CellDriver, spec: CellSpec): WarmCell {
+/** How a cell that nobody has asked for yet is doing: null when it stands, and otherwise why it does not. */
+export type WarmReport = (trouble: string | null) => void
+
+export function warmCell(driver: CellDriver, spec: CellSpec, report: WarmReport = () => {}): WarmCell {
   const cancel = new AbortController()
   let isDead = false
   let isTaken = false
-  const warm: Promise<Cell | null> = driver.start(spec, cancel.signal).catch(() => null)
+  const tell: WarmReport = (trouble) => {
+    if (!isTaken && !cancel.signal.aborted) report(trouble)
+  }
+  const warm: Promise<Cell | null> = driver.start(spec, cancel.signal).catch((error: unknown) => {
+    tell(error instanceof Error ? error.message : String(error))
+    return null
+  })
   void warm.then(async (cell) => {
-    await cell?.ended
+    if (cell === null) return
+    tell(null)
+    const why = await cell.ended
     isDead = true
+    tell(why)
   })
   async function letGo(): Promise<void> {
     if (isTaken) return

@@ -1,12 +1,23 @@
 import { closeSync, writeFileSync } from 'node:fs'
 
+/** Tells whoever started this process, at the same place, how what it holds ready is doing: null when that stands. Only before
+ *  `sayReady`, which closes the descriptor. */
+export function sayHeldReady(trouble: string | null): void {
+  say(`${JSON.stringify({ trouble })}\n`)
+}
+
 /** Tells whoever started this process, at its third descriptor, that it stands. Nobody may be there any more: a process
  *  that was started goes on all the same. */
 export function sayReady(): void {
+  if (say('ready')) closeSync(3)
+}
+
+function say(words: string): boolean {
   try {
-    writeFileSync(3, 'ready')
-    closeSync(3)
+    writeFileSync(3, words)
+    return true
   } catch (error) {
     if (!['EPIPE', 'EBADF'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    return false
   }
 }

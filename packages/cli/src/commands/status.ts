@@ -56,7 +56,7 @@ export function status(program: Command, context: Context): void {
           one.session,
           one.sessions === 0 ? terminal.style('dim', 'waits for a session') : terminal.foreign(one.name ?? ''),
           one.sessions === 0
-            ? ''
+            ? terminal.foreign(one.trouble ?? '')
             : `${one.requests} calls, ${one.errors} failed${one.mean_ms === null ? '' : `, ${one.mean_ms} ms each`}`,
         ]),
       ))

@@ -1,4 +1,5 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
+import { printable } from '@anchorhold/core/printable'
 import type { Worker } from '@anchorhold/protocol/api/sessions'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { KeeperHealth } from '@anchorhold/protocol/link'
@@ -15,8 +16,9 @@ export async function listWorkers(parts: Parts, actor: Actor): Promise<readonly 
   const tending = await Promise.all(seen.map((id) => tendingOne(parts, id)))
   // Places are nobody's yet.
   const places = seenBy(actor) === null ? parts.keepers.places : []
-  const waiting = places.map(({ session, rung }): Worker => {
-    return { session, name: null, status: 'idle', rung, sessions: 0, requests: 0, errors: 0, mean_ms: null }
+  const waiting = places.map(({ session, rung, trouble }): Worker => {
+    const how = trouble === null ? { status: 'idle' as const } : { status: 'unhealthy' as const, trouble: printable(trouble) }
+    return { session, name: null, rung, sessions: 0, requests: 0, errors: 0, mean_ms: null, ...how }
   })
   return [...tending.filter((one) => one !== null), ...waiting]
 }

@@ -14,7 +14,7 @@ import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
-import { type Place, places, type PlacesOptions } from './places.ts'
+import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
 import { reapCells } from './reap.ts'
 import { filesOf, type Runtime } from './runtime.ts'
 import { spareKeepers, type User } from './spare-keepers.ts'
@@ -33,7 +33,7 @@ export interface KeeperHost {
   /** Where cells of this rung stand ready, the place of one of them for a new session; null otherwise. */
   claimPlace(rung: Rung): Place | null
   /** Places that wait for a session. */
-  readonly places: readonly Place[]
+  readonly places: readonly SeenPlace[]
   /** The number of busy keepers has changed. */
   adjust(): void
   /** Has a keeper wait for a session from here on, where that is wanted. */

@@ -8,7 +8,7 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
 import type { Sources } from './sources.ts'
-import type { Place } from './places.ts'
+import type { Place, SeenPlace } from './places.ts'
 import type { User } from './spare-keepers.ts'
 
 /** The keepers of live sessions: started when needed, found again after a restart, taken leave of when they go. */
@@ -35,7 +35,7 @@ export interface KeeperProcesses {
   /** A place for a new session of this rung whose cell stands already; null when there is none. */
   claimPlace(rung: Rung): Place | null
   /** Places that wait for a session. */
-  readonly places: readonly Place[]
+  readonly places: readonly SeenPlace[]
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
   /** No keeper is started from here on: the daemon is about to leave, and takes them along. */

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
+import { z } from 'zod'
 
 export type PrepareOptions = {
   readonly node: string
@@ -26,10 +27,14 @@ export type BeginOptions = {
   readonly lifeline?: boolean
 }
 
+export type Holds = 'nothing yet' | 'ready' | { readonly trouble: string }
+
 /** A process that has loaded its program and waits to be told what to do. It ends when this process does. */
 export interface Prepared {
   readonly alive: boolean
   readonly pid: number | null
+  /** What it holds ready, as far as it has told: nothing yet, that it stands, or why it does not. */
+  readonly holds: Holds
   /** Resolves when the process has ended. */
   readonly gone: Promise<unknown>
   /** Writes a line to its standard input, ahead of what it begins with. */
@@ -64,7 +69,7 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
   word.setEncoding('utf8')
   let heard = ''
   word.on('data', (text: string) => {
-    heard += text
+    heard = (heard + text).slice(-heardCharsMax)
   })
   const ended = Promise.withResolvers<Launched>()
   ended.promise.catch(() => {})
@@ -72,13 +77,16 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
   child.once('exit', (code) => ended.resolve({ ready: false, code }))
   const stands = Promise.withResolvers<Launched>()
   word.once('end', () => {
-    if (heard.startsWith('ready')) stands.resolve({ ready: true, pid: child.pid ?? 0 })
+    if (/(^|\n)ready$/.test(heard)) stands.resolve({ ready: true, pid: child.pid ?? 0 })
   })
   child.unref()
   const kill = () => void child.kill('SIGKILL')
   return {
     get alive() {
       return child.pid !== undefined && child.exitCode === null && child.signalCode === null
+    },
+    get holds() {
+      return holdsBy(heard)
     },
     pid: child.pid ?? null,
     gone: ended.promise.catch(() => null),
@@ -100,6 +108,17 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
     dismiss: () => void stdin.end(),
     discard: kill,
   }
+}
+
+const heardCharsMax = 16 * 1024
+const Word = z.object({ trouble: z.string().nullable() })
+
+/** By the last whole line of what it has told. */
+function holdsBy(heard: string): Holds {
+  const last = heard.split('\n').slice(0, -1).at(-1)
+  if (last === undefined) return 'nothing yet'
+  const { trouble } = Word.parse(JSON.parse(last))
+  return trouble === null ? 'ready' : { trouble }
 }
 
 export const launch = (options: PrepareOptions & BeginOptions): Promise<Launched> => prepare(options).begin(options)

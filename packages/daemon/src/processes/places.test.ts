@@ -1,7 +1,7 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
-import type { Prepared } from './launch.ts'
+import type { Holds, Prepared } from './launch.ts'
 import { places, type Pool } from './places.ts'
 
 /** Places over made-up processes and a clock that the test moves. */
@@ -10,6 +10,7 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
   const timers = new Map<() => void, number>()
   const alive = new Map<SessionId, PromiseWithResolvers<unknown>>()
   const cleared: SessionId[] = []
+  const holds = new Map<SessionId, Holds>()
   const one = places({
     pools: { [rung]: pool },
     clock: {
@@ -34,6 +35,9 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
         get alive() {
           return alive.has(session)
         },
+        get holds() {
+          return holds.get(session) ?? 'nothing yet'
+        },
         gone: gone.promise,
         dismiss: end,
         discard: end,
@@ -46,6 +50,8 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
     one,
     alive,
     cleared,
+    tells: (session: SessionId, now: Holds) => void holds.set(session, now),
+    made: () => made,
     work: (change: number) => (busy += change),
     kill: (session: SessionId) => void alive.delete(session),
     later(ms: number) {
@@ -112,4 +118,28 @@ test('places() gives up a claimed place whose session never comes, and all when 
   expect(alive.size).toBe(0)
   one.adjust()
   expect(one.waiting).toHaveLength(0)
+})
+
+test('places() shows why a cell does not stand, gives it to nobody, and tries again later each time', () => {
+  const { one, later, tells, made } = make(pool)
+  one.adjust()
+  const first = one.waiting[0]!.session
+  expect(one.waiting).toMatchObject([{ trouble: null }])
+  tells(first, { trouble: 'Podman is not installed' })
+  expect(one.waiting).toMatchObject([{ session: first, trouble: 'Podman is not installed' }])
+  expect(one.claim('bwrap')).toBeNull()
+  later(5000)
+  expect([made(), one.waiting.length]).toEqual([1, 1])
+  later(10_000)
+  expect([made(), one.waiting.length]).toEqual([2, 2])
+  tells(one.waiting[0]!.session, { trouble: 'Podman is not installed' })
+  later(5000)
+  later(15_000)
+  expect(made()).toBe(2)
+  later(5000)
+  expect(made()).toBe(3)
+  tells(one.waiting[0]!.session, 'ready')
+  later(5000)
+  expect(one.waiting).toMatchObject([{ trouble: null }])
+  expect(one.claim('bwrap')).not.toBeNull()
 })

@@ -18,10 +18,13 @@ export type Pool = {
 /** Where a session will be: its id, its user and its folders are settled, and its cell stands. */
 export type Place = { readonly session: SessionId; readonly runAs: User | null; readonly rung: Rung; readonly since: number }
 
+/** A place as it is now, with what is wrong with it. */
+export type SeenPlace = Place & { readonly trouble: string | null }
+
 /** Places that wait for sessions, a pool for each rung that has one. */
 export interface Places {
-  readonly waiting: readonly Place[]
-  /** The one that has waited longest; null when none of that rung waits. */
+  readonly waiting: readonly SeenPlace[]
+  /** The one that has waited longest and is well; null when none of that rung waits. */
   claim(rung: Rung): Place | null
   /** The process of a claimed place; null for a session that has none. */
   take(session: SessionId): Prepared | null
@@ -44,12 +47,16 @@ export type PlacesOptions = {
 type Made = { readonly place: Place; readonly prepared: Prepared }
 
 const lookMs = 5000
+/** After a cell that did not start, the next one is tried so much later: each time twice as long, up to the most. */
+const [againMs, againMaxMs] = [10_000, 600_000]
 /** How long a claimed place waits for its session's keeper to be started. */
 const claimedMs = 60_000
 
 export function places({ pools, clock, busy, make, clear }: PlacesOptions): Places {
   const waiting = new Set<Made>()
   const claimed = new Map<SessionId, Made>()
+  /** What went wrong last in a pool, until one of its cells stands. */
+  const failed = new Map<Rung, { readonly place: SeenPlace; readonly times: number; readonly againAt: number }>()
   let isOver = false
   let stop = () => {}
 
@@ -63,13 +70,24 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
 
   function adjust(): void {
     if (isOver) return
-    for (const one of [...waiting]) if (!one.prepared.alive) giveUp(one)
+    for (const one of [...waiting]) {
+      const trouble = troubleOf(one)
+      if (one.prepared.holds === 'ready') failed.delete(one.place.rung)
+      if (trouble === null) continue
+      giveUp(one)
+      // One that was ended from outside says nothing about the next.
+      if (typeof one.prepared.holds !== 'object') continue
+      const times = (failed.get(one.place.rung)?.times ?? 0) + 1
+      const againAt = clock.elapsed() + Math.min(againMs * 2 ** (times - 1), againMaxMs)
+      failed.set(one.place.rung, { place: { ...one.place, trouble }, times, againAt })
+    }
     for (const [rung, pool] of Object.entries(pools) as [Rung, Pool][]) {
       const idle = [...waiting].filter(({ place }) => place.rung === rung)
       const working = busy(rung) + [...claimed.values()].filter(({ place }) => place.rung === rung).length
       const all = working + idle.length
       const isStretched = all > 0 && working / all >= pool.scaleUpThreshold && all < pool.max
-      for (let more = Math.max(pool.min - all, isStretched ? 1 : 0); more > 0; more--) {
+      const mayTry = clock.elapsed() >= (failed.get(rung)?.againAt ?? 0)
+      for (let more = mayTry ? Math.max(pool.min - all, isStretched ? 1 : 0) : 0; more > 0; more--) {
         const { session, runAs, prepared } = make(rung)
         waiting.add({ place: { session, runAs, rung, since: clock.elapsed() }, prepared })
       }
@@ -82,10 +100,15 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
 
   return {
     get waiting() {
-      return [...waiting].map(({ place }) => place)
+      return [
+        ...[...waiting].map((one) => ({ ...one.place, trouble: troubleOf(one) })),
+        ...[...failed.values()].map(({ place }) => place),
+      ]
     },
     claim(rung) {
-      const one = [...waiting].find(({ place, prepared }) => place.rung === rung && prepared.alive)
+      const one = [...waiting].find(
+        ({ place, prepared }) => place.rung === rung && prepared.alive && typeof prepared.holds !== 'object',
+      )
       if (one === undefined) return null
       waiting.delete(one)
       claimed.set(one.place.session, one)
@@ -104,4 +127,9 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
       for (const one of [...waiting, ...claimed.values()]) giveUp(one)
     },
   }
+}
+
+function troubleOf({ prepared }: Made): string | null {
+  if (typeof prepared.holds === 'object') return prepared.holds.trouble
+  return prepared.alive ? null : 'its keeper has ended'
 }

@@ -30,6 +30,8 @@ export const Worker = z.object({
   session: SessionId,
   name: z.string().nullable(),
   status: z.enum(['idle', 'busy', 'unhealthy']),
+  /** Why the cell of one that waits does not stand, where it does not. */
+  trouble: z.string().optional(),
   rung: Rung,
   /** 0 for one that waits for a session. */
   sessions: z.int(),
