@@ -84,6 +84,9 @@ export function setupLines({ nowMs, entropy, tmpBytes, mounts: wanted }: Session
 /** Once the relays stand, nobody inside can put anything beside them. */
 export const sealLines = ['if $B mount -o remount,ro /new/run/windows; then echo yes; else echo no: windows; fi']
 
+/** Before the machine is ended. */
+export const syncLines = ['$B sync; echo yes']
+
 /** For a shell; a newline would end the line, so it must have been refused before. */
 const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
 

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec } from '../cell.ts'
 import { type MachineShape, overheadBytes, qemuArgv, seen, sockets } from './argv.ts'
+import { syncLines } from './guest.ts'
 import { type Monitor, monitor } from './monitor.ts'
 
 /** A running QEMU behind its wall, with the program inside waiting to be greeted. */
@@ -18,6 +19,9 @@ export interface Machine extends AsyncDisposable {
   readonly channel: Duplex
   /** Has the guest's first program do something; throws unless it answers `yes`. */
   tell(lines: readonly string[], signal: AbortSignal): Promise<void>
+  /** Has the guest write out what it only holds in memory of the shared folders: pages that a process has mapped and changed. It may
+   *  hang or be gone, so nobody waits long for it. */
+  sync(): Promise<void>
   /** Stops it for good and writes its memory to `file`. */
   save(file: string, signal: AbortSignal): Promise<void>
   /** Settles with the reason when QEMU or its wall is gone. */
@@ -94,6 +98,7 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
       channel,
       ended,
       tell: (commands, until) => guest(commands, AbortSignal.any([signal, until])),
+      sync: () => Promise.race([guest(syncLines, AbortSignal.timeout(syncMs)), ended]).then(ignore, ignore),
       save: (file, until) => save(qmp, spec.scratch, file, until),
       [Symbol.asyncDispose]: () => wall[Symbol.asyncDispose](),
     }
@@ -102,6 +107,10 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
     throw error
   }
 }
+
+/** For what a session maps, under software emulation and on a busy machine. */
+const syncMs = 10_000
+const ignore = () => {}
 
 /** QEMU's own cell: its files, the session's folders with what is covered in them, the sockets, and nothing else of the session. */
 function wallSpec({ spec, parts, shape, kvm }: MachineOptions): CellSpec {

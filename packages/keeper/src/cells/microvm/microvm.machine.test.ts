@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -117,6 +118,26 @@ describe('microvmDriver()', () => {
     expect(readFileSync(join(spec.workspace, 'kept'), 'utf8')).toBe('kept\n')
     expect(readFileSync(join(spec.home, 'kept'), 'utf8')).toBe('home\n')
     expect(qemuProcesses(spec.scratch)).toEqual([])
+  })
+
+  test('what a process has mapped and changed is written out when the cell ends, though the process still runs', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const cell = await driver.start(spec, soon())
+    const script = [
+      'import mmap, os, sys, time',
+      'file = os.open("/workspace/mapped", os.O_RDWR | os.O_CREAT)',
+      'os.ftruncate(file, 4096)',
+      'page = mmap.mmap(file, 4096)',
+      'page[:4] = b"kept"',
+      'print("changed", flush=True)',
+      'time.sleep(600)',
+    ].join('\n')
+    const writer = cell.spawn(['python3', '-c', script], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+    const [said] = (await once(writer.stdout, 'data')) as [Buffer]
+    expect(String(said)).toBe('changed\n')
+    await cell[Symbol.asyncDispose]()
+    expect(readFileSync(join(spec.workspace, 'mapped'), 'latin1').slice(0, 4)).toBe('kept')
   })
 
   test('the wall around QEMU holds it: no root, no network, a filter, and only its own files', async () => {

@@ -269,6 +269,7 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
   await inWords(machine.tell(sealLines, signal))
 
   const stands = standing(async () => {
+    await machine.sync()
     channel.close()
     await machine[Symbol.asyncDispose]()
   })
