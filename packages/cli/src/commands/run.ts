@@ -7,17 +7,17 @@ import { Option, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
+import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../repo-filter-flags.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
 
-type Options = {
+type Options = RepoFilterFlags & {
   workspace?: string
   copy?: true
   snapshot?: true
   chown?: true
   acl?: true
   rung?: Rung
-  repoFilter?: 'none' | 'standard' | 'strict'
   image?: string
   gpu?: true
   sudo?: true
@@ -48,8 +48,7 @@ type Options = {
 }
 
 export function run(program: Command, context: Context): void {
-  program
-    .command('run')
+  withRepoFilter(program.command('run'))
     .summary('start a session with a prompt, and follow its turn')
     .description('Starts a session in a cell of its own and follows its first turn. Starts the daemon when none runs.')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
@@ -59,13 +58,6 @@ export function run(program: Command, context: Context): void {
     .option('--acl', 'as root: let the session into the folder by an access list entry, undone when it is archived')
     .option('--chown', 'as root: give the folder to the session')
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
-    .addOption(
-      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see; standard otherwise').choices([
-        'none',
-        'standard',
-        'strict',
-      ]),
-    )
     .addOption(
       new Option(
         '--network <which>',
@@ -142,7 +134,7 @@ export function run(program: Command, context: Context): void {
               options.gpu || options.sudo || options.nested
                 ? { gpu: options.gpu ?? false, sudo: options.sudo ?? false, nested: options.nested ?? false }
                 : undefined,
-            repo_filter: options.repoFilter,
+            repo_filter: repoFilterOf(options),
             provider: options.provider,
             model: options.model,
             budget_micros: budget === undefined ? undefined : microsUp(budget),

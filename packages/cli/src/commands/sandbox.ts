@@ -2,24 +2,26 @@ import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import { parseUsd } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
+import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Context } from '../context.ts'
+import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../repo-filter-flags.ts'
 import { bridgeOf } from '../launcher/bridge.ts'
 import type { LaunchOptions } from '../launcher/launch.ts'
 import { parseSandboxConf, type SandboxConf } from '../launcher/sandbox-conf.ts'
 
-type Shared = {
+type Shared = RepoFilterFlags & {
   rung?: Rung
   copy?: true
+  snapshot?: true
   acl?: true
   chown?: true
   mount: string[]
   toolchain: string[]
   image?: string
-  repoFilter?: 'none' | 'standard' | 'strict'
   verbose?: true
 }
 type SandboxFlags = Shared & { workspace?: string; bridgeUrl?: string; config?: string; net?: 'deny' | 'proxy' | 'host' }
@@ -88,19 +90,13 @@ export function sandbox(program: Command, context: Context): void {
 }
 
 function shared(command: Command): Command {
-  return command
+  return withRepoFilter(command)
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
     .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('--mount <source:target:ro>', 'show a file or folder read-only; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
-    .addOption(
-      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see; standard otherwise').choices([
-        'none',
-        'standard',
-        'strict',
-      ]),
-    )
     .option('--copy', 'work on a copy of the folder, which is gone afterwards')
+    .option('--snapshot', 'work on a copy without the history of its repository, which is gone afterwards')
     .option('--acl', 'as root: let the cell into the folder by an access list entry, undone afterwards')
     .option('--chown', 'as root: give the folder to the cell')
     .option('-v, --verbose', 'say what is in force')
@@ -111,16 +107,21 @@ const collect = (value: string, before: string[]) => [...before, value]
 function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boolean) {
   return {
     stateFlag: context.where().moved ? context.where().state : undefined,
-    access: flags.copy ? ('copy' as const) : flags.acl ? ('acl' as const) : flags.chown ? ('chown' as const) : null,
+    access: accessOf(flags),
     rung: flags.rung ?? null,
     image: flags.image ?? null,
-    repoFilter: flags.repoFilter ?? null,
+    repoFilter: repoFilterOf(flags) ?? null,
     mounts: [...conf.mounts, ...flags.mount].map(mountOf),
     toolchains: flags.toolchain,
     say: (line: string) =>
       verbose ? context.terminal.error(context.terminal.style('dim', context.terminal.foreign(line))) : undefined,
     warn: (line: string) => context.terminal.error(context.terminal.style('yellow', context.terminal.foreign(line))),
   }
+}
+
+function accessOf({ copy, snapshot, acl, chown }: Shared): WorkspaceAccess | null {
+  if (snapshot) return 'snapshot'
+  return copy ? 'copy' : acl ? 'acl' : chown ? 'chown' : null
 }
 
 function mountOf(text: string): { readonly source: string; readonly target: string } {

@@ -21,6 +21,7 @@ import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
 import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
+import { beginHistory } from '@anchorhold/keeper/snapshot'
 import { takeLock } from '@anchorhold/link/lock'
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -183,6 +184,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     AbortSignal.timeout(startTimeoutMs),
   )
   undone.use(cell)
+  if (options.access === 'snapshot') await beginHistory(cell, cell.place(prepared.path), cell.place(home))
   requireLimits(cell.limits, config.requireLimits)
   tell(
     options,
