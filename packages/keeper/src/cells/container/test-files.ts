@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { CellDriver } from '../cell.ts'
@@ -27,7 +28,10 @@ export async function describeWhereThere(driver: CellDriver, tests: () => void):
   test.skip(`${driver.rung} is not there: ${words}`, () => {})
 }
 
-/** A root that has a shell and nothing else, and looks like one made with musl. */
+/** Of Debian's package: musl's loader, which is its library and a program as well. */
+const realMusl = namesIn('/lib').find((name) => /^ld-musl-\w+\.so\.1$/.test(name)) ?? null
+
+/** A root that has a shell and nothing else, and is one made with musl where that is installed, and otherwise looks like one. */
 function muslRoot(): string | null {
   const busybox = ['/usr/bin/busybox', '/bin/busybox'].find((path) => existsSync(path))
   if (busybox === undefined) return null
@@ -36,15 +40,34 @@ function muslRoot(): string | null {
   for (const folder of ['bin', 'lib', 'etc']) mkdirSync(join(root, folder))
   copyFileSync(busybox, join(root, 'bin/busybox'))
   for (const name of ['sh', 'cat', 'echo', 'ls']) symlinkSync('busybox', join(root, 'bin', name))
-  writeFileSync(join(root, 'lib/ld-musl-fake.so.1'), '')
+  // As images have it: it leads to what is only there once the cell runs.
+  symlinkSync('../proc/self/mounts', join(root, 'etc/mtab'))
+  if (realMusl === null) writeFileSync(join(root, 'lib/ld-musl-fake.so.1'), '')
+  else copyFileSync(join('/lib', realMusl), join(root, 'lib', realMusl))
+  if (realMusl !== null && existsSync(muslCompiler)) compileWithMusl(join(root, 'bin/hello'))
   writeFileSync(join(root, 'etc/passwd'), 'alpine:x:500:500::/:/bin/sh\n')
   return root
+}
+
+const muslCompiler = '/usr/bin/musl-gcc'
+function compileWithMusl(program: string): void {
+  const source = '#include <stdio.h>\nint main(void) { return puts("hello from musl") < 0; }\n'
+  execFileSync(muslCompiler, ['-x', 'c', '-', '-o', program], { input: source })
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }
 
 /** A user's own image, as a folder: it is shown as it is, and never written to. */
 export function foreignRootTests(driver: CellDriver): void {
   const root = muslRoot()
-  const name = `${driver.rung}: a root folder made with musl runs its own programs, and ours`
+  const what = realMusl === null ? 'that looks as if made with musl' : 'made with musl'
+  const name = `${driver.rung}: a root folder ${what} runs its own programs, and ours`
   test.skipIf(root === null)(root === null ? `${name} (not here: busybox is not installed)` : name, async () => {
     await using specs = trialSpecs()
     await using cell = await driver.start(await specs.make({ root }), AbortSignal.timeout(20_000))
@@ -54,6 +77,10 @@ export function foreignRootTests(driver: CellDriver): void {
     )
     expect((await run(cell, ['ls', '/usr/bin'], { env: path })).code).not.toBe(0)
     expect((await run(cell, ['/opt/anchorhold/inside/node', '-p', '6 * 7'], { env: path })).output).toBe('42\n')
+    if (realMusl !== null) {
+      expect((await run(cell, [`/lib/${realMusl}`], { env: path })).said).toMatch(/^musl libc /)
+      if (existsSync(muslCompiler)) expect((await run(cell, ['/bin/hello'], { env: path })).output).toBe('hello from musl\n')
+    }
     expect(readdirSync(root!).sort()).toEqual(['bin', 'etc', 'lib'])
     rmSync(root!, { recursive: true })
   })
