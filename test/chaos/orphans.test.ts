@@ -1,6 +1,9 @@
+import { trialsIn } from '@anchorhold/daemon/processes/left-behind'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Rung } from '@anchorhold/protocol/rungs'
+import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -21,6 +24,13 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
   const { rungs: found } = await it.api.doctor()
   const available = rungs.filter((rung) => found.find((one) => one.rung === rung)?.available)
   const ids: SessionId[] = []
+  const seen = new Set<string>()
+  const look = () => left(it, 'sessions').forEach((id) => seen.add(id))
+  // What an installation has once it has run: programs, compiled programs, what was found of the machine.
+  await it.run('say hello').then(({ session }) => putAway(session.id))
+  await it.cli(['down', '--all'])
+  const baseline = bytesOf(it.state)
+  await it.up()
   const tally = { keeper: 0, engine: 0, daemon: 0 }
 
   async function kill(): Promise<void> {
@@ -64,6 +74,7 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
         await kill()
       }
     }
+    look()
     // Not all at the end: a live agent holds a few hundred megabytes.
     await Promise.all(mine.map(putAway))
     ids.push(...mine)
@@ -73,14 +84,30 @@ test(`${sessions} sessions under random kills leave no process, mount, control g
   // Whoever comes next finds and removes what a crash has left.
   await it.up()
   await until(() => readdirSync(join(it.state, 'sessions')).every((id) => !ids.includes(id as SessionId)))
+  await until(() => trialsIn(tmpdir()).length === 0)
+  look()
   await it.cli(['down', '--all'])
   await until(() => processesOf(it.state).length === 0)
   expect(readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(it.state)
-  expect(controlGroups().filter((name) => ids.includes(name as SessionId))).toEqual([])
+  // Places of the pool and trials of the doctor have groups as well.
+  const isOurs = (name: string) => seen.has(name) || ids.includes(name as SessionId)
+  const isLeft = (name: string) => /^(?:doctor|launcher)-\d+$/.test(name) && !existsSync(`/proc/${name.split('-')[1]}`)
+  expect(controlGroups().filter((name) => isOurs(name) || isLeft(name))).toEqual([])
   for (const kind of ['sessions', 'windows']) expect(left(it, kind).filter((id) => ids.includes(id as SessionId))).toEqual([])
   expect(left(it, 'launched')).toEqual([])
+  expect(bytesOf(it.state)).toBeLessThan(baseline + slackBytes)
   console.log(`${ids.length} sessions on ${available.join(', ')}; killed: ${JSON.stringify(tally)}`)
 })
+
+/** Folders grow with the names that were in them, and do not shrink. */
+const slackBytes = 2 ** 20
+
+/** On the disk, without what is kept of every session for good: the log, and what was logged. */
+function bytesOf(state: string): number {
+  const kept = ['anchorhold.db', 'anchorhold.db-wal', 'anchorhold.db-shm', 'daemon.log', 'gate.log', 'keepers.log']
+  const args = ['--summarize', '--block-size=1', ...kept.map((name) => `--exclude=${name}`), state]
+  return Number(execFileSync('du', args, { encoding: 'utf8' }).split('\t')[0])
+}
 
 /** What stands between a keeper and its cell: bwrap, or an engine's monitor and runtime. */
 const isEngine = ({ argv }: { readonly argv: string }) =>

@@ -25,17 +25,20 @@ export const launchedLeftIn = ({ launched }: Folders): Left[] =>
     .filter(isOwnerGone)
     .map((name) => ({ path: join(launched, name), cells: [join(launched, name, 'cell')] }))
 
-/** Of cells that were started to see what they stop, the folders in the one for temporary files. That is everybody's: another user's
- *  are left to them, and so is a link. */
+/** In the folder for temporary files: folders of cells that were started to see what they stop, and files that are handed to a cell and
+ *  have a name for a moment only. That folder is everybody's: another user's are left to them, but for files of keepers, which root has
+ *  run as other users; and so is a link. */
 export function trialsIn(temporary: string): Left[] {
   return namesIn(temporary)
-    .filter((name) => /^ah-(?:trial|trial-files|attack)-/.test(name) && isOwnerGone(name))
+    .filter((name) => /^ah-(?:trial|trial-files|attack|file)-/.test(name) && isOwnerGone(name))
     .map((name) => join(temporary, name))
     .filter((path) => {
       const stat = lstatSync(path, { throwIfNoEntry: false })
+      if (stat?.isFile()) return path.startsWith(join(temporary, 'ah-file-')) && [stat.uid, 0].includes(process.getuid?.() ?? -1)
       return stat?.isDirectory() === true && stat.uid === process.getuid?.()
     })
     .flatMap((path): Left[] => {
+      if (path.startsWith(join(temporary, 'ah-file-'))) return [{ path, cells: [] }]
       // An attack has others start cells in its own; whoever of them lives still may.
       const inner = namesIn(path).filter((name) => name.startsWith('ah-trial-'))
       if (!inner.every(isOwnerGone)) return []

@@ -93,11 +93,14 @@ test('reapAll() removes trials in the folder for temporary files whose process h
   // Something that an attack has started lives still.
   mkdirSync(join(at(names.at(-1)!), `ah-trial-${ownerMark()}-AbC123/scratch`), { recursive: true })
   mkdirSync(at('elsewhere'))
+  const [file, held] = [deadMark(), ownerMark()].map((mark) => at(`ah-file-${mark}-0123456789abcdef`))
+  for (const path of [file!, held!]) writeFileSync(path, '')
   symlinkSync(at('elsewhere'), at(`ah-trial-${deadMark()}-link00`))
   await reapThem()
   vi.unstubAllEnvs()
   expect(names.map((name) => existsSync(at(name)))).toEqual([false, false, false, true, true, true, true])
   expect(reaped()).toEqual([join(at(names[0]!), 'scratch')])
+  expect([file!, held!].map((path) => existsSync(path))).toEqual([false, true])
   expect(existsSync(at('elsewhere'))).toBe(true)
 })
 

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
+import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
@@ -308,7 +309,7 @@ function spawnBwrap(
 
 /** An open file without a name, for as long as someone holds it. */
 function unlinkedFile(content: string | Buffer): number {
-  const path = join(tmpdir(), `anchorhold-${randomUUID()}`)
+  const path = join(tmpdir(), `ah-file-${ownerMark()}-${randomBytes(8).toString('hex')}`)
   writeFileSync(path, content, { flag: 'wx', mode: 0o600 })
   try {
     return openSync(path, 'r')
