@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { type Size, sizeOfFew } from './few-files.ts'
 import { type ProcessId, readProc, treeOf } from './processes.ts'
 import { inBytes } from './words.ts'
 
@@ -56,7 +57,7 @@ export async function diskWatcher(
 ): Promise<DiskWatch> {
   const limitFiles = Math.ceil(limitBytes / bytesAFile)
   const freeAtStart = free(folders)
-  const baseline = await sizeOf(folders)
+  const baseline = sizeOfFew(folders) ?? (await sizeOf(folders))
   const [space, files] = [gate(limitBytes, freeAtStart.bytes), gate(limitFiles, freeAtStart.files)]
   const exceeded = (grown: Size, how: string, what: string) => {
     if (grown.bytes > limitBytes) return `${what} ${how} by ${inBytes(grown.bytes)}, and the limit is ${inBytes(limitBytes)}`
@@ -82,7 +83,6 @@ export async function diskWatcher(
   return { watcher, how }
 }
 
-type Size = { readonly bytes: number; readonly files: number }
 const bytesAFile = 4096
 
 /** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. At first it counts as having
