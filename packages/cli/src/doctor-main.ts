@@ -48,7 +48,8 @@ try {
   const report = await examine({
     home: homedir(),
     drivers: every,
-    extrasRoot,
+    // Who asks for one rung is about to start a cell of it, and waits.
+    ...(only === null ? { extrasRoot } : {}),
     cgroups,
     before,
     starts: fresh ? 5 : 1,

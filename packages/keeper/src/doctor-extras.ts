@@ -13,10 +13,12 @@ const proofs = {
   nested: { argv: ['podman', 'unshare', 'id', '-u'], shows: /^0\n$/ },
 } as const satisfies Record<ExtraReport['name'], { readonly argv: readonly [string, ...string[]]; readonly shows: RegExp }>
 
-/** Tries each in a cell of the image that has the programs for them. Most refusals come before anything is started. */
-export async function examineExtras(driver: CellDriver, root: string | null, signal: AbortSignal): Promise<ExtraReport[]> {
+/** Tries each in a cell of the image that has the programs for them; null where the time was not enough. Most refusals come before
+ *  anything is started. */
+export async function examineExtras(driver: CellDriver, root: string | null, signal: AbortSignal): Promise<ExtraReport[] | null> {
   const found: ExtraReport[] = []
   for (const [name, { argv, shows }] of Object.entries(proofs) as [ExtraReport['name'], (typeof proofs)[ExtraReport['name']]][]) {
+    if (signal.aborted) return null
     await using specs = trialSpecs()
     const absent = (what: string, remedy: string): ExtraReport => ({ name, available: false, missing: [{ what, remedy }] })
     try {
@@ -30,7 +32,7 @@ export async function examineExtras(driver: CellDriver, root: string | null, sig
           : absent(`"${argv.join(' ')}" does not work in a cell: ${last}`, 'anchorhold image build dev'),
       )
     } catch (error) {
-      if (signal.aborted) return found
+      if (signal.aborted) return null
       if (!(error instanceof Failure)) throw error
       found.push(absent(error.message, error.hint ?? ''))
     }

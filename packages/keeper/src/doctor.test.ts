@@ -1,4 +1,5 @@
 import { DoctorReport } from '@anchorhold/protocol/doctor'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { tmpdir } from 'node:os'
 import { expect, test } from 'vitest'
@@ -48,6 +49,22 @@ test('examine() believes what was found of a slow rung, and tries the quick ones
   const stale = { ...known, rung: 'bwrap' as const, available: false }
   const { rungs } = await examine({ ...options, drivers: [bwrapDriver(), slow], before: [stale, known] })
   expect(rungs).toMatchObject([{ rung: 'bwrap', available: true }, known])
+})
+
+test('examine() says which extras a container has, and what is missing for the others', async () => {
+  const refused = new Failure('cell_unavailable', 'there is no range of users', { hint: 'add one' })
+  const none = noneDriver()
+  const start: CellDriver['start'] = (spec, signal) =>
+    spec.extras.sudo || spec.extras.nested ? Promise.reject(refused) : none.start(spec, signal)
+  const driver = { ...none, start, rung: 'container' as Rung }
+  const missing = [{ what: 'there is no range of users', remedy: 'add one' }]
+  const { rungs } = await examine({ ...options, drivers: [driver], starts: 1, extrasRoot: null })
+  expect(rungs[0]?.extras).toEqual([
+    { name: 'gpu', available: true, missing: [] },
+    { name: 'sudo', available: false, missing },
+    { name: 'nested', available: false, missing },
+  ])
+  expect((await examine({ ...options, drivers: [driver], starts: 1 })).rungs[0]?.extras).toBeUndefined()
 })
 
 test('examine() looks again for what was missing, and repeats it only where there is no time to look', async () => {

@@ -14,7 +14,7 @@ export type Examination = {
   /** Whose toolchains are looked for. */
   readonly home: string
   readonly drivers: readonly CellDriver[]
-  /** The root of the image that has what `sudo` and `nested` need; null where there is none. */
+  /** The root of the image that has what `sudo` and `nested` need, or null where there is none. Without it extras are not looked at. */
   readonly extrasRoot?: string | null
   /** Control group folders handed to `trialUser` (cells/trial.ts), where there are any. */
   readonly cgroups?: readonly string[]
@@ -37,7 +37,7 @@ const quickRungs: readonly Rung[] = ['none', 'bwrap', 'seatbelt']
 export async function examine({
   home,
   drivers,
-  extrasRoot = null,
+  extrasRoot,
   cgroups = [],
   starts = 5,
   before = [],
@@ -50,13 +50,11 @@ export async function examine({
   for (const driver of drivers) {
     if (relearn) await driver.relearn?.()
     const known = quickRungs.includes(driver.rung) ? undefined : before.find(({ rung }) => rung === driver.rung)
-    if (known?.available) {
-      rungs.push(known)
-      continue
-    }
-    const found = await examineRung(driver, cgroups, starts, deadline, now)
-    const extras = found.available && driver.rung === 'container' ? await examineExtras(driver, extrasRoot, deadline) : []
-    rungs.push(found.tried_at === null ? (known ?? found) : { ...found, ...(extras.length > 0 ? { extras } : {}) })
+    const found = known?.available ? known : await examineRung(driver, cgroups, starts, deadline, now)
+    const told = found.tried_at === null ? (known ?? found) : found
+    const isDue = extrasRoot !== undefined && driver.rung === 'container' && told.available && told.extras === undefined
+    const extras = isDue ? await examineExtras(driver, extrasRoot, deadline) : null
+    rungs.push(extras === null ? told : { ...told, extras })
   }
   return {
     kernel: readKernel(),
