@@ -1,4 +1,5 @@
 import type { Attack } from './attack.ts'
+import { covers } from './covers.ts'
 import { datagrams } from './datagrams.ts'
 import { descriptors } from './descriptors.ts'
 import { devices } from './devices.ts'
@@ -29,7 +30,7 @@ import { writeOutside } from './write-outside.ts'
 
 /** Every attack on a cell, in the order of the card. What takes a daemon or a gate to attack is in the test files beside this. */
 export const attacks: readonly Attack[] = [
-  ...[writeOutside, hostSecrets, otherSessions, sharedCaches, leaveByPath],
+  ...[writeOutside, hostSecrets, otherSessions, sharedCaches, leaveByPath, covers],
   ...[hostProcesses, environment, descriptors, survivors, insideProgram],
   ...[network, datagrams, socketFamilies],
   ...[mounts, namespaces, devices, setuid, kernelSettings, releaseAgent, kernelCalls, terminal],

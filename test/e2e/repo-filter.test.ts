@@ -30,6 +30,13 @@ test('secrets of a host folder are not seen in the cell, the rest is, and what i
   expect(outputsOf(await it.turn(fork.id, 'run `cat .env; echo $?`'))).not.toContain('hunter2')
 })
 
+test('what an agent has moved to where the filter does not look stays hidden from the next session', async () => {
+  const workspace = it.workspace({ 'apps/.env': 'KEY=hunter2\n', '.aws/credentials': 'hunter2\n', 'main.ts': 'shown\n' })
+  await it.run('run `mkdir target; mv apps target/; mv .aws x`', { workspace })
+  const { events } = await it.run('run `cat main.ts target/apps/.env x/credentials; echo looked`', { workspace })
+  expect(outputsOf(events)).toMatch(/shown\n+looked/)
+})
+
 test('a snapshot has the files of now, no history, and none of the secrets in its first commit', async () => {
   const workspace = it.workspace({ '.env': 'KEY=hunter2\n', 'main.ts': 'shown\n', '.git/description': 'the history\n' })
   const { session, events } = await it.run(

@@ -24,6 +24,8 @@ export function folders(state: string) {
     images: `${state}/images`,
     /** What sessions of one folder share of what they download. */
     caches: `${state}/caches`,
+    /** What was hidden in host folders before, by folder and user. */
+    hidden: `${state}/hidden`,
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
     gate: `${state}/gate`,
     gateSocket: `${state}/gate/link.sock`,
@@ -50,7 +52,7 @@ export type Folders = ReturnType<typeof folders>
 export function makeFolders(all: Folders, root: boolean): void {
   const through = root ? 0o711 : 0o700
   makeFolder(all.state, through)
-  for (const name of ['sessions', 'windows', 'launched', 'caches']) makeFolder(`${all.state}/${name}`, through)
+  for (const name of ['sessions', 'windows', 'launched', 'caches', 'hidden']) makeFolder(`${all.state}/${name}`, through)
   makeFolder(all.runtime, root ? 0o755 : 0o700)
   makeFolder(all.gate, 0o700, root ? gateUser : null)
 }

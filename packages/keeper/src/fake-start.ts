@@ -11,6 +11,7 @@ export const fakeStart: KeeperStart = {
   snapshot: false,
   checked_out: { branch: null, commit: null },
   repo_filter: 'none',
+  hidden: '/nowhere',
   windows: '/windows',
   caches: null,
   rung: 'none',

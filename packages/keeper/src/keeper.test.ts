@@ -734,7 +734,11 @@ test('keeper() names the prompts that came too late for a turn, unless a person 
 
 test('keeper() tells what its cell does not see, and what came since', async () => {
   const fresh = [['.env'], []]
-  const veil = { cover: () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }], uncovered: () => fresh.shift() ?? [] }
+  const veil = {
+    cover: () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }],
+    uncovered: () => fresh.shift() ?? [],
+    watches: false,
+  }
   const { prompt, work, cells, events } = await make({ veil })
   for (let turn = 0; turn < 2; turn++) {
     const id = newPromptId(randomBytes)
@@ -745,6 +749,7 @@ test('keeper() tells what its cell does not see, and what came since', async () 
   const notices = (await events()).flatMap((event) => (event.type === 'notice' ? [event.body] : []))
   expect(notices.map(({ code, message }) => [code, message])).toEqual([
     ['files_hidden', 'The repository filter hides id_rsa'],
+    ['files_unwatched', expect.stringContaining('too large')],
     ['files_exposed', expect.stringContaining('.env')],
   ])
 })

@@ -18,7 +18,7 @@ import { journal as makeJournal } from './journal.ts'
 import { outfit as makeOutfit } from './outfit.ts'
 import { pause as makePause } from './pause.ts'
 import type { PinFiles } from './pins.ts'
-import { hiddenNotice } from './repo-filter/notices.ts'
+import { hiddenNotice, unwatchedNotice } from './repo-filter/notices.ts'
 import type { Veil } from './repo-filter/veil.ts'
 import { requireLimits } from './require-limits.ts'
 import { beginHistory } from './snapshot.ts'
@@ -169,6 +169,7 @@ export function keeper(options: KeeperOptions): Keeper {
     })
     const hidden = covers.map(({ path }) => path.slice(start.workspace.length + 1))
     if (hidden.length > 0) await journal.write(hiddenNotice(hidden))
+    if (!veil.watches) await journal.write(unwatchedNotice)
     await turns.takeUp(agent)
   }
 

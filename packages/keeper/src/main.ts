@@ -74,7 +74,9 @@ const one = await tend({
   cells: warm ?? drivers[start.rung](start.files),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
-  veil: veilOver(start.workspace, start.repo_filter, `${start.folder}/covers`),
+  veil: veilOver({
+    ...{ workspace: start.workspace, filter: start.repo_filter, folder: `${start.folder}/covers`, memory: start.hidden },
+  }),
   disk: folderDisk(`${start.folder}/outbox`),
   saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
   wire: unixWire,

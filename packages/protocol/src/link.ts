@@ -153,6 +153,8 @@ export const KeeperStart = z.strictObject({
   checked_out: CheckedOut,
   /** Which files of the workspace the cell does not see. */
   repo_filter: RepoFilter,
+  /** The folder where it is remembered which files were hidden in this workspace before. */
+  hidden: z.string(),
   /** The folder with the session's windows. */
   windows: z.string(),
   /** A folder of downloads that it shares with other sessions of its workspace; null for none. */

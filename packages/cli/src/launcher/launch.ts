@@ -20,6 +20,8 @@ import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains } from '@anchorhold/keeper/cells/toolchains'
 import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
+import { hiddenMemory } from '@anchorhold/keeper/repo-filter/memory'
+import { hiddenFolderOf } from '@anchorhold/daemon/workspace/hidden-folder'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { beginHistory } from '@anchorhold/keeper/snapshot'
 import { takeLock } from '@anchorhold/link/lock'
@@ -110,7 +112,10 @@ export async function launch(options: LaunchOptions): Promise<number> {
   for (const each of [scratch, ...(isAgent ? [] : [home])]) makeFolder(each, 0o700, runAs)
   makeFolder(windows, runAs === null ? 0o700 : 0o770, runAs === null ? null : { uid: runAs.uid, gid: gateUser.gid })
 
-  const covers = rung === 'none' ? [] : coverWorkspace(prepared.path, repoFilter, join(base, 'covers'))
+  // A copy goes with the cell, and so does what is known of it. This process writes it, as whoever it runs as.
+  const hidden = prepared.path.startsWith(`${base}/`) ? base : hiddenFolderOf(folders, prepared.path, null)
+  const covers =
+    rung === 'none' ? [] : coverWorkspace(prepared.path, repoFilter, join(base, 'covers'), hiddenMemory(hidden, repoFilter))
   const offers = options.toolchains.length === 0 ? [] : findToolchains(config.home)
   const wanted = options.toolchains.map((name) => {
     const found = offers.find((offer) => offer.name === name)

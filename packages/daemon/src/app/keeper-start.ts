@@ -5,6 +5,7 @@ import { type KeeperStart, OpenWindows, type Rates } from '@anchorhold/protocol/
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
+import { hiddenFolder } from '../workspace/hidden-folder.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
@@ -44,6 +45,7 @@ export async function keeperStart(
       snapshot: options.workspace_access === 'snapshot',
       checked_out: session.checkedOut,
       repo_filter: options.repo_filter ?? filterFor(config, options),
+      hidden: hiddenFolder(folders, session),
       windows,
       caches: cacheOf(parts, session),
       rung: session.rung,

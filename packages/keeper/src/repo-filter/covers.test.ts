@@ -1,8 +1,21 @@
-import { linkSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { coverWorkspace } from './covers.ts'
+import { hiddenMemory } from './memory.ts'
 import { veilOver } from './veil.ts'
 
 let base: string
@@ -18,8 +31,10 @@ const put = (path: string, text = 'hunter2') => {
   mkdirSync(join(workspace, path, '..'), { recursive: true })
   writeFileSync(join(workspace, path), text)
 }
-const covered = () =>
-  coverWorkspace(workspace, 'standard', join(base, 'covers'))
+const cover = (filter: RepoFilter = 'standard') =>
+  coverWorkspace(workspace, filter, join(base, 'covers'), hiddenMemory(join(base, 'memory'), filter))
+const covered = (filter: RepoFilter = 'standard') =>
+  cover(filter)
     .map(({ path, by }) => [path.slice(workspace.length + 1), by.slice(base.length + 1)])
     .toSorted(([a = ''], [b = '']) => a.localeCompare(b))
 
@@ -57,13 +72,14 @@ test('coverWorkspace() covers the same file under every name', () => {
 })
 
 test('coverWorkspace() shows a clean copy of git settings that hold a token, and leaves others alone', () => {
+  for (const name of ['HEAD', 'refs/heads/fix.key']) put(`.git/${name}`)
   put('.git/config', '[remote "origin"]\n\turl = https://x:hunter2@example.org/a.git\n')
   put('.git/modules/lib/config', '[core]\n\tbare = false\n')
   put('.git/objects/aa/server.pem')
-  const [cover, ...more] = coverWorkspace(workspace, 'standard', join(base, 'covers'))
+  const [one, ...more] = cover()
   expect(more).toEqual([])
-  expect(cover?.path).toBe(join(workspace, '.git/config'))
-  expect(readFileSync(cover!.by, 'utf8')).toContain('https://example.org/a.git')
+  expect(one?.path).toBe(join(workspace, '.git/config'))
+  expect(readFileSync(one!.by, 'utf8')).toContain('https://example.org/a.git')
 })
 
 test('coverWorkspace() refuses to start with more than it can cover', () => {
@@ -71,9 +87,129 @@ test('coverWorkspace() refuses to start with more than it can cover', () => {
   expect(() => covered()).toThrow('more than the 1000')
 })
 
+const move = (from: string, to: string) => {
+  mkdirSync(join(workspace, to, '..'), { recursive: true })
+  renameSync(join(workspace, from), join(workspace, to))
+}
+const paths = (filter: RepoFilter = 'standard') => covered(filter).map(([path]) => path)
+const withToken = '[remote "origin"]\n\turl = https://x:hunter2@example.org/a.git\n'
+
+test.each(['node_modules', 'site-packages', '.venv', 'target', '.gradle', '.git/refs', '.git/x', 'deep/node_modules/a/target'])(
+  'coverWorkspace() hides again what was moved into %s since',
+  (place) => {
+    for (const path of ['apps/.env', 'apps/.aws/credentials', '.git/HEAD', '.git/config', '.git/objects/x']) put(path)
+    expect(paths()).toEqual(['.git/config', 'apps/.aws/credentials', 'apps/.env'])
+    move('apps', `${place}/apps`)
+    expect(paths()).toEqual(['.git/config', `${place}/apps/.aws/credentials`, `${place}/apps/.env`].toSorted())
+  },
+)
+
+test.each(['node_modules/a', 'site-packages', '.venv/lib', 'target', '.gradle', '.git/x'])(
+  'coverWorkspace() hides what has always been in %s',
+  (place) => {
+    put(`${place}/.env`)
+    expect(paths()).toEqual([`${place}/.env`])
+  },
+)
+
+test.each([
+  ['.aws/credentials', '.aws'],
+  ['.docker/config.json', '.docker'],
+  ['.kube/config', '.kube'],
+  ['.cargo/credentials.toml', '.cargo'],
+  ['.config/gh/hosts.yml', '.config/gh'],
+])('coverWorkspace() hides %s again when its folder has another name', (path, folder) => {
+  put(path)
+  expect(paths()).toEqual([path])
+  const now = path.slice(folder.length + 1)
+  move(folder, 'x')
+  expect(paths()).toEqual([`x/${now}`])
+  // Over and over, and also when somebody has written it anew in the meantime.
+  rmSync(join(workspace, 'x', now))
+  put(`x/${now}`, 'hunter3')
+  move('x', 'target/y')
+  expect(paths()).toEqual([`target/y/${now}`])
+  // A filter of another kind has nothing to do with it.
+  expect(paths({ denylist: ['*.nothing'], allowlist: [] })).toEqual([])
+})
+
+test('coverWorkspace() hides what a link in the place of a folder leads to', () => {
+  put('dotfiles/cloud/credentials')
+  put('dotfiles/github/hosts.yml')
+  put('own/file')
+  symlinkSync('dotfiles/cloud', join(workspace, '.aws'))
+  mkdirSync(join(workspace, '.config'))
+  symlinkSync('../dotfiles/github', join(workspace, '.config/gh'))
+  expect(paths()).toEqual(['dotfiles/cloud/credentials', 'dotfiles/github/hosts.yml'])
+  symlinkSync('own', join(workspace, 'private'))
+  expect(paths({ denylist: ['private/**'], allowlist: [] })).toEqual(['own'])
+})
+
+test.each([
+  ['another name and a link in its place', () => (move('.git', 'g'), symlinkSync('g', join(workspace, '.git'))), 'g/config'],
+  [
+    'a link in the place of its settings',
+    () => (move('.git/config', 'c'), symlinkSync('../c', join(workspace, '.git/config'))),
+    'c',
+  ],
+  ['the name of a bare repository', () => move('.git', 'x.git'), 'x.git/config'],
+  ['no objects any more', () => (move('.git', 'g'), move('g/objects', 'o')), 'g/config'],
+])('coverWorkspace() shows a clean copy of the settings of a repository that has %s', (_, change, path) => {
+  for (const name of ['HEAD', 'objects/x']) put(`.git/${name}`)
+  put('.git/config', withToken)
+  expect(paths()).toEqual(['.git/config'])
+  change()
+  const [one, ...more] = cover()
+  expect([one?.path, more]).toEqual([join(workspace, path), []])
+  expect(readFileSync(one!.by, 'utf8')).toContain('https://example.org/a.git')
+})
+
+test('coverWorkspace() hides a folder that is too deep to look into, or whose names are no text, where secrets may be in it', () => {
+  put('apps/.env')
+  expect(paths()).toEqual(['apps/.env'])
+  const name = 'd'.repeat(250)
+  execFileSync(
+    'sh',
+    ['-c', `mkdir top && mv apps top/ && for i in $(seq 20); do mkdir n && mv top n/${name} && mv n top; done`],
+    {
+      cwd: workspace,
+    },
+  )
+  expect(paths()).toEqual([expect.stringMatching(/^top\/(d+\/){10,12}d+$/)])
+  rmSync(join(workspace, 'top'), { recursive: true })
+  put('some/apps/.env')
+  execFileSync('perl', ['-e', 'mkdir "some/\\xff"; rename "some/apps", "some/\\xff/apps" or die'], { cwd: workspace })
+  expect(paths()).toEqual(['some'])
+  execFileSync('perl', ['-e', 'rename "some/\\xff", "\\xff" or die'], { cwd: workspace })
+  expect(paths).toThrow('cannot look into')
+})
+
+test('coverWorkspace() leaves names that are no text alone where nothing is to be hidden', () => {
+  execFileSync('perl', ['-e', 'mkdir "\\xff"; open F, ">\\xff/file"'], { cwd: workspace })
+  expect(paths()).toEqual([])
+})
+
+test('coverWorkspace() shows the certificates that packages bring along, and no private key', () => {
+  put('.venv/lib/certifi/cacert.pem', '-----BEGIN CERTIFICATE-----\n')
+  put('.venv/lib/both.pem', '-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n')
+  put('own.pem', '-----BEGIN CERTIFICATE-----\n')
+  expect(paths()).toEqual(['.venv/lib/both.pem', 'own.pem'])
+})
+
+test('coverWorkspace() forgets what is gone', () => {
+  put('.aws/credentials')
+  const memory = hiddenMemory(join(base, 'memory'), 'standard')
+  expect(paths()).toEqual(['.aws/credentials'])
+  rmSync(join(workspace, '.aws'), { recursive: true })
+  expect(paths()).toEqual([])
+  expect(memory.read()).toHaveLength(1)
+  for (let start = 0; start < 5; start++) paths()
+  expect(memory.read()).toEqual([])
+})
+
 test('veilOver() tells each file that came since once', () => {
   put('.env')
-  const veil = veilOver(workspace, 'standard', join(base, 'covers'))
+  const veil = veilOver({ workspace, filter: 'standard', folder: join(base, 'covers'), memory: join(base, 'memory') })
   expect(veil.cover()).toHaveLength(1)
   expect(veil.uncovered()).toEqual([])
   put('later/id_rsa')

@@ -1,26 +1,34 @@
-import { lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { closeSync, mkdirSync, openSync, readFileSync, readSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { Cover } from '../cells/cell.ts'
 import { cleanGitConfig, isGitConfig } from './git-config.ts'
-import { filterOf } from './names.ts'
+import { type HiddenMemory, identityOf, missedMax, type Remembered } from './memory.ts'
+import { filterOf, isOthersWork } from './names.ts'
+import { entriesOf, type Seen, walk } from './walk.ts'
 
 /** Each cover is a mount, and a workspace with more secrets than this wants another rule. */
 const coversMax = 1000
 const gitConfigBytesMax = 1024 * 1024
 
-/** Hides what a filter names in a workspace: an empty file or folder is seen in its place, and of git's settings a clean copy.
- *  `folder` is for what the cell sees instead; the cell itself must not be able to write there.
+/** Hides what a filter names in a workspace: an empty file or folder is seen in its place, and of git's settings a clean copy. What was
+ *  hidden once is hidden again wherever it is now. `folder` is for what the cell sees instead; the cell itself must not be able to
+ *  write there, nor to `memory`.
  *  Does not hide: what the history of a repository holds, and files that are made after this. */
-export function coverWorkspace(workspace: string, filter: RepoFilter, folder: string): readonly Cover[] {
+export function coverWorkspace(workspace: string, filter: RepoFilter, folder: string, memory: HiddenMemory): readonly Cover[] {
   rmSync(folder, { recursive: true, force: true })
-  const found = findHidden(workspace, filter)
-  if (found.size === 0) return []
+  if (filter === 'none') return []
+  const remembered = memory.read()
+  const { hidden: found, missing } = findHidden(workspace, filter, remembered)
   if (found.size > coversMax)
     throw new Failure('cell_unavailable', `The repository filter hides ${found.size} files, more than the ${coversMax} it can`, {
       hint: 'Name folders instead of files in a filter of your own, or choose "standard"',
     })
+  const root = realpathSync(workspace)
+  if (found.size > 0 || remembered.length > 0)
+    memory.write([...[...found].flatMap(([path, what]) => toRemember(root, path, what)), ...missing])
+  if (found.size === 0) return []
   mkdirSync(folder, { recursive: true, mode: 0o755 })
   const [file, directory] = [join(folder, 'file'), join(folder, 'folder')]
   writeFileSync(file, '', { mode: 0o444 })
@@ -36,52 +44,129 @@ export function coverWorkspace(workspace: string, filter: RepoFilter, folder: st
 /** A file or folder to hide, or a file that something else is to be seen in place of. */
 type Hidden = 'file' | 'folder' | { readonly instead: string }
 
-/** What a filter hides in a workspace, by its real path. */
-export function findHidden(workspace: string, filter: RepoFilter): ReadonlyMap<string, Hidden> {
-  const found = new Map<string, Hidden>()
-  if (filter === 'none') return found
-  const root = realpathSync(workspace)
-  const { hides, entersFolder } = filterOf(filter)
-  const inodes = new Set<string>()
+type Found = {
+  /** By the real path. */
+  readonly hidden: ReadonlyMap<string, Hidden>
+  /** What was hidden before and is nowhere now, as it is to be remembered on. */
+  readonly missing: readonly Remembered[]
+}
 
-  function hide(path: string, kind: 'file' | 'folder'): void {
-    found.set(path, kind)
-    const stat = kind === 'file' ? lstatSync(path, { throwIfNoEntry: false }) : undefined
-    if (stat !== undefined && stat.nlink > 1) inodes.add(`${stat.dev}:${stat.ino}`)
+/** What a filter hides in a workspace, and what it hid before. `skips` leaves folders out, by their paths below the workspace. */
+export function findHidden(
+  workspace: string,
+  filter: RepoFilter,
+  remembered: readonly Remembered[],
+  skips: (below: string) => boolean = () => false,
+): Found {
+  const found = new Map<string, Hidden>()
+  if (filter === 'none') return { hidden: found, missing: [] }
+  const root = realpathSync(workspace)
+  const { hides, leadsOn } = filterOf(filter)
+  const isInside = (path: string) => path.startsWith(`${root}/`)
+
+  const hide = (path: string, what: Hidden) => {
+    // An empty file hides more than a clean copy does.
+    if (typeof found.get(path) !== 'string') found.set(path, what)
+  }
+  const hideTarget = (link: string) => {
+    // The link itself says nothing; what it leads to is hidden, under whatever name, if the cell can see it at all.
+    const target = targetOf(link)
+    if (target !== null && isInside(target.path)) hide(target.path, target.kind)
+  }
+  const hideSettings = (path: string) => {
+    const instead = cleaned(path)
+    if (instead !== null) hide(path, { instead })
+  }
+  /** A link in the place of a folder that a pattern names: what is behind it counts under the link's name too. */
+  const hideBehind = (link: string, below: string) => {
+    const target = targetOf(link)
+    if (target?.kind !== 'folder' || !isInside(target.path)) return
+    for (const { name } of entriesOf(target.path) ?? []) {
+      const inner = `${below}/${name}`
+      if (hides(inner)) hideTarget(`${target.path}/${name}`)
+      else if (leadsOn(name)) hideBehind(`${target.path}/${name}`, inner)
+    }
+  }
+  const closed = (folder: string) => {
+    if (!isInside(folder)) throw cannotLook()
+    hide(folder, 'folder')
+  }
+  const hideAround = (folder: string, isWanted: boolean) => {
+    if (isWanted) closed(folder)
+    return !isWanted
   }
 
-  walk(root, '', entersFolder, (path, below, entry) => {
-    if (isGitConfig(below) && entry.isFile()) {
-      const instead = cleaned(path)
-      if (instead !== null) found.set(path, { instead })
+  walk(root, {
+    closed,
+    nameless: (folder, below) => hideAround(folder, hides(below)),
+    visit({ path, below, entry, inGit }) {
+      if ((inGit && /^config(?:\.worktree)?$/.test(entry.name)) || isGitConfig(below)) {
+        const target = entry.isSymbolicLink() ? targetOf(path) : { path, kind: entry.isFile() ? 'file' : 'folder' }
+        if (target?.kind === 'file' && isInside(target.path)) hideSettings(target.path)
+        return entry.isDirectory()
+      }
+      // Branches have names of their own, and what moved in there since is remembered.
+      if (inGit && ['objects', 'refs', 'logs'].includes(entry.name)) return false
+      if (!hides(below)) {
+        if (entry.isSymbolicLink() && leadsOn(entry.name)) hideBehind(path, below)
+        return !skips(below)
+      }
+      if (entry.isSymbolicLink()) hideTarget(path)
+      else if (entry.isDirectory()) hide(path, 'folder')
+      else if (entry.isFile() && !isPublic(path, below)) hide(path, 'file')
       return false
-    }
-    if (!hides(below)) return true
-    if (entry.isSymbolicLink()) {
-      // The link itself says nothing; what it leads to is hidden, under whatever name, if the cell can see it at all.
-      const target = targetOf(path)
-      if (target?.path.startsWith(`${root}/`)) hide(target.path, target.kind)
-      return false
-    }
-    if (entry.isFile() || entry.isDirectory()) hide(path, entry.isFile() ? 'file' : 'folder')
-    return false
+    },
   })
-  // The same file may be there under another name.
-  if (inodes.size > 0)
-    walk(
-      root,
-      '',
-      () => true,
-      (path, _, entry) => {
-        if (!entry.isFile()) return true
-        const stat = lstatSync(path, { throwIfNoEntry: false })
-        if (stat !== undefined && inodes.has(`${stat.dev}:${stat.ino}`)) found.set(path, 'file')
-        return true
-      },
-    )
-  // What lies in a hidden folder is hidden with it.
-  return new Map([...found].filter(([path]) => !isBelowOne(path, found)))
+
+  for (const { id, below, kind } of remembered) {
+    const path = `${root}/${below}`
+    if (found.has(path) || identityOf(path)?.id !== id || targetOf(path)?.path !== path) continue
+    if (kind === 'git') hideSettings(path)
+    else hide(path, kind)
+  }
+
+  // The same file may be there under another name, and what was hidden before in another place.
+  const known = [...found.keys()].flatMap((path) => identityOf(path) ?? [])
+  const ids = new Set(known.map(({ id }) => id))
+  const linked = new Set(known.filter(({ links }) => links > 1).map(({ id }) => id))
+  const moved = remembered.filter(({ id }) => !ids.has(id))
+  if (linked.size === 0 && moved.length === 0) return { hidden: withoutInner(found), missing: [] }
+  const wanted = new Map(moved.map((one) => [one.id, one]))
+  const places = new Map(moved.map((one) => [placeOf(one), one]))
+  const again = new Set<Remembered>()
+  const folders = new Map([['', identityOf(root)?.id ?? '']])
+
+  walk(root, {
+    closed,
+    nameless: (folder, _, path) => hideAround(folder, wanted.has(identityOf(path)?.id ?? '')),
+    visit({ path, below, entry }: Seen) {
+      if (!entry.isFile() && !entry.isDirectory()) return false
+      const { id } = identityOf(path) ?? { id: '' }
+      if (entry.isDirectory()) folders.set(below, id)
+      const parent = folders.get(below.slice(0, Math.max(0, below.lastIndexOf('/')))) ?? ''
+      const one = wanted.get(id) ?? places.get(placeOf({ parent, name: entry.name }))
+      if (one !== undefined) again.add(one)
+      if (one?.kind === 'git') hideSettings(path)
+      else if (one !== undefined || (entry.isFile() && linked.has(id))) hide(path, entry.isFile() ? 'file' : 'folder')
+      return true
+    },
+  })
+  const missing = moved.flatMap((one) => (again.has(one) || one.missed >= missedMax ? [] : [{ ...one, missed: one.missed + 1 }]))
+  return { hidden: withoutInner(found), missing }
 }
+
+const placeOf = ({ parent, name }: Pick<Remembered, 'parent' | 'name'>) => `${parent} ${name.toLowerCase()}`
+
+function toRemember(root: string, path: string, what: Hidden): Remembered[] {
+  const [own, parent] = [identityOf(path), identityOf(dirname(path))]
+  if (own === null || parent === null) return []
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  const kind = typeof what === 'string' ? what : 'git'
+  return [{ id: own.id, parent: parent.id, name, kind, below: path.slice(root.length + 1), missed: 0 }]
+}
+
+/** What lies in a hidden folder is hidden with it. */
+const withoutInner = (found: ReadonlyMap<string, Hidden>) => new Map([...found].filter(([path]) => !isBelowOne(path, found)))
 
 function isBelowOne(path: string, found: ReadonlyMap<string, Hidden>): boolean {
   for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
@@ -89,33 +174,10 @@ function isBelowOne(path: string, found: ReadonlyMap<string, Hidden>): boolean {
   return false
 }
 
-type Entry = { isFile(): boolean; isDirectory(): boolean; isSymbolicLink(): boolean }
-
-/** Visits everything in a folder, following no link. `visit` says whether to go on into a folder. */
-function walk(
-  root: string,
-  below: string,
-  enters: (name: string) => boolean,
-  visit: (path: string, below: string, entry: Entry) => boolean,
-): void {
-  const folders = [below]
-  for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
-    for (const entry of entriesOf(at === '' ? root : `${root}/${at}`)) {
-      const inner = at === '' ? entry.name : `${at}/${entry.name}`
-      const goesOn = visit(`${root}/${inner}`, inner, entry)
-      // Of git's own files only the settings are looked at.
-      if (goesOn && entry.isDirectory() && enters(entry.name) && !/(?:^|\/)\.git\/(?!modules|worktrees)[^/]+$/i.test(inner))
-        folders.push(inner)
-    }
-  }
-}
-
-function entriesOf(folder: string) {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-  } catch {
-    return [] // gone in between, or not for this user, and so not for the cell either
-  }
+function cannotLook(): Failure {
+  return new Failure('cell_unavailable', 'The repository filter cannot hide what lies in a folder that it cannot look into', {
+    hint: 'Look for names that are no UTF-8 at the top of the workspace, and give them other ones',
+  })
 }
 
 function targetOf(link: string): { readonly path: string; readonly kind: 'file' | 'folder' } | null {
@@ -132,6 +194,24 @@ function cleaned(path: string): string | null {
   try {
     return statSync(path).size > gitConfigBytesMax ? '' : cleanGitConfig(readFileSync(path, 'utf8'))
   } catch {
-    return null // not for this user, and so not for the cell either
+    return '' // its owner may let the cell read it later
   }
 }
+
+/** Packages bring the certificates that they trust, and without them reach nobody. */
+function isPublic(path: string, below: string): boolean {
+  if (!/\.pem$/i.test(below) || !isOthersWork(below)) return false
+  const start = Buffer.alloc(publicBytes)
+  try {
+    const fd = openSync(path, 'r')
+    try {
+      const read = readSync(fd, start, 0, publicBytes, 0)
+      return read < publicBytes && start.includes('-----BEGIN CERTIFICATE-----') && !start.includes('PRIVATE KEY')
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return false
+  }
+}
+const publicBytes = 1024 * 1024

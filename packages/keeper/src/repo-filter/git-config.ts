@@ -2,6 +2,10 @@
 export const isGitConfig = (path: string) =>
   /(?:^|\/)\.git\/(?:(?:modules|worktrees)\/(?:.+\/)?)?config(?:\.worktree)?$/i.test(path)
 
+/** Whether a folder is one that git keeps a repository in, whatever it is called, by the names in it. */
+export const isGitFolder = (names: readonly string[]) =>
+  names.includes('HEAD') && names.includes('config') && (names.includes('objects') || names.includes('commondir'))
+
 /** What git needs of its settings to work in a repository, and nothing that can hold a credential or name a program. */
 const kept: readonly RegExp[] = [
   /^core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf|sparsecheckout|sparsecheckoutcone|worktree|longpaths|protectntfs|protecthfs)$/,

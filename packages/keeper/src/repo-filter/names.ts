@@ -24,11 +24,18 @@ const strict = [
   ...['*token*.{json,yaml,yml,toml,ini,txt}', '*password*.{json,yaml,yml,toml,ini,txt}', '.aws', '.azure', '.gcloud', '.kube'],
 ]
 
-/** Folders of other people's packages, which hold nobody's secrets and most of the files. */
+/** Folders of other people's packages, which hold most of the files and hardly anybody's secrets. */
 const othersWork: ReadonlySet<string> = new Set(['node_modules', 'site-packages', '.venv', 'target', '.gradle'])
+export const isOthersWork = (below: string) => below.split('/').some((name) => othersWork.has(name))
 
-export function filterOf(filter: RepoFilter): { readonly hides: Hides; entersFolder(name: string): boolean } {
-  if (filter === 'none') return { hides: () => false, entersFolder: () => false }
+export type Filter = {
+  readonly hides: Hides
+  /** Whether a folder of this name may be one that a pattern of several names goes through. */
+  leadsOn(name: string): boolean
+}
+
+export function filterOf(filter: RepoFilter): Filter {
+  if (filter === 'none') return { hides: () => false, leadsOn: () => false }
   const [hide, show] =
     filter === 'standard'
       ? [standard.hide, standard.show]
@@ -36,16 +43,24 @@ export function filterOf(filter: RepoFilter): { readonly hides: Hides; entersFol
         ? [[...standard.hide, ...strict], standard.show]
         : [filter.denylist, filter.allowlist]
   const [isHidden, isShown] = [matcher(hide), matcher(show)]
+  const between = hide.flatMap((one) => one.split('/').slice(0, -1)).filter((part) => !/^\*+$/.test(part))
   return {
     hides: (path) => isHidden(path) && !isShown(path),
-    entersFolder: (name) => filter !== 'standard' || !othersWork.has(name),
+    leadsOn: oneOf(between),
   }
 }
 
 /** Names are compared without regard to case: some file systems do, and `.ENV` is as secret as `.env`. */
 function matcher(patterns: readonly string[]): Hides {
-  const options = { dot: true, nocase: true }
-  const names = picomatch([...patterns.filter((one) => !one.includes('/'))], options)
-  const paths = picomatch([...patterns.filter((one) => one.includes('/'))], options)
+  const names = oneOf(patterns.filter((one) => !one.includes('/')))
+  const paths = oneOf(patterns.filter((one) => one.includes('/')))
   return (path) => names(path.slice(path.lastIndexOf('/') + 1)) || paths(path)
+}
+
+/** One expression for all of them: every file of a workspace is held against it. */
+function oneOf(patterns: readonly string[]): Hides {
+  if (patterns.length === 0) return () => false
+  const all = patterns.map((one) => `(?:${picomatch.makeRe(one, { dot: true, nocase: true }).source})`)
+  const any = new RegExp(all.join('|'), 'i')
+  return (path) => any.test(path)
 }

@@ -16,6 +16,17 @@ export const exposedNotice = (paths: readonly string[]): NewEvent => ({
   },
 })
 
+/** And that nobody looks for those. */
+export const unwatchedNotice: NewEvent = {
+  type: 'notice',
+  body: {
+    level: 'warning',
+    code: 'files_unwatched',
+    message:
+      'The workspace is too large to be looked through after every turn: what the repository filter would hide and comes later is hidden from the next start of the cell on, and not told before',
+  },
+}
+
 /** As many names as a person would read. */
 function listOf(paths: readonly string[]): string {
   const rest = paths.length - namesShown

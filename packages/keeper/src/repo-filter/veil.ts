@@ -1,6 +1,9 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { Cover } from '../cells/cell.ts'
 import { coverWorkspace, findHidden } from './covers.ts'
+import { hiddenMemory } from './memory.ts'
+import { isOthersWork } from './names.ts'
 
 /** What keeps a cell from seeing some files of its workspace. */
 export interface Veil {
@@ -8,30 +11,55 @@ export interface Veil {
   cover(): readonly Cover[]
   /** Files that came since and would be covered, below the workspace; each is told once. */
   uncovered(): readonly string[]
+  /** Whether `uncovered` looks at all: not where that would hold up every turn. */
+  readonly watches: boolean
 }
 
 /** Looking through a workspace that takes longer than this is not done after every turn. */
 const quickMs = 250
 
-/** The filter over a workspace. `folder` is for what the cell sees instead. */
-export function veilOver(workspace: string, filter: RepoFilter, folder: string): Veil {
+export type VeilOptions = {
+  readonly workspace: string
+  readonly filter: RepoFilter
+  /** For what the cell sees instead. */
+  readonly folder: string
+  /** Where it is remembered what was hidden in this workspace. */
+  readonly memory: string
+}
+
+/** The filter over a workspace. */
+export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Veil {
   const known = new Set<string>()
   let isQuick = true
+  // Not in folders of packages: they hold most of the files, and what comes there is hidden from the next start on all the same.
+  const comeSince = () => {
+    const fresh = [...findHidden(workspace, filter, [], isOthersWork).hidden.keys()].filter((path) => !known.has(path))
+    for (const path of fresh) known.add(path)
+    return fresh
+  }
   return {
+    get watches() {
+      return isQuick
+    },
     cover() {
-      const before = performance.now()
-      const covers = coverWorkspace(workspace, filter, folder)
-      isQuick = performance.now() - before < quickMs
+      const covers = coverWorkspace(workspace, filter, folder, hiddenMemory(memory, filter))
       for (const { path } of covers) known.add(path)
+      const before = performance.now()
+      comeSince()
+      isQuick = performance.now() - before < quickMs
       return covers
     },
     uncovered() {
       if (filter === 'none' || !isQuick) return []
-      const fresh = [...findHidden(workspace, filter).keys()].filter((path) => !known.has(path))
-      for (const path of fresh) known.add(path)
-      return fresh.map((path) => path.slice(workspace.length + 1))
+      try {
+        return comeSince().map((path) => path.slice(workspace.length + 1))
+      } catch (error) {
+        // What the agent has made cannot be looked into: the next start refuses, and says so.
+        if (error instanceof Failure) return []
+        throw error
+      }
     },
   }
 }
 
-export const noVeil: Veil = { cover: () => [], uncovered: () => [] }
+export const noVeil: Veil = { cover: () => [], uncovered: () => [], watches: true }
