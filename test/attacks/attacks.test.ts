@@ -1,15 +1,12 @@
-import { Rung } from '@anchorhold/protocol/rungs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { attackedRungs } from './attacked-rungs.ts'
 import { driverOf } from './driver-of.ts'
 import { carryOut, makeGround } from './ground.ts'
 import { attacks } from './index.ts'
 import { attackTimeoutMs } from './prove.ts'
 
-/** Every rung takes longer than the one before: `npm run test:attacks` attacks what `npm test` has no time for, and
- *  `npm run test:machines` what is slow under emulation. */
-const usual = process.env.MACHINES === undefined ? 'bwrap' : 'microvm'
-const walls = (process.env.ATTACK_RUNGS ?? usual).split(',').map((rung) => driverOf(Rung.parse(rung)))
+const walls = attackedRungs.map(driverOf)
 const launcher = [process.execPath, join(import.meta.dirname, 'prove-main.ts'), '--launch'] as const
 
 for (const driver of walls) {

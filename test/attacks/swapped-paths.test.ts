@@ -22,6 +22,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { attackedRungs } from './attacked-rungs.ts'
 import { driverOf } from './driver-of.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -173,12 +174,13 @@ describe('a folder above the workspace that is swapped for a link while the daem
   })
 })
 
-test.each(['workspace', 'home'] as const)('a cell does not start with a link where its %s was', async (which) => {
+const ways = attackedRungs.flatMap((rung) => [[rung, 'workspace'] as const, [rung, 'home'] as const])
+test.each(ways)('a cell of rung %s does not start with a link where its %s was', async (rung, which) => {
   await using specs = trialSpecs()
   const spec = await specs.make()
   rmSync(spec[which], { recursive: true })
   symlinkSync(victim, spec[which])
-  await expect(driverOf('bwrap').start(spec, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+  await expect(driverOf(rung).start(spec, AbortSignal.timeout(10_000))).rejects.toMatchObject({
     code: 'cell_unavailable',
     message: expect.stringContaining('is not a folder') as string,
   })

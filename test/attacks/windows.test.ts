@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { processesOf } from '../e2e/host.ts'
 import { type Installation, installation, outputsOf, textOf, until } from '../e2e/installation.ts'
+import { attackedRungs } from './attacked-rungs.ts'
 
 let it: Installation
 beforeAll(async () => {
@@ -47,37 +48,41 @@ until (-e 'go') { for (@held) { syswrite $_, 'x' } select undef, undef, undef, 0
 print "let go\n";
 `
 
-test('garbage, endless headers, half requests and hundreds of connections do not touch the gate or another session', async () => {
-  const workspace = it.workspace({ 'attack.pl': attack })
-  const before = await until(gatePid)
-  const { id } = await it.api.createSession({ body: { workspace, prompt: { text: 'run `perl attack.pl`' } } })
-  await until(() => {
-    try {
-      return readFileSync(join(workspace, 'holding')) && true
-    } catch {
-      return false
-    }
-  })
-  // While hundreds of connections are held, everybody else is served.
-  const { session, events } = await it.run('say all is well')
-  expect(session).toMatchObject({ state: 'ready', turns: 1 })
-  expect(textOf(events)).toContain('all is well')
-  expect(gatePid()).toBe(before)
-  expect(residentKb(before)).toBeLessThan(512 * 1024)
-  writeFileSync(join(workspace, 'go'), '')
-  const ended = await it.event(id, 0, ({ type }) => type === 'turn.ended')
-  expect(ended).toMatchObject({ body: { reason: 'done' } })
+test.each(attackedRungs)(
+  '%s: garbage, endless headers, half requests and hundreds of connections do not touch the gate or another session',
+  async (rung) => {
+    const workspace = it.workspace({ 'attack.pl': attack })
+    const before = await until(gatePid)
+    const { id } = await it.api.createSession({ body: { workspace, rung, prompt: { text: 'run `perl attack.pl`' } } })
+    await until(() => {
+      try {
+        return readFileSync(join(workspace, 'holding')) && true
+      } catch {
+        return false
+      }
+    })
+    // While hundreds of connections are held, everybody else is served.
+    const { session, events } = await it.run('say all is well')
+    expect(session).toMatchObject({ state: 'ready', turns: 1 })
+    expect(textOf(events)).toContain('all is well')
+    expect(gatePid()).toBe(before)
+    expect(residentKb(before)).toBeLessThan(512 * 1024)
+    writeFileSync(join(workspace, 'go'), '')
+    const ended = await it.event(id, 0, ({ type }) => type === 'turn.ended')
+    expect(ended).toMatchObject({ body: { reason: 'done' } })
 
-  const told = outputsOf(await it.log(id))
-  const answers = [...told.matchAll(/^(\w+): (\S+)$/gm)].map(([, name, answer]) => [name, answer])
-  expect(answers).toHaveLength(14)
-  // Refused in words, cut off, or left to wait: whatever it is, none of them was served.
-  for (const [name, answer] of answers) expect([name, answer]).toEqual([name, expect.stringMatching(/^(4\d\d|closed|silent)$/)])
-  expect(told).toContain('let go')
-  expect(gatePid()).toBe(before)
-  // The one that attacked has harmed nobody, itself included.
-  expect(textOf(await it.turn(id, 'say still here'))).toContain('still here')
-}, 120_000)
+    const told = outputsOf(await it.log(id))
+    const answers = [...told.matchAll(/^(\w+): (\S+)$/gm)].map(([, name, answer]) => [name, answer])
+    expect(answers).toHaveLength(14)
+    // Refused in words, cut off, or left to wait: whatever it is, none of them was served.
+    for (const [name, answer] of answers) expect([name, answer]).toEqual([name, expect.stringMatching(/^(4\d\d|closed|silent)$/)])
+    expect(told).toContain('let go')
+    expect(gatePid()).toBe(before)
+    // The one that attacked has harmed nobody, itself included.
+    expect(textOf(await it.turn(id, 'say still here'))).toContain('still here')
+  },
+  120_000,
+)
 
 test('who kills the forwarder, or takes its place, ends its own turn and nothing else', async () => {
   await using other = await installation({ config: 'model_route: forwarder\n' })
