@@ -29,3 +29,6 @@ export const tokenFile = (state: string): string => `${state}/cli.token`
 
 /** A unix socket's path holds 107 bytes on Linux and 103 on macOS; the longest path under the state folder needs 52. */
 export const statePathBytesMax = 103 - 52
+
+/** In the gate's folder: that its key is in a keyring, and how that is reached. */
+export const keyringNote = 'key-in-keyring.json'

@@ -93,6 +93,12 @@ export const ConfigFile = z.strictObject({
     .describe(
       'Git forges by their hosts, as `github.com: { push: { branches: ["agent/*"] } }`; each session has its own repository there',
     ),
+  key_store: z
+    .enum(['file', 'keyring'])
+    .default('file')
+    .describe(
+      "Where the key is that secrets are encrypted under, unless ENCRYPTION_KEY is set: a file of the gate's, or the keyring of your desktop (secret-tool, on macOS security)",
+    ),
   idle_seconds: z.int().min(1).max(86_400).default(300).describe('A keeper leaves when its session has been idle for so long'),
   spare_keeper: z
     .boolean()
@@ -193,6 +199,7 @@ export type Config = {
   /** Certificates, as PEM. */
   readonly netCa: string | null
   readonly forges: Readonly<Record<string, z.output<typeof Forge>>>
+  readonly keyStore: 'file' | 'keyring'
   readonly idleMs: number
   readonly spareKeeper: boolean
   readonly warmMs: number
@@ -262,6 +269,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     mirrors: file.mirrors,
     netCa: file.net_ca === undefined ? null : readCertificates(file.net_ca),
     forges: file.forges,
+    keyStore: keyStoreOf(file.key_store, uid),
     idleMs: file.idle_seconds * 1000,
     spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,
@@ -290,6 +298,14 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     diskLowBytes: bytes(file.disk_low_gib),
     requireLimits: file.require_limits,
     env,
+  })
+}
+
+/** A keyring is a person's; root's gate is a user of its own, and nobody logs in as that. */
+function keyStoreOf(asked: 'file' | 'keyring', uid: number): 'file' | 'keyring' {
+  if (asked === 'file' || uid !== 0) return asked
+  throw new Failure('bad_request', "Cannot keep the key in a keyring: a daemon of root's has none", {
+    hint: 'Leave key_store out of config.yaml: the key file can be read by the gate alone; or set ENCRYPTION_KEY',
   })
 }
 

@@ -35,7 +35,7 @@ import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
-import { gateLauncher, gateProcess, keyEnv } from './processes/gate-process.ts'
+import { gateLauncher, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
@@ -106,7 +106,7 @@ async function main(): Promise<void> {
     const named = [...stored, ...more, testEdge].flatMap((name) =>
       config.env[name] === undefined ? [] : [[name, config.env[name]]],
     )
-    return { ...(Object.fromEntries(named) as Record<string, string>), ...keyEnv(config.env) }
+    return { ...(Object.fromEntries(named) as Record<string, string>), ...keyStoreEnv(config, folders) }
   }
   const reconcile = reconciler(() => parts, inbox)
   const gate = gateProcess({

@@ -14,6 +14,7 @@ import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { rateLimits } from './rates.ts'
+import { keyPlaces } from './key-places.ts'
 import { keyRing } from './key-ring.ts'
 import { kindOf } from './secrets.ts'
 import { readOrMakeKey } from './secrets.ts'
@@ -81,7 +82,7 @@ const dialledSyncMs = 1
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
-  const secrets = await keyRing(join(parts.folder, 'key'), parts.env.ENCRYPTION_KEY)
+  const secrets = await keyRing({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const authoritySeed = await readOrMakeKey(join(parts.folder, 'net-key'))
   const trust = trusts()

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { link, open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { Failure } from '@anchorhold/protocol/failures'
-import { keyBytes, readKey, readOrMakeKey, type Secrets, secretsUnder } from './secrets.ts'
+import type { KeyPlace } from './key-places.ts'
+import { keyBytes, type Secrets, secretsUnder } from './secrets.ts'
 
 /** The keys that secrets are sealed under: what is sealed goes under the first, what is opened may be under any.
  *  Invariant: a key goes only when whoever keeps the boxes has said that none is under it any more. */
@@ -13,16 +12,21 @@ export type KeyRing = Secrets & {
   finish(boxes: readonly string[]): Promise<void>
 }
 
-/** `ENCRYPTION_KEY` where it is set, and otherwise the key in `keyFile`, which is made when there is none. */
-export async function keyRing(keyFile: string, given?: string): Promise<KeyRing> {
-  const nextFile = `${keyFile}.next`
+export type KeyRingOptions = {
+  /** `ENCRYPTION_KEY`, where it is set. */
+  readonly given?: string | undefined
+  /** Where keys are kept: in the first, unless one is given; the others are looked at for what was sealed before. */
+  readonly places: readonly [KeyPlace, ...KeyPlace[]]
+}
+
+export async function keyRing({ given, places }: KeyRingOptions): Promise<KeyRing> {
   const fromEnv = given === undefined ? null : secretsUnder(keyOf(given))
-  const next = await readKey(nextFile)
-  // With a key from the environment a file is looked at for what was sealed before that was set, and none is made.
-  const inFile = fromEnv === null ? await readOrMakeKey(keyFile) : await readKey(keyFile)
-  let ring = [fromEnv, next === null ? null : secretsUnder(next), inFile === null ? null : secretsUnder(inFile)].filter(
-    (one) => one !== null,
-  )
+  const [first, ...others] = places
+  // With a key from the environment the places are looked at for what was sealed before that was set, and no key is made.
+  const made = fromEnv === null ? await first.keyOrNew() : null
+  const found: (Uint8Array | null)[] = [await first.next(), made ?? (await first.key())]
+  for (const other of others) found.push(await other.next(), await other.key())
+  let ring = [fromEnv, ...found.map((key) => (key === null ? null : secretsUnder(key)))].filter((one) => one !== null)
 
   const holding = (box: string) => ring.find((secrets) => secrets.holds(box)) ?? ring[0]!
   return {
@@ -31,9 +35,9 @@ export async function keyRing(keyFile: string, given?: string): Promise<KeyRing>
     openInside: (box) => holding(box).openInside(box),
     holds: (box) => ring.some((secrets) => secrets.holds(box)),
     async begin() {
-      if (fromEnv !== null || (await readKey(nextFile)) !== null) return
+      if (fromEnv !== null || (await first.next()) !== null) return
       const key = randomBytes(keyBytes)
-      await writeKey(nextFile, key)
+      await first.begin(key)
       ring = [secretsUnder(key), ...ring]
     },
     async finish(boxes) {
@@ -41,36 +45,14 @@ export async function keyRing(keyFile: string, given?: string): Promise<KeyRing>
         throw new Failure('conflict', 'Cannot let the old key go: something is stored that was sealed under it', {
           hint: 'Begin again: anchorhold secret rotate-key',
         })
-      if (fromEnv !== null) {
-        await Promise.all([rm(keyFile, { force: true }), rm(nextFile, { force: true })])
-        ring = [fromEnv]
-        return
-      }
-      if ((await readKey(nextFile)) === null) return
-      await rename(nextFile, keyFile)
-      await syncFolder(dirname(keyFile))
+      if (fromEnv === null) {
+        if ((await first.next()) === null) return
+        await first.promote()
+      } else await first.clear()
+      for (const other of others) await other.clear()
       ring = ring.slice(0, 1)
     },
   }
-}
-
-async function writeKey(path: string, key: Uint8Array): Promise<void> {
-  const draft = `${path}.${randomBytes(6).toString('hex')}`
-  const file = await open(draft, 'wx', 0o600)
-  try {
-    await file.writeFile(key)
-    await file.sync()
-    await link(draft, path)
-  } finally {
-    await file.close()
-    await rm(draft)
-  }
-  await syncFolder(dirname(path))
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  await handle.sync().finally(() => handle.close())
 }
 
 /** Thirty-two bytes, in hexadecimal or base64: words would be too easy to guess. */

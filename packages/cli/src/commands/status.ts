@@ -36,7 +36,7 @@ export function status(program: Command, context: Context): void {
           terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; what it said before stays in force`),
         )
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
-      terminal.line(`  sessions: ${counts.join(', ') || 'none'} · keepers: ${now.keepers}`)
+      terminal.line(`  sessions: ${counts.join(', ') || 'none'} · keepers: ${now.keepers} · key: ${now.key_store}`)
     })
   program
     .command('workers')

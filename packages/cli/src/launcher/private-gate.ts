@@ -1,3 +1,4 @@
+import { keyringNote } from '@anchorhold/core/places'
 import { attachTo } from '@anchorhold/link/attach'
 import { gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { launch } from '@anchorhold/daemon/processes/launch'
@@ -32,9 +33,9 @@ export type PrivateGateOptions = {
 
 const nobody = 'No rule allows it, and without a daemon there is nobody to ask'
 
-/** While keys are being changed there are two. */
+/** While keys are being changed there are two; one that is in a keyring is found there by its note. */
 function copyKeys(from: string, to: string, owner: typeof gateUser | null): void {
-  for (const name of ['key', 'key.next']) {
+  for (const name of ['key', 'key.next', keyringNote]) {
     if (!existsSync(join(from, name))) continue
     copyFileSync(join(from, name), join(to, name))
     if (owner !== null) chownSync(join(to, name), owner.uid, owner.gid)

@@ -37,6 +37,7 @@ export async function status(
     gate: parts.gate.up ? 'up' : 'down',
     sessions: Object.fromEntries(sessionStates.map((state) => [state, counts[state] ?? 0])) as Status['sessions'],
     keepers: parts.keepers.count,
+    key_store: parts.config.env.ENCRYPTION_KEY === undefined ? parts.config.keyStore : 'environment',
     disk: await diskOf(parts),
     policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
   }

@@ -3,6 +3,10 @@ import { type Clock, pause } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type GateCommand, GateHealth } from '@anchorhold/protocol/link'
+import { keyringNote } from '@anchorhold/core/places'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
 import { gateUser } from '../folders.ts'
 import { launch, type Launched } from './launch.ts'
@@ -26,6 +30,19 @@ export interface GateProcess {
 /** What says more of the key that secrets are sealed under, of the owner's environment. */
 export const keyEnv = (env: Readonly<Record<string, string | undefined>>): Record<string, string> =>
   env.ENCRYPTION_KEY === undefined ? {} : { ENCRYPTION_KEY: env.ENCRYPTION_KEY }
+
+/** The same, with where keys are kept: the one that was there last is left when the config says another. */
+export function keyStoreEnv(
+  { keyStore, env }: Pick<Config, 'keyStore' | 'env'>,
+  { gate }: Pick<Folders, 'gate'>,
+): Record<string, string> {
+  if (keyStore === 'file')
+    return { ...keyEnv(env), ...(existsSync(join(gate, keyringNote)) ? { ANCHORHOLD_KEY_STORE: keyStore } : {}) }
+  const reached = ['DBUS_SESSION_BUS_ADDRESS', 'XDG_RUNTIME_DIR', 'HOME'].flatMap((name) =>
+    env[name] === undefined ? [] : [[name, env[name]]],
+  )
+  return { ...keyEnv(env), ANCHORHOLD_KEY_STORE: keyStore, ...(Object.fromEntries(reached) as Record<string, string>) }
+}
 
 /** Starts the gate's program, as its own user where the daemon is root. */
 export const gateLauncher =

@@ -27,6 +27,7 @@ export const Status = z.object({
   gate: z.enum(['up', 'down']),
   sessions: z.record(SessionState, z.int()),
   keepers: z.int(),
+  key_store: z.enum(['environment', 'keyring', 'file']).describe('Where the key is that secrets are encrypted under'),
   disk: z
     .object({ free_bytes: z.int(), low: z.boolean() })
     .nullable()
