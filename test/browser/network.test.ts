@@ -64,7 +64,7 @@ test('behind a proxy whose daemon is gone a prompt is kept, the app opens, and a
   await heard(page, 'kept')
   expect(await promptsOf(id)).toEqual(['say first', 'say kept'])
   await context.close()
-}, 120_000)
+}, 300_000)
 
 test('a network that swallows everything is told within seconds, and what was written meanwhile arrives once', async () => {
   const { context, page, id } = await openSession('say before')
@@ -88,4 +88,4 @@ test('a network that swallows everything is told within seconds, and what was wr
   await until(async () => shownOf(await rowsOf(page)).length === wantedOf(log).length)
   expect(shownOf(await rowsOf(page))).toEqual(wantedOf(log))
   await context.close()
-}, 120_000)
+}, 300_000)

@@ -35,6 +35,14 @@ test('a request reaches a device in words that only it can read, and is answered
   )
   expect(added).toBe(201)
   await page.reload()
+  // What the daemon has is not what the browser has.
+  await page.getByText(/this browser no longer lets it/).waitFor()
+  await context.grantPermissions(['notifications'], { origin: new URL(page.url()).origin })
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
+  await page.addInitScript(() => {
+    PushManager.prototype.getSubscription = () => Promise.resolve({} as PushSubscription)
+  })
+  await page.reload()
   await page.getByText('It is told.').waitFor()
   await look('phone-notifications')
 

@@ -163,7 +163,8 @@ describe('who asks', () => {
     const cookie = set.split(';')[0]!
     expect(await call('/api/v1/sessions', { headers: { cookie: `other=1; ${cookie}` } })).toMatchObject({ status: 200 })
     expect(await call('/api/v1/sessions', { headers: bearer(cookie.split('=')[1]) })).toMatchObject(refusal('unauthenticated'))
-    expect(await post('/logout', undefined, { cookie })).toMatchObject({ status: 200 })
+    expect(await post('/logout', undefined, { cookie })).toMatchObject(refusal('foreign_origin'))
+    expect(await post('/logout', undefined, { cookie, origin: it.url })).toMatchObject({ status: 200 })
     expect(await call('/api/v1/sessions', { headers: { cookie } })).toMatchObject(refusal('unauthenticated'))
     expect(await post('/login', { secret: 'x' }, {})).toMatchObject(refusal('unauthenticated'))
   })

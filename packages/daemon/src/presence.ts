@@ -4,13 +4,15 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 export interface Presence {
   /** Somebody has it in front of them. */
   seen(user: UserId, session: SessionId): void
+  /** They have put it away. Another window of theirs that still has it in front says so again soon. */
+  left(user: UserId, session: SessionId): void
   /** Somebody follows its stream until the signal. */
   follow(user: UserId, session: SessionId, signal: AbortSignal): void
   isWatched(user: UserId, session: SessionId): boolean
 }
 
 /** A page says that it is looked at more often than this. */
-const seenMs = 60_000
+const seenMs = 30_000
 const keptMax = 10_000
 
 export function presence(now: () => number): Presence {
@@ -22,6 +24,7 @@ export function presence(now: () => number): Presence {
       if (seen.size >= keptMax) seen.clear()
       seen.set(key(user, session), now())
     },
+    left: (user, session) => void seen.delete(key(user, session)),
     follow(user, session, signal) {
       const name = key(user, session)
       const count = (by: 1 | -1) => followed.set(name, (followed.get(name) ?? 0) + by)

@@ -1,5 +1,6 @@
 import { client, openStream } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { proofDesk, withProof } from './login/proof.ts'
 import { promptly } from './promptly.ts'
 
@@ -15,6 +16,11 @@ export const daemon = withProof(promptly(client(options)), proof, reasonOf)
 
 /** Everything that happens in the house after a position, as it happens. */
 export const openEvents = (after: number, signal: AbortSignal) => openStream(options, 'events', { query: { after } }, signal)
+
+const parting = client({ ...options, fetch: (url, init) => fetch(url, { ...init, keepalive: true }) })
+
+/** Says that a session is no longer in front of somebody, also while the page itself goes away. */
+export const leave = (id: SessionId): void => void parting.notWatching({ params: { id } }).catch(() => {})
 
 export const isLoggedOut = (error: unknown): boolean => isFailure(error) && error.code === 'unauthenticated'
 

@@ -8,12 +8,14 @@ import { house as makeHouse, HouseContext } from './live/house.ts'
 import { rememberLists } from './live/remember.ts'
 import { Gatekeeper } from './login/Gatekeeper.tsx'
 import { makeRouter } from './router.tsx'
+import { reloadForNewCode } from './new-code.ts'
 import { applyScheme } from './shell/device.ts'
 import { registerServiceWorker } from './service.ts'
 
 applyScheme()
 const house = makeHouse()
 rememberLists(house)
+reloadForNewCode(() => house.connection() === 'live')
 const router = makeRouter(house)
 createRoot(document.getElementById('app')!).render(
   <StrictMode>

@@ -7,6 +7,7 @@ import type { House } from './live/house.ts'
 import { sessionQuery } from './live/queries.ts'
 import { Tab } from './session/tabs/tab.ts'
 import { HomePage } from './sessions/HomePage.tsx'
+import { Broken } from './shell/Broken.tsx'
 import { Shell } from './shell/Shell.tsx'
 import { Lost } from './shell/Lost.tsx'
 
@@ -96,7 +97,8 @@ const session = createRoute({
     void import('./ui/RichText.tsx')
   },
   component: lazyRouteComponent(() => import('./session/SessionPage.tsx'), 'SessionPage'),
-  errorComponent: Lost,
+  // An address that is none of ours; anything else that goes wrong is a fault of the page.
+  errorComponent: () => (SessionId.safeParse(location.pathname.split('/')[2]).success ? <Broken /> : <Lost />),
 })
 
 export function makeRouter(house: House) {
@@ -122,6 +124,7 @@ export function makeRouter(house: House) {
     defaultPreload: 'intent',
     defaultPreloadStaleTime: 0,
     scrollRestoration: false,
+    defaultErrorComponent: Broken,
   })
 }
 

@@ -8,7 +8,7 @@ self.addEventListener('install', (event) => {
   event.waitUntil(
     caches
       .open(version)
-      .then((cache) => cache.addAll([shell, '/icon.svg', '/manifest.webmanifest', ...files]))
+      .then((cache) => cache.addAll([shell, '/icon.svg', '/apple-touch-icon.png', '/manifest.webmanifest', ...files]))
       .then(() => self.skipWaiting()),
   )
 })
@@ -47,26 +47,30 @@ async function pageFor({ request, preloadResponse }) {
   return (await caches.match(shell)) ?? newest
 }
 
-// A message of the daemon, which only this browser can read. It is shown unless the app itself is in front of somebody.
+// A message of the daemon, which only this browser can read. It is always shown, since browsers take the right to be told away from who
+// shows nothing; without a sound while the app itself is in front of somebody.
 const labels = { allow: 'Allow once', deny: 'Deny' }
 
 self.addEventListener('push', (event) => {
   event.waitUntil(show(event.data))
 })
 
-async function show(data) {
-  let message
+function messageIn(data) {
   try {
-    message = data.json()
+    return data.json()
   } catch {
-    return
+    return { title: 'Anchorhold', body: '', actions: [] }
   }
+}
+
+async function show(data) {
+  const message = messageIn(data)
   const windows = await self.clients.matchAll({ type: 'window', includeUncontrolled: true })
-  if (windows.some(({ visibilityState }) => visibilityState === 'visible')) return
   await self.registration.showNotification(String(message.title), {
     body: String(message.body),
     tag: String(message.request ?? message.session),
-    icon: '/icon.svg',
+    silent: windows.some(({ visibilityState }) => visibilityState === 'visible'),
+    icon: '/apple-touch-icon.png',
     data: { request: message.request, session: message.session },
     actions: message.actions.flatMap((action) => (Object.hasOwn(labels, action) ? [{ action, title: labels[action] }] : [])),
   })
@@ -92,4 +96,26 @@ async function act(action, { request, session }) {
   if (open === undefined) return self.clients.openWindow(path)
   await open.focus()
   return open.navigate(path)
+}
+
+// The browser has given this device another address: the daemon is told, or nothing would come any more.
+self.addEventListener('pushsubscriptionchange', (event) => {
+  event.waitUntil(resubscribe(event))
+})
+
+async function resubscribe({ newSubscription, oldSubscription }) {
+  const devices = '/api/v1/push/devices'
+  const given = newSubscription ?? (await self.registration.pushManager.subscribe(await options(oldSubscription)))
+  const { endpoint, keys } = given.toJSON()
+  await fetch(devices, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth }, name: 'Renewed by the browser' }),
+  })
+}
+
+async function options(oldSubscription) {
+  if (oldSubscription?.options?.applicationServerKey) return oldSubscription.options
+  const { key } = await (await fetch('/api/v1/push/key')).json()
+  return { userVisibleOnly: true, applicationServerKey: key }
 }

@@ -14,6 +14,13 @@ function register(): void {
   navigator.serviceWorker.register(url).catch(() => {})
 }
 
+/** Takes back what this device was told of requests that have an answer by now. */
+export async function closeNotices(requests: ReadonlySet<string>): Promise<void> {
+  if (!('serviceWorker' in navigator)) return
+  const registration = await navigator.serviceWorker.getRegistration()
+  for (const notice of (await registration?.getNotifications?.()) ?? []) if (requests.has(notice.tag)) notice.close()
+}
+
 const path = '/service-worker.js'
 function allowed(url: string): string {
   if (url !== path) throw new TypeError('Not a script of this page')

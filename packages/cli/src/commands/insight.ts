@@ -13,12 +13,14 @@ export function search(program: Command, context: Context): void {
     .action(async (words: string[], options: { session?: string; limit: string; json?: true }) => {
       const daemon = await context.daemon()
       const session = options.session === undefined ? undefined : (await context.session(daemon, options.session)).id
-      const { hits } = await daemon.api.search({
+      const { hits, sessions } = await daemon.api.search({
         query: { q: words.join(' '), limit: Number(options.limit) || 20, ...(session === undefined ? {} : { session }) },
       })
       const { terminal } = context
       if (options.json) return hits.forEach((hit) => terminal.line(JSON.stringify(hit)))
-      if (hits.length === 0) return terminal.line('Nothing found.')
+      for (const { id, name, workspace } of sessions)
+        terminal.line(`${id} ${terminal.foreign(name)} ${terminal.style('dim', terminal.foreign(workspace))}`)
+      if (hits.length + sessions.length === 0) return terminal.line('Nothing found.')
       for (const hit of hits) {
         terminal.line(
           `${hit.session} #${hit.seq} ${terminal.style('dim', `${hit.type} · ${ago(hit.at)} · ${terminal.foreign(hit.session_name)}`)}`,

@@ -9,7 +9,7 @@ import { createToken } from './access.ts'
 import { createSession } from './create-session.ts'
 import { notifier } from './notify.ts'
 import { record } from './parts.ts'
-import { addPushDevice, listPushDevices, removePushDevice } from './push.ts'
+import { addPushDevice, listPushDevices, notWatching, removePushDevice, watching } from './push.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
 type Told = { readonly to: string; readonly message: Record<string, unknown> }
@@ -78,7 +78,7 @@ test('notifier() tells of a turn that nobody watched, and not of one that somebo
   parts.presence.seen(owner.user!, id)
   hear(id, ended('done'))
   expect(told).toEqual([])
-  parts.at += 120_000
+  parts.at += 31_000
   hear(id, ended('done'))
   expect(told).toMatchObject([{ message: { kind: 'turn', session: id, actions: [] } }])
   const end = new AbortController()
@@ -88,6 +88,11 @@ test('notifier() tells of a turn that nobody watched, and not of one that somebo
   end.abort()
   hear(id, ended('done'))
   expect(told).toHaveLength(2)
+  // Who looked at it a moment ago and has put the phone away is told.
+  watching(parts, owner, id)
+  notWatching(parts, owner, id)
+  hear(id, ended('done'))
+  expect(told).toHaveLength(3)
 })
 
 test('notifier() tells nobody who may not answer, and no device whose login is gone', async () => {

@@ -52,6 +52,11 @@ export function watching(parts: Parts, actor: Actor, session: SessionId): void {
   parts.presence.seen(ownerOf(actor), session)
 }
 
+export function notWatching(parts: Parts, actor: Actor, session: SessionId): void {
+  require(parts, actor, 'session.read', session)
+  parts.presence.left(ownerOf(actor), session)
+}
+
 const shown = ({ id, name, endpoint, created_at, token: of }: PushDeviceRow, token: TokenId | null): PushDevice => ({
   id,
   name,

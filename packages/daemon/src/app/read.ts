@@ -1,10 +1,10 @@
 import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { Spending, TurnCost, Usage } from '@anchorhold/protocol/api/money'
-import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
+import type { NetHost } from '@anchorhold/protocol/api/records'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Network, Session, SessionState } from '@anchorhold/protocol/sessions'
-import type { SpendingFilter } from '../store/store.ts'
+import type { Found, SpendingFilter } from '../store/store.ts'
 import type { Seen } from '../hub.ts'
 import { type Parts, require, sessionFor, shown } from './parts.ts'
 
@@ -82,11 +82,12 @@ async function* seenOf(parts: Parts, actor: Actor, all: AsyncIterable<Seen>): As
 export function search(
   parts: Parts,
   actor: Actor,
-  query: { readonly q: string; readonly session: SessionId | null; readonly limit: number },
-): readonly SearchHit[] {
+  query: { readonly q: string; readonly session: SessionId | null; readonly limit: number; readonly perSession: number | null },
+): Omit<Found, 'sessions'> & { readonly sessions: readonly Session[] } {
   if (query.session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', query.session)
-  return parts.store.search({ ...query, seenBy: seenBy(actor) })
+  const found = parts.store.search({ ...query, seenBy: seenBy(actor) })
+  return { ...found, sessions: found.sessions.map((id) => shown(sessionFor(parts, id, null))) }
 }
 
 export function usage(parts: Parts, actor: Actor, session: SessionId | null): Usage {

@@ -18,6 +18,17 @@ import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCaus
 
 /** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. Where a list is `seenBy`
  *  somebody, it holds what that user's own sessions and those shared with them have to show; null is for everything. */
+/** What a search found, the best first. */
+export type Found = {
+  readonly hits: readonly SearchHit[]
+  /** Sessions that are called so, or whose folder or branch is. */
+  readonly sessions: readonly SessionId[]
+  /** Whether there are hits beyond the limit. */
+  readonly more: boolean
+  /** Sessions that have more hits than one may have here. */
+  readonly deeper: readonly SessionId[]
+}
+
 export interface Store {
   atomically<T>(work: () => T): T
   readonly events: EventLog
@@ -39,7 +50,9 @@ export interface Store {
     readonly session: SessionId | null
     readonly seenBy: UserId | null
     readonly limit: number
-  }) => readonly SearchHit[]
+    /** How many hits one session may have; null for as many as there are. */
+    readonly perSession: number | null
+  }) => Found
   /** Brings the search index a bounded step further; true when there is more to do. */
   readonly index: () => boolean
   /** What the last turns of a session have cost. */

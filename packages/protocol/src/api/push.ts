@@ -60,4 +60,12 @@ export const pushRoutes = {
     status: 200,
     response: Done,
   },
+  notWatching: {
+    method: 'DELETE',
+    path: '/sessions/:id/watching',
+    summary: 'They have put it away: they are told from now on',
+    params: z.strictObject({ id: SessionId }),
+    status: 200,
+    response: Done,
+  },
 } as const satisfies Record<string, Route>

@@ -4,7 +4,7 @@ import { Event } from '../events.ts'
 import { SigningKey } from '../heads.ts'
 import { HouseEvent } from '../house.ts'
 import { SessionId } from '../ids.ts'
-import { Network } from '../sessions.ts'
+import { Network, Session } from '../sessions.ts'
 import { Cursor, eventsPerPageMax, type Route, session } from './route.ts'
 
 const EventPage = z.object({
@@ -45,6 +45,14 @@ export const SearchHit = z.object({
   snippet: z.string(),
 })
 export type SearchHit = z.infer<typeof SearchHit>
+
+export const SearchAnswer = z.object({
+  hits: z.array(SearchHit),
+  sessions: z.array(Session).describe('Sessions that are called so, or whose folder or branch is'),
+  more: z.boolean().describe('Whether there are hits beyond the limit'),
+  deeper: z.array(SessionId).describe('Sessions that have more hits than one may have here'),
+})
+export type SearchAnswer = z.infer<typeof SearchAnswer>
 
 /** What a session is opened with: its newest page. The door has browsers ask for it before the page's code is there, so both must say
  *  it in the same words. */
@@ -90,14 +98,15 @@ export const recordsRoutes = {
   search: {
     method: 'GET',
     path: '/search',
-    summary: 'Full-text search over prompts, text, tool inputs and outputs',
+    summary: 'Full-text search over all that was said, done, asked and refused, and over what sessions are called',
     query: z.strictObject({
       q: z.string().min(1).max(500),
       session: SessionId.optional(),
-      limit: z.coerce.number().int().min(1).max(200).optional(),
+      limit: z.coerce.number().int().min(1).max(500).optional(),
+      per_session: z.coerce.number().int().min(1).max(500).optional().describe('How many hits one session may have'),
     }),
     status: 200,
-    response: z.object({ hits: z.array(SearchHit) }),
+    response: SearchAnswer,
   },
   exportSession: {
     method: 'GET',

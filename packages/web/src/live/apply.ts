@@ -1,6 +1,6 @@
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { Usage } from '@anchorhold/protocol/api/money'
-import { newestPage, type SearchHit } from '@anchorhold/protocol/api/records'
+import { newestPage, type SearchAnswer } from '@anchorhold/protocol/api/records'
 import type { Request } from '@anchorhold/protocol/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
@@ -23,14 +23,14 @@ export const keys = {
   requests: ['requests'] as const,
   usage: ['usage'] as const,
   status: ['status'] as const,
-  search: (q: string) => ['search', q] as const,
+  search: (q: string, limit: number, session: string | null) => ['search', q, limit, session] as const,
 }
 export type Cached = {
   readonly sessions: SessionList
   readonly requests: readonly Request[]
   readonly usage: Usage
   readonly status: Status
-  readonly search: readonly SearchHit[]
+  readonly search: SearchAnswer
 }
 
 /** Which events change what a session's row says, beside its number and time. */
@@ -56,10 +56,16 @@ const rowMs = 150
 const usageMs = 2000
 export const pageEvents = newestPage.limit
 
-export type ApplyOptions = { readonly cache: QueryClient; readonly daemon: Client; readonly outbox: Outbox }
+export type ApplyOptions = {
+  readonly cache: QueryClient
+  readonly daemon: Client
+  readonly outbox: Outbox
+  /** These requests have an answer, wherever it was given. */
+  readonly settled: (requests: ReadonlySet<string>) => void
+}
 
 /** The one place where events become what the page shows. */
-export function applyTo({ cache, daemon, outbox }: ApplyOptions): (heard: readonly Heard[]) => void {
+export function applyTo({ cache, daemon, outbox, settled }: ApplyOptions): (heard: readonly Heard[]) => void {
   const stale = new Set<SessionId>()
   let fetching: ReturnType<typeof setTimeout> | undefined
   let usageStale: ReturnType<typeof setTimeout> | undefined
@@ -132,6 +138,7 @@ export function applyTo({ cache, daemon, outbox }: ApplyOptions): (heard: readon
     const answered = new Set<string>(events.flatMap((event) => (event.type === 'request.answered' ? [event.body.id] : [])))
     cache.setQueryData<readonly Request[]>(keys.requests, (list) => list?.filter(({ id }) => !answered.has(id)))
     void cache.invalidateQueries({ queryKey: keys.requests })
+    if (answered.size > 0) settled(answered)
   }
 }
 

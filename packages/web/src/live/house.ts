@@ -4,6 +4,9 @@ import { createContext, useContext, useSyncExternalStore } from 'react'
 import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
 import { applyTo, catchUp } from './apply.ts'
+import { clearOwn, dropSeen, handTo } from './hands.ts'
+import { meQuery } from './me.ts'
+import { closeNotices } from '../service.ts'
 import { follow, type StreamState } from './stream.ts'
 
 /** What the page knows of its connection. */
@@ -49,9 +52,14 @@ export function house(): House {
     },
   })
   cache.setQueryDefaults(['saying'], { gcTime: Infinity })
+  let known = false
   const outbox = makeOutbox({
     storage: localStorage,
-    send: (id, body, signal) => daemon.prompt({ params: { id }, body }, signal),
+    async send(id, body, signal) {
+      // Until it is known whose device this is now, nobody's prompts are sent.
+      if (!known) throw new TypeError('Nobody is known to be logged in')
+      return daemon.prompt({ params: { id }, body }, signal)
+    },
     isUnreachable,
     wordsOf,
     newKey: () => crypto.randomUUID(),
@@ -79,14 +87,20 @@ export function house(): House {
     const stream = follow(
       {
         async start(end) {
-          const { events } = await daemon.events({ query: { before: Number.MAX_SAFE_INTEGER, limit: 1 } }, end)
+          const newest = { before: Number.MAX_SAFE_INTEGER, limit: 1 }
+          const [me, { events }] = await Promise.all([daemon.whoAmI({}, end), daemon.events({ query: newest }, end)])
+          handTo(localStorage, me.user.id)
+          cache.setQueryData(meQuery.queryKey, me)
+          known = true
+          outbox.reread()
           return events[0]?.pos ?? 0
         },
         open: openEvents,
         isLoggedOut,
-        hear: applyTo({ cache, daemon, outbox }),
+        hear: applyTo({ cache, daemon, outbox, settled: (requests) => void closeNotices(requests) }),
         tell(state) {
           tell(state === 'lost' && !navigator.onLine ? 'offline' : state)
+          if (state === 'logged_out') forgetSeen()
           if (state === 'live') cameBack()
         },
         wait: (ms) =>
@@ -128,6 +142,13 @@ export function house(): House {
     addEventListener('storage', () => outbox.reread(), { signal })
   }
 
+  /** A login that was ended elsewhere, or has expired: what it let somebody see goes with it. */
+  function forgetSeen(): void {
+    known = false
+    cache.clear()
+    dropSeen(localStorage)
+  }
+
   /** From here on the stream brings everything. What was fetched before may be older, or changed by something that is no event. */
   function cameBack(): void {
     void outbox.sendAll()
@@ -147,8 +168,8 @@ export function house(): House {
     goLive,
     forget() {
       running?.abort()
-      cache.clear()
-      localStorage.clear()
+      forgetSeen()
+      clearOwn(localStorage)
       outbox.reread()
       tell('logged_out')
     },

@@ -49,10 +49,15 @@ export const statusQuery = queryOptions({
   refetchInterval: statusMs,
 })
 
-export const searchQuery = (q: string) =>
+/** How many hits are shown at first, of all and of one session; and how many at most. */
+export const searched = { first: 50, perSession: 3, most: 500 } as const
+
+/** In everything, where each session has its share, or in one session alone. */
+export const searchQuery = (q: string, limit: number, session: SessionId | null = null) =>
   queryOptions({
-    queryKey: keys.search(q),
-    queryFn: async (): Promise<Cached['search']> => (await daemon.search({ query: { q, limit: 50 } })).hits,
+    queryKey: keys.search(q, limit, session),
+    queryFn: (): Promise<Cached['search']> =>
+      daemon.search({ query: { q, limit, ...(session === null ? { per_session: searched.perSession } : { session }) } }),
     staleTime: 0,
     gcTime: 60_000,
     enabled: q !== '',

@@ -54,7 +54,8 @@ export function Composer({ session }: { readonly session: Session }) {
     trouble,
     busy: uploading,
   } = useUploads(session.id, (path) => {
-    const now = field.current?.value ?? ''
+    // Who has gone elsewhere meanwhile finds it in what they had begun to write.
+    const now = field.current?.value ?? localStorage.getItem(draftPlace(session.id)) ?? ''
     change(`${now}${now === '' || /\s$/.test(now) ? '' : ' '}@${path} `)
   })
   const ready = text.trim() !== '' && mayDo(session.state, 'prompt')

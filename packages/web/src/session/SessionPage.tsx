@@ -4,11 +4,12 @@ import { isFailure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useMemo } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useRef } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { catchUp, keys, putSession } from '../live/apply.ts'
 import { logQuery, sessionQuery } from '../live/queries.ts'
 import type { SessionList } from '../live/session-rows.ts'
+import { ViewBoundary } from '../shell/Broken.tsx'
 import { Lost } from '../shell/Lost.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
 import { type PictureShelf, PictureShelfContext } from '../ui/WorkspacePicture.tsx'
@@ -35,10 +36,17 @@ export function SessionPage() {
   useEffect(() => {
     if (behind) void catchUp({ cache, daemon }, id)
   }, [behind, id, cache])
+  // The same fork is asked for until the daemon has answered: a second tap or a lost answer makes no second one.
+  const forkKeys = useRef(new Map<string, string>())
   const fork = useMutation({
-    mutationFn: (seq: number | null) =>
-      daemon.fork({ params: { id }, body: { ...(seq === null ? {} : { at: seq }), idempotency_key: crypto.randomUUID() } }),
-    onSuccess(made) {
+    mutationFn(seq: number | null) {
+      const place = `${id} ${seq}`
+      const key = forkKeys.current.get(place) ?? crypto.randomUUID()
+      forkKeys.current.set(place, key)
+      return daemon.fork({ params: { id }, body: { ...(seq === null ? {} : { at: seq }), idempotency_key: key } })
+    },
+    onSuccess(made, seq) {
+      forkKeys.current.delete(`${made.forked_from ?? id} ${seq}`)
       putSession(cache, made)
       void navigate({ to: '/sessions/$id', params: { id: made.id } })
     },
@@ -118,9 +126,11 @@ function View({ tab, session }: { readonly tab: Tab; readonly session: Session }
       </>
     )
   return (
-    <Suspense fallback={<div className="flex-1" />}>
-      <Chosen session={session} />
-    </Suspense>
+    <ViewBoundary of={`${tab} ${session.id}`}>
+      <Suspense fallback={<div className="flex-1" />}>
+        <Chosen session={session} />
+      </Suspense>
+    </ViewBoundary>
   )
 }
 

@@ -8,6 +8,8 @@ import { keys, newestOf, pageEvents } from '../live/apply.ts'
 import { useWaiting } from '../live/house.ts'
 import { fold } from '../log/fold.ts'
 import { type Log, somewhere, trimmed, withEarlier, withLater } from '../log/log.ts'
+import { silence } from '../log/saying.ts'
+import { RowBoundary } from '../shell/Broken.tsx'
 import { ItemView } from './items/ItemView.tsx'
 import { type Row, rowsOf } from './rows.ts'
 import { useSaying } from './use-saying.ts'
@@ -37,7 +39,11 @@ export function Transcript({ session, log, working, at, onFork }: TranscriptProp
   const saying = useSaying(session)
   const waiting = useWaiting(session)
   const items = useMemo(() => fold(log.events), [log.events])
-  const rows = useMemo(() => rowsOf(items, saying, waiting, working), [items, saying, waiting, working])
+  // What is being said and sent belongs behind the newest event: where that is not held, it is not shown under an old one.
+  const rows = useMemo(
+    () => (log.later ? rowsOf(items, silence, [], false) : rowsOf(items, saying, waiting, working)),
+    [items, saying, waiting, working, log.later],
+  )
   const scroller = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const list = useRef<VirtualizerHandle>(null)
@@ -63,12 +69,12 @@ export function Transcript({ session, log, working, at, onFork }: TranscriptProp
     if (log.earlier && view.scrollTop < nearPx)
       void fetchOnce(async () => {
         const page = await daemon.sessionEvents({ params: { id: session }, query: { before: log.first, limit: pageEvents } })
-        put((now) => withEarlier(now, page))
+        put((now) => (now.first === log.first ? withEarlier(now, page) : now))
       })
     else if (log.later && view.scrollHeight - view.scrollTop - view.clientHeight < nearPx)
       void fetchOnce(async () => {
         const page = await daemon.sessionEvents({ params: { id: session }, query: { after: log.last, limit: pageEvents } })
-        put((now) => withLater(now, page))
+        put((now) => (now.last === log.last ? withLater(now, page) : now))
       })
   }
   useEffect(look, [log])
@@ -81,7 +87,10 @@ export function Transcript({ session, log, working, at, onFork }: TranscriptProp
   }
   const before = useRef(waiting.length)
   useLayoutEffect(() => {
-    if (waiting.length > before.current) following.current = true
+    if (waiting.length > before.current) {
+      following.current = true
+      if (log.later) void jump()
+    }
     before.current = waiting.length
   }, [waiting.length])
 
@@ -115,15 +124,20 @@ export function Transcript({ session, log, working, at, onFork }: TranscriptProp
 
   // A search led to one event: what is around it is shown, and the row that it is in is marked.
   useEffect(() => {
-    if (at === undefined) return
+    if (at === undefined) return undefined
     following.current = false
     const held = cache.getQueryData<Log>(keys.log(session))
-    if (held !== undefined && held.first <= at && at <= held.last) return
-    void fetchOnce(async () => {
-      const page = await daemon.sessionEvents({ params: { id: session }, query: { before: at + behindHit, limit: pageEvents } })
-      const { last_seq: last } = await daemon.getSession({ params: { id: session } })
-      cache.setQueryData<Log>(keys.log(session), somewhere(page, last))
-    })
+    if (held !== undefined && held.first <= at && at <= held.last) return undefined
+    const left = new AbortController()
+    void (async () => {
+      const [page, { last_seq: last }] = await Promise.all([
+        daemon.sessionEvents({ params: { id: session }, query: { before: at + behindHit, limit: pageEvents } }, left.signal),
+        daemon.getSession({ params: { id: session } }, left.signal),
+      ])
+      // Another hit may have been chosen meanwhile.
+      if (!left.signal.aborted) cache.setQueryData<Log>(keys.log(session), somewhere(page, last))
+    })().catch(() => {})
+    return () => left.abort()
   }, [at, session])
   const hit = at === undefined ? -1 : rows.findLastIndex((row) => row.kind === 'item' && row.item.seq <= at)
   const shownAt = useRef<number | undefined>(undefined)
@@ -152,13 +166,15 @@ export function Transcript({ session, log, working, at, onFork }: TranscriptProp
             {(row: Row, index) => (
               <div key={row.key} data-row-key={row.key} className="mx-auto w-full max-w-3xl px-4 py-1.5 sm:px-6">
                 <div className={index === hit ? '-mx-3 rounded-2xl bg-accent-wash px-3 py-2' : ''}>
-                  {row.kind === 'item' ? (
-                    <ItemView session={session} item={row.item} onFork={onFork} />
-                  ) : row.kind === 'waiting' ? (
-                    <WaitingView waiting={row.waiting} />
-                  ) : (
-                    <Busy />
-                  )}
+                  <RowBoundary of={row.key}>
+                    {row.kind === 'item' ? (
+                      <ItemView session={session} item={row.item} onFork={onFork} />
+                    ) : row.kind === 'waiting' ? (
+                      <WaitingView waiting={row.waiting} />
+                    ) : (
+                      <Busy />
+                    )}
+                  </RowBoundary>
                 </div>
               </div>
             )}

@@ -17,8 +17,10 @@ import { Field } from '../ui/Field.tsx'
 import { rungFaces } from '../ui/faces.ts'
 import { FolderChoice } from './FolderChoice.tsx'
 import { lastPart } from './order.ts'
+import { keyFor } from './send-key.ts'
 
 const draftPlace = 'anchorhold.draft.new'
+const keyPlace = 'anchorhold.draft.new.key'
 const suggestions = [
   'create hello.txt saying hi, then run cat hello.txt',
   'ask me whether to use tabs or spaces',
@@ -63,32 +65,30 @@ export function NewSession() {
   const [budget, setBudget] = useState('')
   const [autonomy, setAutonomy] = useState('')
   const [network, setNetwork] = useState('')
-  // The same session is asked for until the daemon has answered: a lost answer makes no second one.
-  const [key, setKey] = useState(() => crypto.randomUUID())
   const nanos = budget === '' ? null : parseUsd(budget)
   const badBudget = budget !== '' && nanos === null
 
   const change = (value: string) => {
     setText(value)
-    setKey(crypto.randomUUID())
     localStorage.setItem(draftPlace, value)
   }
   const create = useMutation({
-    mutationFn: () =>
-      daemon.createSession({
-        body: {
-          prompt: { text: text.trim() },
-          idempotency_key: key,
-          ...(workspace === '' ? {} : { workspace }),
-          ...(model === '' ? {} : { model }),
-          ...(rung === '' ? {} : { rung: Rung.parse(rung) }),
-          ...(autonomy === '' ? {} : { autonomy: Autonomy.parse(autonomy) }),
-          ...(network === '' ? {} : { network: Network.parse(network) }),
-          ...(nanos === null ? {} : { budget_micros: Math.floor(nanos / 1000) }),
-        },
-      }),
+    mutationFn() {
+      const body = {
+        prompt: { text: text.trim() },
+        ...(workspace === '' ? {} : { workspace }),
+        ...(model === '' ? {} : { model }),
+        ...(rung === '' ? {} : { rung: Rung.parse(rung) }),
+        ...(autonomy === '' ? {} : { autonomy: Autonomy.parse(autonomy) }),
+        ...(network === '' ? {} : { network: Network.parse(network) }),
+        ...(nanos === null ? {} : { budget_micros: Math.floor(nanos / 1000) }),
+      }
+      const key = keyFor(localStorage, keyPlace, body, () => crypto.randomUUID())
+      return daemon.createSession({ body: { ...body, idempotency_key: key } })
+    },
     onSuccess(session) {
       localStorage.removeItem(draftPlace)
+      localStorage.removeItem(keyPlace)
       putSession(cache, session)
       void navigate({ to: '/sessions/$id', params: { id: session.id }, replace: true })
     },

@@ -1,17 +1,17 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { printable, printableLine } from '@anchorhold/core/printable'
-import type { SearchHit } from '@anchorhold/protocol/api/records'
 import { Search, X } from 'lucide-react'
-import { useDeferredValue, useEffect, useState } from 'react'
+
 import { daemon, wordsOf } from '../daemon.ts'
 import { keys } from '../live/apply.ts'
-import { searchQuery, sessionsQuery } from '../live/queries.ts'
+import { sessionsQuery } from '../live/queries.ts'
 import type { SessionList as List } from '../live/session-rows.ts'
 import { Button, Empty, Trouble } from '../ui/controls.tsx'
-import { ago } from '../ui/time.ts'
-import { bySession, ordered, pieces, type Show } from './order.ts'
+import { Hits } from './Hits.tsx'
+import { ordered, type Show } from './order.ts'
 import { SessionRow } from './SessionRow.tsx'
+import { Skeleton } from './Skeleton.tsx'
+import { useNow } from './use-now.ts'
 
 const filters = [
   { show: undefined, label: 'All' },
@@ -69,16 +69,6 @@ export function SessionList() {
       <div className="scroll min-h-0 flex-1 px-2 pb-4">{q === '' ? <Rows show={show} /> : <Hits q={q.trim()} />}</div>
     </div>
   )
-}
-
-/** The time that ages are counted from: a list that stands still must not lie about them. */
-function useNow(): number {
-  const [now, setNow] = useState(Date.now)
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 30_000)
-    return () => clearInterval(timer)
-  }, [])
-  return now
 }
 
 function Rows({ show }: { readonly show: Show | undefined }) {
@@ -153,81 +143,5 @@ function Rows({ show }: { readonly show: Show | undefined }) {
         </Button>
       )}
     </>
-  )
-}
-
-function Skeleton() {
-  return (
-    <ul aria-label="Loading" className="grid gap-0.5">
-      {[0, 1, 2, 3].map((row) => (
-        <li key={row} className="grid min-h-16 content-center gap-2 px-3.5">
-          <span className="h-3 w-2/3 rounded-full bg-raised" />
-          <span className="h-2.5 w-2/5 rounded-full bg-raised" />
-        </li>
-      ))}
-    </ul>
-  )
-}
-
-function Hits({ q }: { readonly q: string }) {
-  const { show } = useSearch({ from: '__root__' })
-  const wanted = useDeferredValue(q)
-  const { data, error, isFetching } = useQuery({ ...searchQuery(wanted), placeholderData: (old) => old })
-  const now = useNow()
-  if (error !== null) return <Trouble>{wordsOf(error)}</Trouble>
-  if (data === undefined) return <Skeleton />
-  if (data.length === 0 && !isFetching)
-    return <Empty title="Nothing found">“{printableLine(q)}” was never said or done here.</Empty>
-  return (
-    <div className="pt-3">
-      {bySession(data).map((hits) => (
-        <section key={hits[0]!.session} className="pb-3" aria-label={printableLine(hits[0]!.session_name)}>
-          <h2 className="truncate px-3.5 pb-1 text-sm font-semibold">{printableLine(hits[0]!.session_name)}</h2>
-          <ul>
-            {hits.map((hit) => (
-              <Hit key={`${hit.session} ${hit.seq}`} hit={hit} q={q} show={show} now={now} />
-            ))}
-          </ul>
-        </section>
-      ))}
-    </div>
-  )
-}
-
-function Hit({
-  hit,
-  q,
-  show,
-  now,
-}: {
-  readonly hit: SearchHit
-  readonly q: string
-  readonly show: Show | undefined
-  readonly now: number
-}) {
-  return (
-    <li>
-      <Link
-        to="/sessions/$id"
-        params={{ id: hit.session }}
-        search={{ q, show, at: hit.seq }}
-        data-row
-        className="flex items-baseline gap-3 rounded-xl px-3.5 py-2.5 text-sm text-soft hover:bg-raised"
-        activeProps={{ className: 'bg-raised', 'aria-current': 'page' }}
-      >
-        <span className="line-clamp-3 min-w-0 flex-1 break-words">
-          {pieces(hit.snippet).map(({ text, found }, index) =>
-            found ? (
-              <mark key={index} className="rounded bg-accent-wash px-0.5 font-medium text-accent-ink">
-                {printable(text)}
-              </mark>
-            ) : (
-              <span key={index}>{printable(text)}</span>
-            ),
-          )}
-        </span>
-        <time className="text-xs text-faint">{ago(hit.at, now)}</time>
-      </Link>
-    </li>
   )
 }

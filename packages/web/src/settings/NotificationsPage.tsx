@@ -12,13 +12,25 @@ const devicesQuery = queryOptions({
   staleTime: 0,
 })
 
+/** Whether this browser itself will show what it is told: the daemon cannot know that. */
+const hereQuery = queryOptions({
+  queryKey: ['push here'],
+  async queryFn() {
+    if (!isPossible() || Notification.permission !== 'granted') return false
+    const registration = await navigator.serviceWorker.getRegistration()
+    return ((await registration?.pushManager.getSubscription()) ?? null) !== null
+  },
+  staleTime: 0,
+})
+
 const isPossible = () => 'serviceWorker' in navigator && 'PushManager' in globalThis && 'Notification' in globalThis
 
 /** Which devices are told when somebody is needed. */
 export function NotificationsPage() {
   const cache = useQueryClient()
   const { data, error } = useQuery(devicesQuery)
-  const changed = () => cache.invalidateQueries({ queryKey: devicesQuery.queryKey })
+  const { data: subscribed } = useQuery(hereQuery)
+  const changed = () => Promise.all([devicesQuery, hereQuery].map(({ queryKey }) => cache.invalidateQueries({ queryKey })))
   const add = useMutation({ mutationFn: subscribe, onSuccess: changed })
   const remove = useMutation({
     mutationFn: (id: NonNullable<typeof data>[number]['id']) => daemon.removePushDevice({ params: { id } }),
@@ -37,13 +49,21 @@ export function NotificationsPage() {
             This browser cannot be told. On an iPhone, add the app to the home screen first; elsewhere, the app must be reached by
             HTTPS or on this machine.
           </p>
-        ) : here ? (
+        ) : here && subscribed === true ? (
           <p className="text-sm text-good">It is told.</p>
         ) : (
-          <Button look="primary" className="justify-self-start" disabled={add.isPending} onClick={() => add.mutate()}>
-            <BellRing size={18} aria-hidden />
-            {add.isPending ? 'Asking the browser…' : 'Tell this device'}
-          </Button>
+          <>
+            {here && subscribed === false && (
+              <p className="text-sm text-danger">
+                The daemon would tell it, but this browser no longer lets it: it was told to forget this page, or has done so by
+                itself.
+              </p>
+            )}
+            <Button look="primary" className="justify-self-start" disabled={add.isPending} onClick={() => add.mutate()}>
+              <BellRing size={18} aria-hidden />
+              {add.isPending ? 'Asking the browser…' : 'Tell this device'}
+            </Button>
+          </>
         )}
         {add.error !== null && <Trouble>{add.error instanceof Refusal ? add.error.message : wordsOf(add.error)}</Trouble>}
         <p className="text-sm text-faint">

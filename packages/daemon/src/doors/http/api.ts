@@ -7,7 +7,7 @@ import { openapi } from '@anchorhold/protocol/openapi'
 import { TrieRouter } from 'hono/router/trie-router'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { z } from 'zod'
-import { type Address, addressOf, credentialOf, fromOf } from './guard.ts'
+import { type Address, addressOf, checkCookieUse, credentialOf, fromOf } from './guard.ts'
 import { jsonBody } from './read-body.ts'
 import type { Reply } from './reply.ts'
 
@@ -75,7 +75,10 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
     const credential = credentialOf(request.headers, address())
     const found =
       credential === null ? null : whoIs(credential.secret, credential.role, fromOf(request, credential, trustedProxies))
-    if (found !== null) return found
+    if (found !== null) {
+      if (credential?.role === 'cookie') checkCookieUse(request)
+      return found
+    }
     throw new Failure(
       'unauthenticated',
       credential === null ? 'No token or cookie came with the request' : 'The token or cookie is not valid',

@@ -145,6 +145,7 @@ const expected: Record<ApiName, Row> = {
   addPushDevice: humans,
   removePushDevice: missing,
   watching: reading,
+  notWatching: reading,
   readPolicyFile: ownersOnly,
   writePolicyFile: ownersOnly,
   explainAction: reading,

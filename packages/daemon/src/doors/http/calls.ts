@@ -142,9 +142,10 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     uploadFile: ({ actor, params, body }) => workspace.uploadFile(parts, actor, params.id, body),
     listFolders: ({ actor, query }) => listFolders(parts, actor, query.path ?? null),
     completions: ({ actor, params }) => workspace.completions(parts, actor, params.id),
-    search: ({ actor, query }) => ({
-      hits: [...read.search(parts, actor, { q: query.q, session: query.session ?? null, limit: query.limit ?? 20 })],
-    }),
+    search({ actor, query: { q, session = null, limit = 20, per_session: perSession = null } }) {
+      const { hits, sessions, more, deeper } = read.search(parts, actor, { q, session, limit, perSession })
+      return { hits: [...hits], sessions: [...sessions], more, deeper: [...deeper] }
+    },
     usage: ({ actor, query }) => read.usage(parts, actor, query.session ?? null),
     spending({ actor, query, headers }) {
       const { by, since = null, session = null } = query
@@ -283,6 +284,10 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     },
     watching({ actor, params }) {
       push.watching(parts, actor, params.id)
+      return done
+    },
+    notWatching({ actor, params }) {
+      push.notWatching(parts, actor, params.id)
       return done
     },
     showPolicy: ({ actor, query }) => policy.showPolicy(parts, actor, query.session ?? null),

@@ -25,6 +25,17 @@ export function checkOrigin({ method, headers }: IncomingMessage, { port, public
   }
 }
 
+const safe = new Set(['GET', 'HEAD'])
+
+/** A cookie comes along whoever made the browser ask: it counts only for what our own page asks for. Browsers that do not say where a
+ *  request comes from name at least the origin of one that changes something. */
+export function checkCookieUse({ method = '', headers }: IncomingMessage): void {
+  const site = headers['sec-fetch-site']
+  const ownPage = site === 'same-origin' || (site === undefined && headers.origin !== undefined)
+  const reads = safe.has(method) && (site === undefined || site === 'none')
+  if (!ownPage && !reads) throw new Failure('foreign_origin', 'This request does not come from a page of this daemon')
+}
+
 /** Who calls, by address. Behind proxies of the owner's each has written down whom it heard from: what stands farther to the front
  *  came with the request, and may say anything. */
 export function addressOf({ headers, socket }: IncomingMessage, trustedProxies: number): string | null {

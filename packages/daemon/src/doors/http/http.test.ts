@@ -143,6 +143,30 @@ test.each([
   expect((await call('/sessions', { headers })).status).toBe(200)
 })
 
+test.each([
+  ['our own page', 'POST', { 'sec-fetch-site': 'same-origin' }, 201],
+  ['our own page in an old browser', 'POST', { origin: 'https://agents.example' }, 201],
+  ['an address that somebody typed', 'GET', { 'sec-fetch-site': 'none' }, 200],
+  ['a link that somebody opens in an old browser', 'GET', {}, 200],
+  ['a page of another host of the same site', 'GET', { 'sec-fetch-site': 'same-site' }, 403],
+  ['a page of another host of the same site, as a form', 'POST', { 'sec-fetch-site': 'same-site' }, 403],
+  ['a link on a page of another site', 'GET', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, 403],
+  ['nobody can tell where', 'POST', {}, 403],
+  ['no page at all, to change something', 'POST', { 'sec-fetch-site': 'none' }, 403],
+])('httpDoor() takes a cookie or not with a request of %s: %s', async (_, method, more, status) => {
+  const user = parts.store.people.list()[0]!
+  const { secret } = logDeviceIn(parts, user, 'link', { address: null, agent: '', door: 'web' })
+  const headers = { authorization: '', host: 'agents.example', cookie: `__Host-anchorhold=${secret}`, ...more }
+  expect((await call('/sessions', { method, headers, ...(method === 'POST' ? { body: {} } : {}) })).status).toBe(status)
+})
+
+test('httpDoor() has no answer of the API kept, and under HTTPS no other way used', async () => {
+  const { headers } = await call('/sessions')
+  expect(headers.get('cache-control')).toBe('no-store')
+  expect(headers.get('strict-transport-security')).toBe('max-age=31536000')
+  expect((await call('/sessions', { headers: { authorization: '' } })).headers.get('cache-control')).toBe('no-store')
+})
+
 test('httpDoor() asks who it is for everything but the page and the login', async () => {
   const open = new Set<string>()
   for (const [name, route] of Object.entries(api)) {
@@ -271,7 +295,7 @@ test('a login link is good for one cookie, which is no bearer token and ends wit
   expect(await codeOf(call('/sessions', { headers: { authorization: `Bearer ${pair.split('=')[1]}` } }))).toBe(
     '401 unauthenticated',
   )
-  await call('/logout', { method: 'POST', headers })
+  await call('/logout', { method: 'POST', headers: { ...headers, 'sec-fetch-site': 'same-origin' } })
   expect(await codeOf(call('/sessions', { headers }))).toBe('401 unauthenticated')
 })
 

@@ -3,7 +3,7 @@ import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpApi } from './api.ts'
-import { type Address, checkOrigin } from './guard.ts'
+import { type Address, checkOrigin, isSecure } from './guard.ts'
 import { isReply, reply } from './reply.ts'
 import { type Web, webAnswer } from './web.ts'
 
@@ -43,6 +43,7 @@ export function httpDoor({ address, api, web, log }: HttpDoorOptions): HttpDoor 
     // What goes wrong on the way to somebody who is gone concerns nobody.
     response.on('error', () => {})
     for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value)
+    if (isSecure(address())) response.setHeader('strict-transport-security', 'max-age=31536000')
     answer(request, response).catch((error: unknown) => {
       if (response.headersSent) return void response.destroy()
       // What is left of a body that is not read would be taken for the next request.
@@ -62,7 +63,9 @@ function send(response: ServerResponse, status: number, answer: unknown): void {
     return pour(response)
   }
   const body = typeof text === 'object' ? text : Buffer.from(text ?? JSON.stringify(value))
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length, ...headers }).end(body)
+  // What says nothing else is an answer of the API, which nobody is to keep.
+  const usual = { 'content-type': 'application/json', 'cache-control': 'no-store', 'content-length': body.length }
+  response.writeHead(status, { ...usual, ...headers }).end(body)
 }
 
 function urlOf({ url = '/' }: IncomingMessage): URL {

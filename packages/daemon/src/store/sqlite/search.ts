@@ -1,32 +1,43 @@
-import { type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
+import { parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { seenIds } from './people.ts'
+import { backfilledTypes, searchable, searchedTypes } from './searchable.ts'
 
-type Row = { session_id: string; session_name: string; seq: number; at: number; type: string; snippet: string }
+type Row = { session_id: string; session_name: string; seq: number; at: number; type: string; pos: number }
+type NamedRow = { id: string; name: string; workspace: string; branch: string | null }
+type ToIndex = { pos: number; type: string; body: string }
 
 const searchedChars = 64 * 1024
 const indexedAtOnce = 500
+/** Positions that are gone through at a time, for what an older index lacks. */
+const backfilledAtOnce = 1000
+/** So many of the best fitting are looked at to find which sessions they are of. */
+const rankedMax = 2000
+/** Sessions that are found by what they are called. */
+const namedMax = 20
+
+const listOf = (types: readonly string[]) => types.map((type) => `'${type}'`).join(', ')
 
 /** Full-text search. Taking a text apart costs more than storing it, so the index follows behind the log, and catches up
  *  before it is asked. */
 export function sqliteSearch(db: Database): { readonly search: Store['search']; readonly index: Store['index'] } {
   const indexedTo = db.prepare<[], { pos: number | null }>(`select max(id) as pos from event_text_content`)
-  const behind = db.prepare<[number, number], { pos: number; type: string; body: string }>(
-    `select pos, type, body from event where pos > ? order by pos limit ?`,
-  )
+  const behind = db.prepare<[number, number], ToIndex>(`select pos, type, body from event where pos > ? order by pos limit ?`)
   const insert = db.prepare(`insert into event_text (rowid, text) values (?, ?)`)
+  const searched = new Set<string>(searchedTypes)
+  const put = ({ pos, type, body }: ToIndex) => {
+    if (!searched.has(type)) return
+    const words = searchable(parseNewEvent(type, JSON.parse(body)))
+    if (words !== null && words.trim() !== '') insert.run(pos, words.slice(0, searchedChars))
+  }
   /** What has been looked at, also where there was nothing to index. */
   let reached = 0
   const index = db.transaction(() => {
     const rows = behind.all(Math.max(reached, indexedTo.get()?.pos ?? 0), indexedAtOnce)
-    for (const { pos, type, body } of rows) {
-      const words = searchable(parseNewEvent(type, JSON.parse(body)))
-      if (words !== null) insert.run(pos, words.slice(0, searchedChars))
-    }
-    const last = rows.at(-1)?.pos
-    return { last, more: rows.length === indexedAtOnce }
+    for (const row of rows) put(row)
+    return { last: rows.at(-1)?.pos, more: rows.length === indexedAtOnce }
   })
   const catchUp = (): boolean => {
     const { last, more } = index()
@@ -34,47 +45,78 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
     return more
   }
 
+  const left = db.prepare<[], { next: number; until: number }>(`select next, until from search_backfill where next < until`)
+  const between = db.prepare<[number, number], ToIndex>(
+    `select pos, type, body from event where pos > ? and pos <= ? and type in (${listOf(backfilledTypes)}) order by pos`,
+  )
+  const advance = db.prepare<[number]>(`update search_backfill set next = ?`)
+  const backfill = db.transaction((): boolean => {
+    const todo = left.get()
+    if (todo === undefined) return false
+    const to = Math.min(todo.until, todo.next + backfilledAtOnce)
+    for (const row of between.all(todo.next, to)) put(row)
+    advance.run(to)
+    return to < todo.until
+  })
+
   type Query = { readonly match: string; readonly session: string | null; readonly seenBy: string | null; readonly limit: number }
   const find = db.prepare<[Query], Row>(`
-    select event.session_id, session.name as session_name, event.seq, event.at, event.type,
-      snippet(event_text, 0, '«', '»', ' … ', 24) as snippet
+    select event.session_id, session.name as session_name, event.seq, event.at, event.type, event.pos
     from event_text join event on event.pos = event_text.rowid join session on session.id = event.session_id
     where event_text match @match and (@session is null or event.session_id = @session)
       and (@seenBy is null or event.session_id in ${seenIds})
     order by rank limit @limit`)
+  const snippet = db.prepare<[string, number], { snippet: string }>(
+    `select snippet(event_text, 0, '«', '»', ' … ', 24) as snippet from event_text where event_text match ? and rowid = ?`,
+  )
+  const named = db.prepare<[{ readonly seenBy: string | null }], NamedRow>(`
+    select id, name, workspace, branch from session where @seenBy is null or id in ${seenIds} order by active_at desc`)
+
+  function sessionsNamed(words: readonly string[], seenBy: string | null): SessionId[] {
+    const found: SessionId[] = []
+    for (const { id, name, workspace, branch } of named.iterate({ seenBy })) {
+      // A folder that was made for the session has no name that says anything.
+      const called = [id, name, workspace.includes(id) ? '' : workspace, branch ?? ''].join('\n').toLowerCase()
+      if (words.every((word) => called.includes(word))) found.push(id as SessionId)
+      if (found.length === namedMax) break
+    }
+    return found
+  }
+
   return {
-    index: catchUp,
-    search({ q, session, seenBy, limit }) {
-      const match = asMatch(q)
+    index: () => catchUp() || backfill(),
+    search({ q, session, seenBy, limit, perSession }) {
+      const words = q.split(/[\s\0]+/).filter((word) => word !== '')
       // Nothing to look for is no query.
-      if (match === '') return []
+      if (words.length === 0) return { hits: [], sessions: [], more: false, deeper: [] }
       while (catchUp());
-      return find
-        .all({ match, session, seenBy, limit })
-        .map(({ session_id, ...rest }) => ({ ...rest, session: session_id as SessionId }))
+      const match = asMatch(words)
+      const bySession = new Map<string, number>()
+      const fitting = find.all({ match, session, seenBy, limit: perSession === null ? limit + 1 : rankedMax }).filter((row) => {
+        const count = (bySession.get(row.session_id) ?? 0) + 1
+        bySession.set(row.session_id, count)
+        return perSession === null || count <= perSession
+      })
+      return {
+        hits: fitting.slice(0, limit).map(({ session_id, pos, ...rest }) => ({
+          ...rest,
+          session: session_id as SessionId,
+          snippet: snippet.get(match, pos)?.snippet ?? '',
+        })),
+        more: fitting.length > limit,
+        deeper: [...bySession].flatMap(([id, count]) => (perSession !== null && count > perSession ? [id as SessionId] : [])),
+        sessions:
+          session === null
+            ? sessionsNamed(
+                words.map((word) => word.toLowerCase()),
+                seenBy,
+              )
+            : [],
+      }
     },
   }
 }
 
 /** Every word must occur, the last one at least as a beginning. Quoted, so that no word is an operator. */
-function asMatch(q: string): string {
-  const words = q.split(/[\s\0]+/).filter((word) => word !== '')
-  return words.map((word, index) => `"${word.replaceAll('"', '""')}"${index === words.length - 1 ? '*' : ''}`).join(' ')
-}
-
-/** What full-text search finds. */
-function searchable(event: NewEvent): string | null {
-  switch (event.type) {
-    case 'prompt.queued':
-    case 'text':
-      return event.body.text
-    case 'tool.started':
-      return `${event.body.tool} ${typeof event.body.input === 'string' ? event.body.input : JSON.stringify(event.body.input)}`
-    case 'tool.finished':
-      return event.body.output
-    case 'session.created':
-      return event.body.name
-    default:
-      return null
-  }
-}
+const asMatch = (words: readonly string[]): string =>
+  words.map((word, index) => `"${word.replaceAll('"', '""')}"${index === words.length - 1 ? '*' : ''}`).join(' ')

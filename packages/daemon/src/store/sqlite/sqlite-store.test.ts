@@ -6,6 +6,7 @@ import {
   newRequestId,
   newSessionId,
   newTokenId,
+  newUserId,
   type PromptId,
   type SessionId,
 } from '@anchorhold/protocol/ids'
@@ -298,12 +299,55 @@ test('search() finds words in prompts, text, tools and names, with the place', (
     body: { call: 'c', tool: 'Bash', input: { command: 'ls chimneys' }, truncated: false },
   })
   append(newSession(), text('Another chimney'))
-  const find = (q: string, session: SessionId | null = id) => store.search({ q, session, seenBy: null, limit: 10 })
+  const find = (q: string, session: SessionId | null = id) =>
+    store.search({ q, session, seenBy: null, limit: 10, perSession: null }).hits
   expect(find('chimney').map(({ seq }) => seq)).toEqual(expect.arrayContaining([2, 3]))
   expect(find('chimney', null)).toHaveLength(3)
   expect(find('chimney crook')[0]).toMatchObject({ session: id, seq: 2, snippet: expect.stringContaining('«') })
   expect(find('roof')).toHaveLength(1)
   expect(find('nothing of the kind')).toEqual([])
+})
+
+test('search() finds what was thought, asked, answered, refused and noticed, and sessions by what they are called', () => {
+  const id = newSession({ name: 'Kitchen' })
+  const request = newRequestId(randomBytes)
+  append(id, { type: 'session.changed', body: { name: 'Larder', actor: 'me' } })
+  append(id, { type: 'thinking', body: { block: 't', text: 'perhaps marmalade' } })
+  append(id, { type: 'request.opened', body: { id: request, call: null, action: { kind: 'plan', plan: 'boil quinces' } } })
+  const answer = { decision: 'deny', reason: 'no sugar left' } as const
+  append(id, { type: 'request.answered', body: { id: request, answer, actor: 'me', door: 'web' } })
+  append(id, { type: 'notice', body: { level: 'warning', code: 'x', message: 'the pantry is dark' } })
+  append(id, { type: 'workspace.at', body: { branch: 'preserves/plum', commit: null } })
+  const find = (q: string) => store.search({ q, session: null, seenBy: null, limit: 10, perSession: null })
+  expect(['marmalade', 'quinces', 'sugar', 'pantry'].map((q) => find(q).hits.map(({ type }) => type))).toEqual([
+    ['thinking'],
+    ['request.opened'],
+    ['request.answered'],
+    ['notice'],
+  ])
+  expect(find('larder').sessions).toEqual([id])
+  expect(find('LAR plum').sessions).toEqual([id])
+  expect(find('larder cherry').sessions).toEqual([])
+  expect(store.search({ q: 'larder', session: null, seenBy: newUserId(randomBytes), limit: 10, perSession: null })).toEqual({
+    hits: [],
+    sessions: [],
+    more: false,
+    deeper: [],
+  })
+})
+
+test('search() gives each session its share, and says where there is more', () => {
+  const [chatty, quiet] = [newSession(), newSession()]
+  for (let n = 0; n < 8; n++) append(chatty, text(`gravel ${n}`))
+  append(quiet, text('gravel, and very much else that makes it fit less well than all the others do'))
+  const find = (limit: number, perSession: number | null) =>
+    store.search({ q: 'gravel', session: null, seenBy: null, limit, perSession })
+  const shared = find(10, 3)
+  expect(shared.hits.map(({ session }) => session)).toEqual([chatty, chatty, chatty, quiet])
+  expect(shared).toMatchObject({ more: false, deeper: [chatty] })
+  expect(find(3, 3)).toMatchObject({ more: true, deeper: [chatty] })
+  expect(find(5, null)).toMatchObject({ more: true, deeper: [] })
+  expect(find(9, null)).toMatchObject({ more: false })
 })
 
 test('search() takes any words for words, and never for a query of its own', () => {
@@ -328,11 +372,11 @@ test('search() takes any words for words, and never for a query of its own', () 
     '\u{1f600}',
     '«»',
   ])
-    expect(() => store.search({ q, session: null, seenBy: null, limit: 5 })).not.toThrow()
+    expect(() => store.search({ q, session: null, seenBy: null, limit: 5, perSession: 2 })).not.toThrow()
   fc.assert(
     fc.property(
       fc.string({ minLength: 1, maxLength: 60 }),
-      (q) => void store.search({ q, session: null, seenBy: null, limit: 5 }),
+      (q) => void store.search({ q, session: null, seenBy: null, limit: 5, perSession: 2 }),
     ),
   )
 })
@@ -373,8 +417,8 @@ test('purge() leaves nothing of a session, and nothing but that', () => {
   store.tokens.keepSessionKey('owner', 'key', id, 'digest')
   store.sessions.purge(id)
   expect(store.sessions.get(id)).toBeNull()
-  expect(store.search({ q: 'secretword', session: null, seenBy: null, limit: 5 })).toEqual([])
-  expect(store.search({ q: 'otherword', session: null, seenBy: null, limit: 5 })).toHaveLength(1)
+  expect(store.search({ q: 'secretword', session: null, seenBy: null, limit: 5, perSession: null }).hits).toEqual([])
+  expect(store.search({ q: 'otherword', session: null, seenBy: null, limit: 5, perSession: null }).hits).toHaveLength(1)
   store.close()
   store = kept
   const db = new Database(path)
@@ -472,6 +516,33 @@ test('sqliteStore() takes over a database from before there were users and hashe
   expect(taken.chains.head(id)).toBeNull()
   while (taken.chains.fill());
   expect(taken.chains.head(id)).toMatchObject({ seq: 1 })
+})
+
+test('index() goes through what an older index has left out, a step at a time', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'test.db')
+  const before = sqliteStore(path)
+  const id = newSessionId(randomBytes)
+  before.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+  const put = (event: NewEvent) => before.events.append(id, 'daemon', [{ n: null, at: 1, event }])
+  put({ type: 'thinking', body: { block: 't', text: 'marmalade' } })
+  for (let n = 0; n < 1200; n++) put({ type: 'text', body: { block: `b${n}`, text: 'bread' } })
+  while (before.index());
+  before.close()
+  const db = new Database(path)
+  db.exec(`delete from event_text where rowid in (select pos from event where type = 'thinking');
+    update search_backfill set next = 0, until = (select max(pos) from event)`)
+  db.close()
+  const taken = sqliteStore(path)
+  onTestFinished(() => taken.close())
+  const find = (q: string) => taken.search({ q, session: null, seenBy: null, limit: 2, perSession: null }).hits.length
+  // Nobody waits for it.
+  expect([find('bread'), find('marmalade')]).toEqual([2, 0])
+  expect(taken.index()).toBe(true)
+  expect(find('marmalade')).toBe(1)
+  while (taken.index());
+  expect([find('bread'), find('marmalade')]).toEqual([2, 1])
 })
 
 const mountable = process.platform === 'linux' && process.getuid?.() === 0 && canMount()

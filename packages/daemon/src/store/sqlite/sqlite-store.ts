@@ -21,6 +21,7 @@ import { secrets } from './migrations/016-secrets.ts'
 import { checkedOut } from './migrations/017-checked-out.ts'
 import { insideSecrets } from './migrations/018-inside-secrets.ts'
 import { net } from './migrations/019-net.ts'
+import { search } from './migrations/020-search.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -59,6 +60,7 @@ const migrations = [
   checkedOut,
   insideSecrets,
   net,
+  search,
 ] as const
 
 export function sqliteStore(path: string): Store {

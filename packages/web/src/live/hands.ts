@@ -1,0 +1,36 @@
+type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem' | 'key' | 'length'>
+
+const ownerPlace = 'anchorhold.owner'
+const asideFor = (user: string) => `anchorhold.of.${user}.`
+const aside = 'anchorhold.of.'
+/** What is known of the house, and not written by anybody: it is fetched anew. */
+const seen = ['anchorhold.sessions'] as const
+
+const names = (shelf: Shelf): string[] => Array.from({ length: shelf.length }, (_, index) => shelf.key(index) ?? '')
+
+/** Forgets what was seen; what was written and not sent stays for whoever wrote it. */
+export function dropSeen(shelf: Shelf): void {
+  for (const name of seen) shelf.removeItem(name)
+}
+
+/** Gives the device to a user: what somebody else has written here is put aside until they come back, and is neither shown nor sent. */
+export function handTo(shelf: Shelf, user: string): void {
+  const before = shelf.getItem(ownerPlace)
+  if (before === user) return
+  const move = (from: string, to: string) => {
+    shelf.setItem(to, shelf.getItem(from) ?? '')
+    shelf.removeItem(from)
+  }
+  if (before !== null) {
+    dropSeen(shelf)
+    for (const name of names(shelf))
+      if (name.startsWith('anchorhold.') && !name.startsWith(aside) && name !== ownerPlace) move(name, asideFor(before) + name)
+    for (const name of names(shelf)) if (name.startsWith(asideFor(user))) move(name, name.slice(asideFor(user).length))
+  }
+  shelf.setItem(ownerPlace, user)
+}
+
+/** Forgets all of whoever has the device now: they leave it on purpose. */
+export function clearOwn(shelf: Shelf): void {
+  for (const name of names(shelf)) if (!name.startsWith(aside)) shelf.removeItem(name)
+}
