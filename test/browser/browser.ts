@@ -42,6 +42,8 @@ export type Tab = {
   go(path: string): Promise<void>
   /** No serious fault for those who cannot see or point, and a picture. */
   look(name: string): Promise<void>
+  /** The same, and once more in the colours that this device has not: there only what colours can do wrong. */
+  lookTwice(name: string): Promise<void>
 }
 
 export async function openTab(context: BrowserContext, it: Installation): Promise<Tab> {
@@ -68,34 +70,52 @@ export async function openTab(context: BrowserContext, it: Installation): Promis
     const text = message.text()
     if (message.type() === 'error' && !text.startsWith('Failed to load resource')) wrong.push(`console ${text}`)
   })
+  const picture = async (name: string) => {
+    mkdirSync(pictures, { recursive: true })
+    await page.screenshot({ path: join(pictures, `${name}.png`) })
+  }
+  const faultless = async (name: string, axe: AxeBuilder) => {
+    const { violations } = await axe.setLegacyMode().analyze()
+    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    const words = serious.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(' | ')}`,
+    )
+    expect(words, name).toEqual([])
+  }
+  const look = async (name: string) => {
+    await faded(page)
+    await picture(name)
+    await faultless(name, new AxeBuilder({ page }))
+  }
   return {
     page,
     wrong,
     go: async (path) => void (await page.goto(`${home()}${path}`)),
-    async look(name) {
-      // What fades in is looked at when it is there.
-      await page.evaluate(() =>
-        Promise.allSettled(
-          document
-            .getAnimations()
-            .filter(({ effect }) => effect?.getComputedTiming().iterations === 1)
-            .map(({ finished }) => finished),
-        ),
-      )
-      mkdirSync(pictures, { recursive: true })
-      await page.screenshot({ path: join(pictures, `${name}.png`) })
-      const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze()
-      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      expect(
-        serious.map(
-          ({ id, nodes }) =>
-            `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(' | ')}`,
-        ),
-        name,
-      ).toEqual([])
+    look,
+    async lookTwice(name) {
+      await look(name)
+      const dark = await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches)
+      const other = dark ? 'light' : 'dark'
+      await page.emulateMedia({ colorScheme: other })
+      await faded(page)
+      await picture(`${name}-${other}`)
+      await faultless(`${name}, ${other}`, new AxeBuilder({ page }).withRules(['color-contrast']))
+      await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' })
     },
   }
 }
+
+/** What fades in is looked at when it is there. */
+const faded = (page: Page) =>
+  page.evaluate(() =>
+    Promise.allSettled(
+      document
+        .getAnimations()
+        .filter(({ effect }) => effect?.getComputedTiming().iterations === 1)
+        .map(({ finished }) => finished),
+    ),
+  )
 
 /** A tab of a browser that has followed a login link. */
 export async function loggedIn(

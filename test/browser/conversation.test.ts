@@ -22,7 +22,7 @@ const lines = (word: string) => Array.from({ length: 12 }, (_, n) => `${word} ${
 test('a conversation shows the useful part of what was done: pictures, exit codes, edits, a list and a sub-agent', async () => {
   const workspace = it.workspace({ 'a.txt': lines('old') })
   writeFileSync(join(workspace, 'shot.png'), aPicture(480, 300))
-  const { page, go, look, wrong, context } = await loggedIn(browser, 'phone', it)
+  const { page, go, lookTwice, wrong, context } = await loggedIn(browser, 'phone', it)
   const { session } = await it.run(
     script(
       [{ tool_use: 'Read', input: { file_path: '/workspace/shot.png' } }],
@@ -45,11 +45,11 @@ test('a conversation shows the useful part of what was done: pictures, exit code
   expect(await log.getByText('new 11').count()).toBe(0)
   await log.getByRole('button', { name: /more lines$/ }).click()
   await log.getByText('new 11', { exact: true }).waitFor()
-  await look('phone-picture')
+  await lookTwice('phone-picture')
   await page.getByRole('link', { name: 'Files', exact: true }).click()
   await page.getByRole('button', { name: /^shot\.png/ }).click()
   await page.getByRole('img', { name: 'shot.png' }).waitFor()
-  await look('phone-files-picture')
+  await lookTwice('phone-files-picture')
 
   await page.getByRole('link', { name: 'Chat', exact: true }).click()
   const send = async (text: string) => {
@@ -67,7 +67,7 @@ test('a conversation shows the useful part of what was done: pictures, exit code
   await ended(session.id, 3)
   await log.getByRole('button', { name: /^Sub-agent/ }).click()
   await log.getByText('echo from below').first().waitFor()
-  await look('phone-thread')
+  await lookTwice('phone-thread')
   expect(wrong).toEqual([])
   await context.close()
 }, 240_000)

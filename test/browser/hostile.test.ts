@@ -37,6 +37,17 @@ const hostile = script(
     },
   ],
   [{ tool_use: 'Write', input: { file_path: '/workspace/a.svg', content: attacks.join('\n') } }],
+  [{ tool_use: 'Write', input: { file_path: '/workspace/canary-\u202Efile<b>.txt', content: attacks.join('\n') } }],
+  [
+    {
+      tool_use: 'Write',
+      input: { file_path: '/workspace/fake.png', content: `<svg xmlns="http://www.w3.org/2000/svg" onload="${pwn}"/>` },
+    },
+  ],
+  [
+    { text: 'canary-fake ![fake](fake.png) ![up](../fake.png) ![page](/api/v1/panic.png)\n\n' },
+    { tool_use: 'TodoWrite', input: { todos: [{ content: `canary-todo ${attacks[0]} ${attacks[7]}`, status: 'pending' }] } },
+  ],
   [
     {
       tool_use: 'AskUserQuestion',
@@ -64,11 +75,13 @@ test('what an agent writes runs nothing, loads nothing, leads nowhere it should 
   await page.getByRole('button', { name: 'Answer', exact: true }).waitFor()
   const seen = new Set<string>()
   const log = page.getByRole('region', { name: 'Conversation' })
-  const names = ['script', 'handler', 'frame', 'style', 'link', 'image', 'ansi', 'bidi', 'card', 'deep']
+  const names = ['script', 'handler', 'frame', 'style', 'link', 'image', 'ansi', 'bidi', 'card', 'deep', 'fake', 'todo']
   for (let up = 0; seen.size < names.length && up < 60; up++) {
     const { text, foreign, links, buttons } = await log.evaluate((element) => ({
       text: (element as HTMLElement).innerText,
-      foreign: element.querySelectorAll('img, iframe, object, embed, script, style, link, base, meta, [style*="fixed"]').length,
+      foreign: element.querySelectorAll(
+        'img:not([src^="/api/v1/sessions/"][src*="/picture?path=fake.png"]), iframe, object, embed, script, style, link, base, meta, [style*="fixed"]',
+      ).length,
       links: [...element.querySelectorAll('a')].map((link) => link.getAttribute('href') ?? ''),
       buttons: [...element.querySelectorAll('button')].map((button) => button.innerText),
     }))
@@ -82,11 +95,22 @@ test('what an agent writes runs nothing, loads nothing, leads nowhere it should 
     await log.evaluate((element) => element.scrollBy(0, -500))
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
   }
-  expect([...seen].sort()).toEqual(['ansi', 'bidi', 'card', 'deep', 'frame', 'handler', 'image', 'link', 'script', 'style'])
+  expect([...seen].sort()).toEqual([...names].sort())
   await look('hostile-session')
 
   await page.getByRole('button', { name: /^Ran head/ }).click()
   await page.getByRole('region', { name: 'Output' }).first().waitFor()
+
+  // Names of files, what is in them, and the audit are of the agent's making too.
+  await go(`/sessions/${id}?tab=files`)
+  const files = page.getByRole('region', { name: 'Files' })
+  await files.getByRole('button', { name: /canary-\\u\{202e\}file<b>/ }).click()
+  await files.getByText('canary-bidi').first().waitFor()
+  expect(await files.innerText()).not.toMatch(/[\u001b\u200b\u202a-\u202e\u2066-\u2069]/)
+  await go('/audit')
+  await page.getByRole('list', { name: /^Entries/ }).waitFor()
+  expect(await page.locator('main').innerText()).not.toMatch(/[\u001b\u200b\u202a-\u202e\u2066-\u2069]/)
+  expect(await page.locator('main').locator('img, iframe, script, style').count()).toBe(0)
   await go('/')
   await page.getByRole('searchbox').fill('canary')
   await page.locator('mark').first().waitFor()

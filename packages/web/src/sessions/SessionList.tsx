@@ -113,7 +113,7 @@ function Rows({ show }: { readonly show: Show | undefined }) {
           <h2 id="needing" className="px-3.5 pt-2 pb-1.5 text-xs font-semibold text-accent-ink">
             Needs you
           </h2>
-          <ul className="grid gap-1">
+          <ul className="grid grid-cols-1 gap-1">
             {needing.map((session) => (
               <SessionRow key={session.id} session={session} now={now} />
             ))}
@@ -125,7 +125,7 @@ function Rows({ show }: { readonly show: Show | undefined }) {
           <h2 id="recent" className={needing.length > 0 ? 'px-3.5 pt-4 pb-1.5 text-xs font-semibold text-faint' : 'sr-only'}>
             {archived ? 'Archived' : 'Recent'}
           </h2>
-          <ul className="grid gap-0.5">
+          <ul className="grid grid-cols-1 gap-0.5">
             {rest.map((session) => (
               <SessionRow key={session.id} session={session} now={now} />
             ))}

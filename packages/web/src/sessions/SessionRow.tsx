@@ -29,7 +29,7 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
           aria-hidden
           className={`mt-2 size-2 shrink-0 rounded-full ${dots[state.tone]} ${state.moving ? 'working-dot' : ''}`}
         />
-        <span className="grid min-w-0 flex-1 gap-0.5 text-[0.8125rem] text-soft">
+        <span className="grid min-w-0 flex-1 grid-cols-1 gap-0.5 text-[0.8125rem] text-soft">
           <span className="flex items-baseline justify-between gap-3">
             <span className="truncate text-base font-medium text-ink">{printableLine(session.name)}</span>
             <time className="shrink-0 text-xs text-faint tabular-nums" dateTime={new Date(session.active_at).toISOString()}>

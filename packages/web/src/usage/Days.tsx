@@ -14,8 +14,10 @@ export function Days({ bars }: { readonly bars: readonly Bar[] }) {
   const bar = chosen === null ? undefined : bars[chosen]
   return (
     <figure className="mt-4">
-      <p className="mb-2 h-5 text-sm text-soft tabular-nums" aria-live="polite">
-        {bar === undefined ? '' : `${bar.label}: ${formatUsd(bar.micros)} in ${bar.calls.toLocaleString()} calls`}
+      <p className="mb-2 h-5 text-sm text-faint tabular-nums" aria-live="polite">
+        {bar === undefined
+          ? 'Each day: tap it for its figures'
+          : `${bar.label}: ${formatUsd(bar.micros)} in ${bar.calls.toLocaleString()} calls`}
       </p>
       <svg
         viewBox={`0 0 ${width} ${height}`}

@@ -89,7 +89,6 @@ export function ToolView({
       {(open || always) && (
         <div className="border-t border-line">
           <Body face={face} item={item} />
-          {open && !(saysAll.has(face.body.kind) && item.state === 'done') && <Output item={item} />}
           {children.length > 0 && (
             <div className="grid grid-cols-1 gap-3 border-t border-line py-3 pr-3.5 pl-4">
               {children.map((child, index) => (
@@ -99,6 +98,7 @@ export function ToolView({
               ))}
             </div>
           )}
+          {open && !(saysAll.has(face.body.kind) && item.state === 'done') && <Output item={item} />}
         </div>
       )}
     </div>

@@ -12,6 +12,7 @@ import { Pane } from './Pane.tsx'
 export function CostTab({ session }: { readonly session: Session }) {
   const { data, error } = useQuery(costQuery(session))
   const { cost_micros: cost, budget_micros: budget } = session
+  const share = budget === null || budget === 0 ? 0 : Math.min(1, cost / budget)
   return (
     <Pane name="Cost">
       <section aria-label="Total" className="card grid gap-1 p-5">
@@ -25,12 +26,18 @@ export function CostTab({ session }: { readonly session: Session }) {
         {budget === null ? (
           <p className="text-sm text-faint">There is no budget for this session alone.</p>
         ) : (
-          <progress
+          <svg
+            role="meter"
             aria-label="Spent of the budget"
-            max={budget}
-            value={Math.min(cost, budget)}
-            className={`h-2 w-full ${cost >= budget * 0.8 ? 'accent-danger' : 'accent-accent'}`}
-          />
+            aria-valuemin={0}
+            aria-valuemax={100}
+            aria-valuenow={Math.round(share * 100)}
+            viewBox="0 0 100 1"
+            preserveAspectRatio="none"
+            className="mt-1 h-2 w-full overflow-hidden rounded-full bg-raised"
+          >
+            <rect width={share * 100} height={1} className={share >= 0.8 ? 'fill-danger' : 'fill-accent'} />
+          </svg>
         )}
       </section>
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
@@ -97,7 +104,13 @@ function Table({
                   key={head[index]}
                   className={`py-1.5 align-top ${index === 0 ? '[overflow-wrap:anywhere]' : 'pl-3 text-right whitespace-nowrap tabular-nums'}`}
                 >
-                  {typeof cell === 'number' ? cell.toLocaleString() : cell}
+                  {index === 0 ? (
+                    <span className="line-clamp-2">{cell}</span>
+                  ) : typeof cell === 'number' ? (
+                    cell.toLocaleString()
+                  ) : (
+                    cell
+                  )}
                 </td>
               ))}
             </tr>
