@@ -15,6 +15,8 @@ let runtime: Runtime
 beforeEach(() => {
   state = mkdtempSync(join(tmpdir(), 'ah-'))
   folders = foldersOf(state)
+  // Others of this machine have things in the folder for temporary files.
+  vi.stubEnv('TMPDIR', join(state, 'tmp'))
   // Writes down what it was called for; `cells/reap.test.ts` has what the real one does.
   const reap = join(state, 'reap.mjs')
   writeFileSync(
@@ -23,7 +25,10 @@ beforeEach(() => {
   )
   runtime = { node: process.execPath, reap } as Runtime
 })
-afterEach(() => rmSync(state, { recursive: true, force: true }))
+afterEach(() => {
+  vi.unstubAllEnvs()
+  rmSync(state, { recursive: true, force: true })
+})
 
 const [owned, lost, held] = ['ses_0000000000000001', 'ses_0000000000000002', 'ses_0000000000000003'] as SessionId[]
 const reaped = () => (existsSync(join(state, 'reaped')) ? readFileSync(join(state, 'reaped'), 'utf8').trim().split('\n') : [])
@@ -82,7 +87,6 @@ test('reapAll() removes what was never finished once its maker has ended, and no
 })
 
 test('reapAll() removes trials in the folder for temporary files whose process has ended, their cells first', async () => {
-  vi.stubEnv('TMPDIR', join(state, 'tmp'))
   const at = (name: string) => join(state, 'tmp', name)
   const names = [
     ...['trial', 'trial-files', 'attack'].map((kind) => `ah-${kind}-${deadMark()}-AbC123`),
@@ -97,7 +101,6 @@ test('reapAll() removes trials in the folder for temporary files whose process h
   for (const path of [file!, held!]) writeFileSync(path, '')
   symlinkSync(at('elsewhere'), at(`ah-trial-${deadMark()}-link00`))
   await reapThem()
-  vi.unstubAllEnvs()
   expect(names.map((name) => existsSync(at(name)))).toEqual([false, false, false, true, true, true, true])
   expect(reaped()).toEqual([join(at(names[0]!), 'scratch')])
   expect([file!, held!].map((path) => existsSync(path))).toEqual([false, true])
