@@ -127,3 +127,29 @@ test('without a network the app opens with the last known list, and comes back b
   expect(page.url()).toContain(id)
   await context.close()
 }, 120_000)
+
+test('a browser with more tabs than it has connections opens each, and follows the one that is looked at', async () => {
+  const { page: first, context, wrong } = await loggedIn(browser, 'desktop', it)
+  const home = `http://localhost:${new URL(it.url).port}`
+  const see = (page: Page, state: 'visible' | 'hidden') =>
+    page.evaluate((state) => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => state })
+      document.dispatchEvent(new Event('visibilitychange'))
+    }, state)
+  await first.goto(home)
+  await first.getByRole('searchbox').first().waitFor()
+  // A browser without a window looks at all of its tabs.
+  for (let tab = 0; tab < 7; tab++) {
+    const { page } = await openTab(context, it)
+    await see(context.pages().at(-2)!, 'hidden')
+    await page.goto(home)
+    await page.getByRole('searchbox').first().waitFor()
+  }
+  const { name } = await it.api.createSession({ body: { name: 'Behind the tabs' } })
+  await context.pages().at(-1)!.getByText(name).first().waitFor()
+  await see(context.pages().at(-1)!, 'hidden')
+  await see(first, 'visible')
+  await first.getByText(name).first().waitFor()
+  expect(wrong).toEqual([])
+  await context.close()
+}, 300_000)

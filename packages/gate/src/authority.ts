@@ -16,6 +16,8 @@ export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> 
   judge(action: NetAction | HostAction | SpendAction, signal: AbortSignal, pins?: () => Promise<readonly Pin[]>): Promise<Verdict>
   /** Asks for a call before it is made, with what the agent says of it. */
   askAhead(action: NetAction, said: string, signal: AbortSignal): Promise<Verdict>
+  /** Why a rule forbids it, without anybody being asked; null where none does. */
+  denies(action: NetAction): string | null
   /** By what is in force now, and asking nobody: why a call that was let out, and what allowed it then, may not go on. */
   stands(): (action: NetAction, by: string) => string | null
   /** Takes the daemon's word on all that it has heard of by this record of the gate's. */
@@ -116,6 +118,10 @@ export function sessionAuthority({
     },
     judge: (action, signal, pins = async () => []) => one.judge({ meaning: plainMeaning(action), call: null, pins }, signal),
     askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
+    denies(action) {
+      const { effect, by } = decide(compilePolicy(one.terms.policy), plainMeaning(action))
+      return effect === 'deny' ? `This is not allowed (${by})` : null
+    },
     stands() {
       const { policy, grants } = one.terms
       const compiled = compilePolicy(policy)

@@ -193,6 +193,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       judge: one.authority.judge,
       askAhead: one.authority.askAhead,
       stands: one.authority.stands,
+      denies: one.authority.denies,
       routeOf: looked(
         routesBy(() => one.authority.terms.policy.rules),
         () => one.terms.net.forges,

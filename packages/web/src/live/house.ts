@@ -7,6 +7,7 @@ import { applyTo, catchUp } from './apply.ts'
 import { clearOwn, dropSeen, handTo } from './hands.ts'
 import { meQuery } from './me.ts'
 import { closeNotices } from '../service.ts'
+import { placeForHidden } from './places.ts'
 import { follow, type StreamState } from './stream.ts'
 
 /** What the page knows of its connection. */
@@ -84,6 +85,8 @@ export function house(): House {
     running = new AbortController()
     const { signal } = running
     let wake = () => {}
+    /** Settles when somebody looks at this page again. */
+    let resting: PromiseWithResolvers<void> | null = null
     const stream = follow(
       {
         async start(end) {
@@ -103,6 +106,7 @@ export function house(): House {
           if (state === 'logged_out') forgetSeen()
           if (state === 'live') cameBack()
         },
+        turn: async () => resting?.promise,
         wait: (ms) =>
           new Promise((resolve) => {
             const timer = setTimeout(resolve, ms)
@@ -126,19 +130,33 @@ export function house(): House {
       stream.refresh()
     }
     let hiddenAt = 0
+    let hidden = new AbortController()
     addEventListener('online', again, { signal })
     addEventListener('offline', () => stream.refresh(), { signal })
     // A page that was frozen or put aside whole comes back with a connection that may have ended meanwhile.
     document.addEventListener('resume', again, { signal })
     addEventListener('pageshow', ({ persisted }) => persisted && again(), { signal })
-    document.addEventListener(
-      'visibilitychange',
-      () => {
-        if (document.visibilityState === 'hidden') hiddenAt = Date.now()
-        else if (connection !== 'live' || Date.now() - hiddenAt > sleptMs) again()
-      },
-      { signal },
-    )
+    const looked = () => {
+      hidden.abort()
+      if (document.visibilityState === 'hidden') {
+        hiddenAt = Date.now()
+        hidden = new AbortController()
+        const { signal: seen } = hidden
+        void placeForHidden(navigator.locks, AbortSignal.any([seen, signal])).then((isTaken) => {
+          if (isTaken || seen.aborted || signal.aborted) return
+          resting = Promise.withResolvers()
+          stream.refresh()
+        })
+        return
+      }
+      const rested = resting !== null
+      resting?.resolve()
+      resting = null
+      if (rested || connection !== 'live' || Date.now() - hiddenAt > sleptMs) again()
+    }
+    document.addEventListener('visibilitychange', looked, { signal })
+    // It was opened behind another tab.
+    if (document.visibilityState === 'hidden') looked()
     addEventListener('storage', () => outbox.reread(), { signal })
   }
 

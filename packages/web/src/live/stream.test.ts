@@ -56,6 +56,7 @@ test('follow() hears every event once and in order over any number of broken con
           if (heard.length >= total) resolve()
         },
         tell: (state) => void states.push(state),
+        turn: () => Promise.resolve(),
         wait: () => Promise.resolve(),
       },
       end.signal,
@@ -81,6 +82,7 @@ test('follow() stops for good when the login is gone', async () => {
           states.push(state)
           if (state === 'logged_out') resolve()
         },
+        turn: () => Promise.resolve(),
         wait: () => Promise.resolve(),
       },
       new AbortController().signal,
@@ -116,6 +118,7 @@ test('follow() goes on where it was when it is told to connect anew', async () =
           stream.refresh()
         },
         tell: () => {},
+        turn: () => Promise.resolve(),
         wait: () => Promise.resolve(),
       },
       end.signal,

@@ -19,6 +19,8 @@ export type StreamOptions = {
   /** Called with all that came in one piece, in order. */
   readonly hear: (heard: readonly Heard[]) => void
   readonly tell: (state: StreamState) => void
+  /** Resolves when this page may hold a connection: a browser has few of them for all its tabs. */
+  readonly turn: () => Promise<void>
   /** Resolves after so long, or earlier when it is worth trying again at once. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -44,7 +46,9 @@ export function follow(options: StreamOptions, signal: AbortSignal): Stream {
 
   void (async () => {
     options.tell('connecting')
-    while (!signal.aborted) {
+    for (;;) {
+      await options.turn()
+      if (signal.aborted) return
       connection = new AbortController()
       const end = AbortSignal.any([signal, connection.signal])
       try {

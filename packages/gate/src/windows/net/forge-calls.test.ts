@@ -49,6 +49,17 @@ test('screenForge() keeps a change from a session whose rules allow queries', as
   expect(server.connections).toBe(1)
 })
 
+test('screenForge() holds a change to a rule against its path, and asks nobody', async () => {
+  await using server = await mirror()
+  await using net = await testNet({
+    ...{ upstream: server.port, allow, net: { forges: { 'forge.example': mine } } },
+    denies: ({ path }) => (path === '/graphql' ? 'a rule is against it' : null),
+  })
+  const { status, body } = await net.get('http://api.github.com/graphql', post('mutation { addStar { id } }'))
+  expect([status, body]).toEqual([403, expect.stringContaining('a rule is against it') as string])
+  expect(net.judged).toEqual([])
+})
+
 test.each<[string, string, ReturnType<typeof post> | { method: string }]>([
   ['a GET', '/graphql', { method: 'GET' }],
   ['a query in the path', '/graphql?query=mutation', post('{ a }')],

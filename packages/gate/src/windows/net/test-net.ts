@@ -28,6 +28,7 @@ export const publicAddress = '93.184.215.14'
 export type NetSetup = {
   /** Hosts that may be reached; all else is denied. */
   readonly allow?: readonly string[]
+  readonly denies?: (action: NetAction) => string | null
   readonly judge?: (
     action: NetAction,
     signal: AbortSignal,
@@ -48,6 +49,7 @@ export type NetSetup = {
 export async function testNet({
   allow = ['allowed.test'],
   judge,
+  denies,
   rules = [],
   dial,
   upstream = 0,
@@ -81,6 +83,7 @@ export async function testNet({
       return verdict.allow ? { allow: true, by: 'a rule' } : verdict
     },
     stands: () => () => null,
+    denies: (action) => denies?.(action) ?? null,
     askAhead: async (action, said) => {
       ahead.push({ action, said })
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }

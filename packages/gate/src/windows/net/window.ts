@@ -48,6 +48,8 @@ export type NetWindowParts = {
   readonly folder: string
   /** Whether that may happen; waits for a person where the policy says so, as long as the signal lets it. */
   readonly judge: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  /** Why a rule forbids it, without anybody being asked; null where none does. */
+  readonly denies: (action: NetAction) => string | null
   /** By what is in force now: why what was let out, and what allowed it then, may not go on; null when it may. Nobody is asked. */
   readonly stands: () => (action: NetAction, by: string) => string | null
   /** How a target is reached that may be. */
@@ -316,7 +318,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
         if ('refused' in again) return again.refused
         return before.used.every((name) => again.used.includes(name)) ? null : 'A secret is in it that is for something else now'
       }
-      const place = await allow(seen === null ? wanted : { ...wanted, path: seen.judgedAs }, caller, differs, refuseWith)
+      const judged = seen === null ? wanted : { ...wanted, path: seen.judgedAs }
+      // A rule against the path itself holds for all that is in it.
+      const denied = judged.path === wanted.path ? null : parts.denies(actionOf(wanted))
+      if (denied !== null) return fail({ blocked: denied })
+      const place = await allow(judged, caller, differs, refuseWith)
       if (place === null) return
       // What is in force may be another by now.
       const filled = parts.credentials.putInto(call)
