@@ -36,7 +36,7 @@ export default defineConfig({
           maxWorkers: 2,
         },
       },
-      // They wait for people, for money and for many sessions: run by `npm run test:long`, not by `npm test`.
+      // They wait for people, for money, for many sessions and for package managers: run by `npm run test:long`, not by `npm test`.
       ...(process.env.LONG === undefined
         ? []
         : [

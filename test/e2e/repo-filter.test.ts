@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Installation, installation, outputsOf } from './installation.ts'
+import { type Installation, installation, outputsOf, until } from './installation.ts'
 
 let it: Installation
 beforeAll(async () => {
@@ -23,8 +23,9 @@ test('secrets of a host folder are not seen in the cell, the rest is, and what i
   expect(JSON.stringify(events)).not.toContain('hunter2')
   expect(readFileSync(join(workspace, '.env'), 'utf8')).toBe('KEY=hunter2\n')
   expect(readFileSync(join(workspace, 'main.ts'), 'utf8')).toBe('changed\n')
-  const codes = (await it.log(session.id)).flatMap((event) => (event.type === 'notice' ? [event.body.code] : []))
-  expect(codes).toEqual(['files_hidden', 'files_exposed'])
+  // What came since is looked for when the turn has ended.
+  const told = async () => (await it.log(session.id)).flatMap((event) => (event.type === 'notice' ? [event.body.code] : []))
+  expect(await until(async () => (await told()).length > 1 && told())).toEqual(['files_hidden', 'files_exposed'])
   // A fork works on a copy, and does not see them either.
   const fork = await it.api.fork({ params: { id: session.id }, body: {} })
   expect(outputsOf(await it.turn(fork.id, 'run `cat .env; echo $?`'))).not.toContain('hunter2')
