@@ -79,7 +79,13 @@ async function openLane({ browser, it }: World, label: string, random: () => num
   const change = async (count = 1 + Math.floor(random() * 4)) => {
     for (let n = 0; n < count; n++) await it.api.changeSession({ params: { id }, body: { name: `${label}-${++changes}` } })
   }
-  const shown = () => Promise.all(tabs.map((page) => page.getByText(`Renamed to “${label}-${changes}”`).first().waitFor()))
+  const shown = async () => {
+    for (const page of tabs) {
+      // Chromium draws a tab that is behind another once a second, whatever is in it.
+      await page.bringToFront()
+      await page.getByText(`Renamed to “${label}-${changes}”`).first().waitFor()
+    }
+  }
   const say = async (page: Page, text: string) => {
     await page.getByRole('textbox', { name: 'Prompt' }).fill(text)
     await page.getByRole('button', { name: 'Send' }).click()

@@ -1,5 +1,5 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
+import { QueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
@@ -29,16 +29,10 @@ export interface House {
 const sleptMs = 20_000
 /** A prompt that got lost on its way while the stream stands is sent again after so long. */
 const resendMs = 2000
-/** Some calls may fail while the stream is well: it is made anew for them once in so long. */
-const doubtMs = 10_000
 const refetched = new Set(['sessions', 'session', 'requests', 'usage', 'status'])
 
 export function house(): House {
-  /** A call that nobody answered says more of the connection than a stream that is still open. */
-  let doubt = () => {}
   const cache = new QueryClient({
-    queryCache: new QueryCache({ onError: (error) => isUnreachable(error) && doubt() }),
-    mutationCache: new MutationCache({ onError: (error) => isUnreachable(error) && doubt() }),
     defaultOptions: {
       queries: {
         // The stream says when something is new; nothing is stale by itself.
@@ -65,10 +59,7 @@ export function house(): House {
     wordsOf,
     newKey: () => crypto.randomUUID(),
     now: Date.now,
-    later(again) {
-      doubt()
-      setTimeout(() => connection === 'live' && again(), resendMs)
-    },
+    later: (again) => void setTimeout(() => connection === 'live' && again(), resendMs),
   })
   const listeners = new Set<() => void>()
   let connection: Connection = 'connecting'
@@ -122,12 +113,6 @@ export function house(): House {
       stream.refresh()
       wake()
       void outbox.sendAnew()
-    }
-    let doubtedAt = -Infinity
-    doubt = () => {
-      if (connection !== 'live' || Date.now() - doubtedAt < doubtMs) return
-      doubtedAt = Date.now()
-      stream.refresh()
     }
     let hiddenAt = 0
     let hidden = new AbortController()
