@@ -157,3 +157,8 @@ test('the gate as built contains zod, undici, the X.509 library, the parser of G
   const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
   expect(contents.gate).toEqual([...certificates, 'graphql', 'undici', 'zod'].toSorted())
 })
+
+test('the daemon as built starts without the schemas of its API', () => {
+  for (const piece of ['daemon', 'daemon-shared'])
+    expect(readFileSync(join(root, `dist/${piece}.mjs`), 'utf8')).not.toContain('packages/protocol/src/api/api.ts')
+})

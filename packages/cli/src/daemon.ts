@@ -74,7 +74,10 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
     return null
   }
   // Loaded by whoever calls: help and version need nothing of the contract.
-  const { cliAgent, client } = await import('@anchorhold/protocol/client')
+  const [{ client }, { cliAgent }] = await Promise.all([
+    import('@anchorhold/protocol/client'),
+    import('@anchorhold/protocol/api/route'),
+  ])
   const options: ClientOptions = { url: endpoint.url, headers: { authorization: `Bearer ${token}`, 'user-agent': cliAgent } }
   const api = client(options)
   try {

@@ -25,9 +25,6 @@ export type ClientOptions = {
   readonly fetch?: typeof fetch
 }
 
-/** How the command line calls itself, so that the log can tell it from other programs. */
-export const cliAgent = 'anchorhold-cli'
-
 /** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure` for what the
  *  daemon says, and `Unanswered` or what `fetch` throws where it was not the daemon that spoke. */
 export function client(options: ClientOptions): Client {

@@ -5,6 +5,9 @@ import { SessionId } from '../ids.ts'
 /** Where the API lives on every door that speaks HTTP. */
 export const apiRoot = '/api/v1'
 
+/** How the command line calls itself, so that the log can tell it from other programs. */
+export const cliAgent = 'anchorhold-cli'
+
 /** One call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
 export type Route = {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'

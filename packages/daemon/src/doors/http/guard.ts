@@ -1,4 +1,4 @@
-import { cliAgent } from '@anchorhold/protocol/client'
+import { cliAgent } from '@anchorhold/protocol/api/route'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
