@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import * as module from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { pinnedNode, provideBubblewrap, setUp } from './setup.mjs'
+import { pinnedNode, provideBubblewrap, setUp, startsCells } from './setup.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const cli = join(root, 'dist', 'cli.mjs')
@@ -12,7 +12,7 @@ const cli = join(root, 'dist', 'cli.mjs')
 const compiled = join(root, '.compiled')
 try {
   await setUp()
-  if (process.argv.includes('up') || process.argv.includes('run')) await provideBubblewrap()
+  if (startsCells(process.argv.slice(2))) await provideBubblewrap()
   const node = pinnedNode()
   if (node === process.execPath) {
     module.enableCompileCache?.(compiled)
@@ -20,8 +20,9 @@ try {
   } else {
     const env = { NODE_COMPILE_CACHE: compiled, ...process.env }
     const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: 'inherit', env })
-    // A terminal sends its signals to both; what another program sends to this one is passed on.
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.stdin.isTTY || child.kill(signal))
+    // A terminal sends these two to both; what another program sends to this one is passed on.
+    process.on('SIGTERM', () => child.kill('SIGTERM'))
+    for (const signal of ['SIGINT', 'SIGHUP']) process.on(signal, () => process.stdin.isTTY || child.kill(signal))
     child.once('exit', (code, signal) => (signal === null ? process.exit(code) : process.kill(process.pid, signal)))
   }
 } catch (error) {

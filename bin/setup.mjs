@@ -62,21 +62,38 @@ async function build(quiet) {
   const output = join(root, 'dist', 'cli.mjs')
   const built = existsSync(output) ? statSync(output).mtimeMs : 0
   if (
-    built > Math.max(newest(join(root, 'packages')), newest(join(root, 'test/attacks'))) &&
+    built > Math.max(...['packages', 'test/attacks', 'scripts'].map((folder) => newest(join(root, folder)))) &&
     built > statSync(join(root, 'package-lock.json')).mtimeMs
   )
     return
   await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
 }
 
+/** Of all that lies in a folder; what was removed or renamed shows in the folder's own time. */
 function newest(folder) {
-  let time = 0
+  let time = statSync(folder).mtimeMs
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     if (entry.name === 'node_modules') continue
     const path = join(folder, entry.name)
     time = Math.max(time, entry.isDirectory() ? newest(path) : statSync(path).mtimeMs)
   }
   return time
+}
+
+/** Whether this command line starts cells, or says that they can be. */
+export function startsCells(argv) {
+  const words = []
+  for (let at = 0; at < argv.length && words.length < 2 && argv[at] !== '--'; at++) {
+    if (argv[at] === '--state' || argv[at] === '--token-file') at++
+    else if (!argv[at].startsWith('-')) words.push(argv[at])
+    else if (words.length > 0) break
+  }
+  const [command, verb] = words
+  return (
+    ['up', 'run', 'sandbox', 'claude', 'prove', 'doctor'].includes(command) ||
+    (command === 'provider' && verb === 'add') ||
+    (command === 'service' && verb === 'install')
+  )
 }
 
 /** bubblewrap makes the default cell. Root, and who may use sudo without a password, get Debian's package installed. Anybody
@@ -125,8 +142,24 @@ const forToolchains = {
   '/usr/bin/cargo': 'cargo',
   '/usr/bin/go': 'golang-go',
   '/usr/bin/mvn': 'maven',
+  '/usr/bin/gradle': 'gradle',
   '/usr/bin/git-lfs': 'git-lfs',
   '/usr/bin/gh': 'gh',
+}
+
+/** Clients that come from npm, in a folder of that suite's own: nothing else needs them. */
+async function installToolchains() {
+  const folder = join(root, 'test/toolchains/clients')
+  if (existsSync(join(folder, 'node_modules'))) return
+  await step(
+    'installing clients for the tests of toolchains',
+    false,
+    npmCommand(),
+    ['ci', '--no-audit', '--no-fund', '--ignore-scripts'],
+    {
+      cwd: folder,
+    },
+  )
 }
 
 /** The same for `npm run test:machines`, which is a lot more. */
@@ -234,6 +267,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
         ...(process.argv.includes('--for-machines') ? forMachines : {}),
         ...(process.argv.includes('--for-toolchains') ? forToolchains : {}),
       })
+      if (process.argv.includes('--for-toolchains')) await installToolchains()
     }
   } catch (error) {
     console.error(error.message)

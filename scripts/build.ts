@@ -1,5 +1,6 @@
 // Bundles each process of the product under dist/. Only native code and the agent stay outside.
 import { rm, writeFile } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
@@ -35,15 +36,29 @@ const external = ['@node-rs/argon2', '@simplewebauthn/server']
  *  by whoever uses it. */
 const leanBuiltins = {
   name: 'lean-builtins',
-  resolveId: (id: string) => (/^(node:)?(https?|crypto)$/.test(id) ? `\0${id.startsWith('node:') ? id : `node:${id}`}` : null),
+  resolveId(id: string, _from: string | undefined, { kind }: { readonly kind: string }) {
+    // Not `node:module`, which the bundler's own first lines take; and a `require` reads no exports.
+    if (kind !== 'import-statement' || !isBuiltin(id) || /^(node:)?module$/.test(id)) return null
+    return `\0${id.startsWith('node:') ? id : `node:${id}`}`
+  },
   load(id: string) {
     if (!id.startsWith('\0node:')) return null
     const name = id.slice(1)
-    const plain = Object.entries(Object.getOwnPropertyDescriptors(process.getBuiltinModule(name)))
-      .filter(([key, { get }]) => get === undefined && /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default')
-      .map(([key]) => key)
-    return `const it = process.getBuiltinModule('${name}')\nexport default it\nexport const { ${plain.join(', ')} } = it`
+    const names = Object.keys(Object.getOwnPropertyDescriptors(process.getBuiltinModule(name)))
+    return [
+      `const it = process.getBuiltinModule('${name}')`,
+      'export default it',
+      ...names.flatMap((key) =>
+        /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default' ? [`export const ${key} = /* @__PURE__ */ (() => it.${key})()`] : [],
+      ),
+    ].join('\n')
   },
+}
+
+/** V8 keeps a program's text, with two bytes for every character as soon as one of them needs two. */
+function inAscii(code: string): string {
+  if (/(?<!\\)\\(\\\\)*[^\0-\x7f]/.test(code)) throw new Error('A character beyond ASCII has a backslash before it')
+  return code.replaceAll(/[^\0-\x7f]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 /** SQLite's own JavaScript is nine small files, and it looks for its native code by way of a report on the whole process. Here that
@@ -78,17 +93,20 @@ for (const [name, input] of Object.entries(programs)) {
     external: (id) => external.some((one) => id === one || id.startsWith(`${one}/`)),
     logLevel: 'warn',
     plugins: [leanBuiltins, leanSqlite],
+    write: false,
+    experimental: { attachDebugInfo: 'none' },
     // A schema that nobody uses is not built.
-    treeshake: { manualPureFunctions: ['z'] },
+    treeshake: { manualPureFunctions: ['z', 'whenUsed'] },
     output: {
-      dir: join(root, 'dist'),
       entryFileNames: `${name}.mjs`,
       // Beside the program, so that what it says of its own place holds for its pieces too.
       chunkFileNames: ({ isDynamicEntry }) => `${name}-${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
       format: 'esm',
+      comments: false,
       codeSplitting: inPieces.includes(name),
     },
   })
+  for (const chunk of output) if (chunk.type === 'chunk') await writeFile(join(root, 'dist', chunk.fileName), inAscii(chunk.code))
   const modules = output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
   contents[name] = [...new Set(modules.flatMap((id) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(id)?.[1] ?? []))].toSorted()
 }

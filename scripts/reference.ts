@@ -2,7 +2,7 @@
 //   node scripts/reference.ts
 import { exitCodes } from '@anchorhold/cli/exit-codes'
 import { ConfigFile } from '@anchorhold/daemon/config'
-import { PolicyFile } from '@anchorhold/daemon/policy/policy-schema'
+import { policySchemas } from '@anchorhold/daemon/policy/policy-schema'
 import { Rule } from '@anchorhold/protocol/policy'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +13,8 @@ export const documents = ['docs/operating.md', 'docs/policy.md'].map((name) => j
 
 const parts: Readonly<Record<string, () => string>> = {
   config: () => table(['key', 'default', 'meaning'], configRows('', z.toJSONSchema(ConfigFile, { io: 'input' }) as Schema)),
-  policy: () => table(['key', 'meaning'], withoutDefault(configRows('', z.toJSONSchema(PolicyFile, { io: 'input' }) as Schema))),
+  policy: () =>
+    table(['key', 'meaning'], withoutDefault(configRows('', z.toJSONSchema(policySchemas.file, { io: 'input' }) as Schema))),
   matches: () => table(['on', 'match', 'meaning'], Rule.options.flatMap(matchRows)),
   exits: () => table(['code', 'meaning'], Object.entries(exitCodes)),
 }

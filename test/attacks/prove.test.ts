@@ -92,7 +92,7 @@ test('prove() tells a rung that is not there from one that held, and attacks no 
   expect(exitOfProof(report)).toBe(7)
   const card = cardOf(report)
   expect(card).toMatch(/^knock {2}· not available$/m)
-  expect(card).toContain('to mend it: apt-get install engine')
+  expect(card).toContain('to fix it: apt-get install engine')
   expect(card).toContain('nothing is proven')
   expect(card).toContain('not attacked, because it is no wall: none')
 })

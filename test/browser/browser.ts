@@ -3,8 +3,8 @@ import { AxeBuilder } from '@axe-core/playwright'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { expect } from 'vitest'
-import { type Installation, root } from '../e2e/installation.ts'
+import { expect, test } from 'vitest'
+import { type Installation, installation, type InstallationOptions, root } from '../e2e/installation.ts'
 
 /** Debian's own, which setup installs for the tests. */
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
@@ -130,6 +130,30 @@ export async function loggedIn(
   await tab.page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
   return { ...tab, context }
 }
+
+/** Tests in a browser of a house. Both are there for all tests of a file; what a test enters by is closed behind it. */
+export const testIn = (options: InstallationOptions = {}) =>
+  test
+    // oxlint-disable-next-line no-empty-pattern -- vitest reads from the pattern what a fixture needs
+    .extend('house', { scope: 'file' }, async ({}, { onCleanup }) => {
+      const [it, browser] = await Promise.all([installation(options), openBrowser()])
+      onCleanup(async () => {
+        await browser.close()
+        await it[Symbol.asyncDispose]()
+      })
+      return { it, browser }
+    })
+    .extend('it', { scope: 'file' }, ({ house }) => house.it)
+    .extend('browser', { scope: 'file' }, ({ house }) => house.browser)
+    .extend('enter', ({ it, browser }, { onCleanup }) => {
+      const entered: BrowserContext[] = []
+      onCleanup(async () => void (await Promise.all(entered.map((context) => context.close()))))
+      return async (device: keyof typeof devices) => {
+        const tab = await loggedIn(browser, device, it)
+        entered.push(tab.context)
+        return tab
+      }
+    })
 
 /** A fingerprint reader that always finds its person. */
 export async function withAuthenticator(context: BrowserContext, page: Page): Promise<void> {

@@ -1,12 +1,11 @@
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { loggedIn, openBrowser } from './browser.ts'
+import { afterAll, describe, expect } from 'vitest'
+import { testIn } from './browser.ts'
 import { giveTo } from '../e2e/host.ts'
-import { type Installation, installation, isRoot, someone } from '../e2e/installation.ts'
+import { isRoot, someone } from '../e2e/installation.ts'
 
 /** Passable: as root, cells run as other users. */
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'ah-folders-')))
@@ -15,26 +14,21 @@ const picture = Buffer.from(
   'base64',
 )
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  chmodSync(base, 0o711)
-  ;[it, browser] = await Promise.all([installation({ config: `workspace_roots: [${join(base, 'src')}]\n` }), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-  rmSync(base, { recursive: true })
-})
+chmodSync(base, 0o711)
+afterAll(() => rmSync(base, { recursive: true }))
+const test = testIn({ config: `workspace_roots: [${join(base, 'src')}]\n` })
 
 describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
-  test('a folder is looked for, files and pictures are put into it, and a prompt completes commands and files', async () => {
+  test('a folder is looked for, files and pictures are put into it, and a prompt completes commands and files', async ({
+    it,
+    enter,
+  }) => {
     const name = `app-on-a-${device}`
     const folder = join(base, `src/mine/${name}`)
     mkdirSync(join(folder, '.git'), { recursive: true })
     writeFileSync(join(folder, 'reading-list.md'), 'a book\n')
     if (isRoot) giveTo(folder, someone)
-    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+    const { page, go, look, wrong } = await enter(device)
     const button = (name: string) => page.getByRole('button', { name, exact: true })
     const field = page.getByRole('textbox', { name: 'Prompt' })
 
@@ -54,7 +48,7 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     expect((await it.api.getSession({ params: { id } })).workspace).toBe(folder)
     await it.event(id, 0, ({ type }) => type === 'turn.ended')
 
-    await page.getByLabel('Files to put into the workspace').setInputFiles([
+    await page.getByLabel('Files to upload to the workspace').setInputFiles([
       { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('from the device\n') },
       { name: 'shot.png', mimeType: 'image/png', buffer: picture },
     ])
@@ -81,6 +75,5 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await go('/new')
     await button(name).first().waitFor()
     expect(wrong).toEqual([])
-    await context.close()
   }, 240_000)
 })

@@ -1,28 +1,22 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { aPicture } from './a-picture.ts'
-import { loggedIn, openBrowser } from './browser.ts'
-import { type Installation, installation, script, until } from '../e2e/installation.ts'
+import { testIn } from './browser.ts'
+import { script, until } from '../e2e/installation.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation(), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn()
 
 const lines = (word: string) => Array.from({ length: 12 }, (_, n) => `${word} ${n}`).join('\n')
 
-test('a conversation shows the useful part of what was done: pictures, exit codes, edits, a list and a sub-agent', async () => {
+test('a conversation shows the useful part of what was done: pictures, exit codes, edits, a list and a sub-agent', async ({
+  it,
+  enter,
+}) => {
   const workspace = it.workspace({ 'a.txt': lines('old') })
   writeFileSync(join(workspace, 'shot.png'), aPicture(480, 300))
-  const { page, go, lookTwice, wrong, context } = await loggedIn(browser, 'phone', it)
+  const { page, go, lookTwice, wrong } = await enter('phone')
   const { session } = await it.run(
     script(
       [{ tool_use: 'Read', input: { file_path: '/workspace/shot.png' } }],
@@ -69,5 +63,4 @@ test('a conversation shows the useful part of what was done: pictures, exit code
   await log.getByText('echo from below').first().waitFor()
   await lookTwice('phone-thread')
   expect(wrong).toEqual([])
-  await context.close()
 }, 240_000)

@@ -1,19 +1,10 @@
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Installation, installation, until } from '../e2e/installation.ts'
-import { devices, loggedIn, openBrowser } from './browser.ts'
+import { expect } from 'vitest'
+import { until } from '../e2e/installation.ts'
+import { devices, testIn } from './browser.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation(), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn()
 
-test('a part of the app that does not load says so where it should be, and takes nothing else along', async () => {
+test('a part of the app that does not load says so where it should be, and takes nothing else along', async ({ it, browser }) => {
   const home = `http://localhost:${new URL(it.url).port}`
   const context = await browser.newContext({ ...devices.desktop, serviceWorkers: 'block' })
   const page = await context.newPage()
@@ -37,8 +28,11 @@ test('a part of the app that does not load says so where it should be, and takes
   await context.close()
 }, 300_000)
 
-test('a device that was sent away forgets what it saw, and keeps what was written for whoever wrote it', async () => {
-  const { page, context, go } = await loggedIn(browser, 'desktop', it)
+test('a device that was sent away forgets what it saw, and keeps what was written for whoever wrote it', async ({
+  it,
+  enter,
+}) => {
+  const { page, go } = await enter('desktop')
   const { id } = await it.api.createSession({ body: { name: 'Not for everybody' } })
   await go(`/sessions/${id}`)
   await page.getByRole('textbox', { name: 'Prompt' }).fill('half a thought')
@@ -56,5 +50,4 @@ test('a device that was sent away forgets what it saw, and keeps what was writte
   await go(`/${new URL(url).hash}`)
   await page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
   expect(await page.evaluate((place) => localStorage.getItem(place), `anchorhold.draft.${id}`)).toBeNull()
-  await context.close()
 }, 300_000)

@@ -1,17 +1,8 @@
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loggedIn, openBrowser } from './browser.ts'
-import { type Installation, installation, script, until } from '../e2e/installation.ts'
+import { expect } from 'vitest'
+import { testIn } from './browser.ts'
+import { script, until } from '../e2e/installation.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation(), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn()
 
 const pwn = 'globalThis.pwned=1'
 /** What an agent might write to be more than text. Each carries a word by which it is found again. */
@@ -57,8 +48,11 @@ const hostile = script(
   [{ text: 'canary-end' }],
 )
 
-test('what an agent writes runs nothing, loads nothing, leads nowhere it should not and imitates nothing', async () => {
-  const { page, go, look, wrong, context } = await loggedIn(browser, 'phone', it)
+test('what an agent writes runs nothing, loads nothing, leads nowhere it should not and imitates nothing', async ({
+  it,
+  enter,
+}) => {
+  const { page, go, look, wrong } = await enter('phone')
   const { id } = await it.api.createSession({ body: { name: `${attacks[0]} ${attacks[7]}`, prompt: { text: hostile } } })
   await until(async () => (await it.api.listRequests()).requests[0])
 
@@ -118,11 +112,48 @@ test('what an agent writes runs nothing, loads nothing, leads nowhere it should 
 
   expect(await page.evaluate(() => (globalThis as { pwned?: number }).pwned)).toBeUndefined()
   expect(wrong).toEqual([])
-  await context.close()
 }, 180_000)
 
-test('a script that got into the page after all could not be run', async () => {
-  const { page, context } = await loggedIn(browser, 'desktop', it)
+/** Markdown that would keep a page busy, each of less than what is shown of a text at once. */
+const filled = (words: string) => words.repeat(Math.floor(59_000 / words.length))
+const bombs = [
+  Array.from({ length: 240 }, (_, n) => `${' '.repeat(n * 2)}- x`).join('\n'),
+  `${'- '.repeat(10_000)}x`,
+  `|a|b|\n|-|-|\n${filled('|a|b|\n')}`,
+  `|${'a|'.repeat(2000)}\n|${'-|'.repeat(2000)}\n${`|${'a|'.repeat(2000)}\n`.repeat(10)}`,
+  filled('[a](http://b.example)\n'),
+  `[a]: http://b.example\n\n${filled('[a]\n')}`,
+  Array.from({ length: 1900 }, (_, n) => `[a${n}]: http://b.example`).join('\n'),
+  `[^1]: y\n\n${filled('x[^1]\n')}`,
+  filled('a**b_c\n'),
+  filled('<a <b '.repeat(500).concat('\n')),
+]
+
+test('Markdown made to be slow leaves the page quick: what is typed meanwhile is there', async ({ it, enter }) => {
+  const { page, go, wrong } = await enter('phone')
+  const { session } = await it.run(
+    script(...bombs.slice(0, -1).map((text) => [{ text }, { tool_use: 'Bash', input: { command: 'true' } }]), [
+      { text: bombs.at(-1) },
+      { text: '\n\ncanary-bombs' },
+    ]),
+    { name: 'Bombs' },
+  )
+  await go(`/sessions/${session.id}`)
+  const log = page.getByRole('region', { name: 'Conversation' })
+  const field = page.getByRole('textbox', { name: 'Prompt' })
+  for (let n = 0; n <= bombs.length; n++) {
+    await log.evaluate((element, part) => element.scrollTo(0, element.scrollHeight * part), 1 - n / bombs.length)
+    await field.fill('')
+    await field.pressSequentially('still here')
+    expect(await field.inputValue()).toBe('still here')
+    // Beyond this the page would not be taken apart, but shown as it was written.
+    expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(20_000)
+  }
+  expect(wrong).toEqual([])
+}, 180_000)
+
+test('a script that got into the page after all could not be run', async ({ enter }) => {
+  const { page } = await enter('desktop')
   const tried = await page.evaluate(() => {
     const attempt = (act: () => unknown) => {
       try {
@@ -148,5 +179,4 @@ test('a script that got into the page after all could not be run', async () => {
     ),
   )
   expect(framed).toBe('refused')
-  await context.close()
 })

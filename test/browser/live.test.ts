@@ -1,28 +1,26 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loggedIn, openBrowser, openTab } from './browser.ts'
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+import { openTab, testIn } from './browser.ts'
 import { disconnectsRun, figures } from './disconnects.ts'
 import { rowsOf, shownOf, wantedOf } from './transcript.ts'
-import { type Installation, installation, until } from '../e2e/installation.ts'
+import { until } from '../e2e/installation.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation({ samePort: true }), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn({ samePort: true })
 
-test('twelve random disconnects of two sessions with two tabs each: nothing is lost, twice or out of order', async () => {
+test('twelve random disconnects of two sessions with two tabs each: nothing is lost, twice or out of order', async ({
+  it,
+  browser,
+}) => {
   console.log(figures(await disconnectsRun({ browser, it }, { seed: 7, rounds: 6, lanes: 2 })))
 }, 300_000)
 
-test('two tabs, a network that goes and comes, a daemon that is killed: nothing is lost, twice or out of order', async () => {
-  const { page: one, context, wrong } = await loggedIn(browser, 'desktop', it)
+test('two tabs, a network that goes and comes, a daemon that is killed: nothing is lost, twice or out of order', async ({
+  it,
+  enter,
+}) => {
+  const { page: one, context, wrong } = await enter('desktop')
   const { page: two } = await openTab(context, it)
   const { id } = await it.api.createSession({ body: { prompt: { text: 'say first' } } })
   const home = `http://localhost:${new URL(it.url).port}`
@@ -70,11 +68,13 @@ test('two tabs, a network that goes and comes, a daemon that is killed: nothing 
     expect(await page.evaluate(() => localStorage.getItem('anchorhold.outbox'))).toBe('[]')
   }
   expect(wrong.filter((what) => !/ERR_|Failed to fetch/.test(what))).toEqual([])
-  await context.close()
 }, 240_000)
 
-test('on a phone a daemon that is started again and a night of sleep need no reload: the mark says how it stands, and all is there', async () => {
-  const { page, context, go } = await loggedIn(browser, 'phone', it)
+test('on a phone a daemon that is started again and a night of sleep need no reload: the mark says how it stands, and all is there', async ({
+  it,
+  enter,
+}) => {
+  const { page, context, go } = await enter('phone')
   const { id } = await it.api.createSession({ body: { name: 'Nightly' } })
   await go(`/sessions/${id}`)
   const mark = (label: string) => page.getByRole('status').filter({ hasText: label }).first().waitFor({ state: 'attached' })
@@ -105,11 +105,10 @@ test('on a phone a daemon that is started again and a night of sleep need no rel
   await mark('Live')
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true)
   expect(shownOf(await rowsOf(page))).toEqual(wantedOf(await it.log(id)))
-  await context.close()
 }, 120_000)
 
-test('without a network the app opens with the last known list, and comes back by itself', async () => {
-  const { page, context } = await loggedIn(browser, 'phone', it)
+test('without a network the app opens with the last known list, and comes back by itself', async ({ it, enter }) => {
+  const { page, context } = await enter('phone')
   const { id } = await it.api.createSession({ body: { name: 'Known before', prompt: { text: 'say hello' } } })
   await page.getByText('Known before').waitFor()
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
@@ -125,11 +124,13 @@ test('without a network the app opens with the last known list, and comes back b
   await page.getByRole('link', { name: /Known before/ }).click()
   await page.getByRole('log').getByText('hello', { exact: true }).first().waitFor()
   expect(page.url()).toContain(id)
-  await context.close()
 }, 120_000)
 
-test('a browser with more tabs than it has connections opens each, and follows the one that is looked at', async () => {
-  const { page: first, context, wrong } = await loggedIn(browser, 'desktop', it)
+test('a browser with more tabs than it has connections opens each, and follows the one that is looked at', async ({
+  it,
+  enter,
+}) => {
+  const { page: first, context, wrong } = await enter('desktop')
   const home = `http://localhost:${new URL(it.url).port}`
   const see = (page: Page, state: 'visible' | 'hidden') =>
     page.evaluate((state) => {
@@ -151,5 +152,4 @@ test('a browser with more tabs than it has connections opens each, and follows t
   await see(first, 'visible')
   await first.getByText(name).first().waitFor()
   expect(wrong).toEqual([])
-  await context.close()
 }, 300_000)

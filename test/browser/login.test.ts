@@ -1,23 +1,13 @@
 import { stepAt, totp } from '@anchorhold/daemon/logins/totp'
 import Database from 'better-sqlite3'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Installation, installation } from '../e2e/installation.ts'
-import { devices, loggedIn, openBrowser, openTab, withAuthenticator } from './browser.ts'
+import { expect } from 'vitest'
+
+import { devices, openTab, testIn, withAuthenticator } from './browser.ts'
 
 const password = 'correct horse battery'
-let browser: Browser
-let it: Installation
-beforeAll(async () => {
-  browser = await openBrowser()
-  it = await installation({
-    policy: "rules: [{ on: tool, match: { command: 'echo dangerous' }, effect: ask, step_up: true }]\n",
-  })
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
+const test = testIn({
+  policy: "rules: [{ on: tool, match: { command: 'echo dangerous' }, effect: ask, step_up: true }]\n",
 })
 
 function bytesOfBase32(text: string): Uint8Array {
@@ -27,14 +17,14 @@ function bytesOfBase32(text: string): Uint8Array {
 }
 
 /** As if the logins' proofs had been shown long ago. */
-function growOld(): void {
-  const db = new Database(join(it.state, 'anchorhold.db'))
+function growOld(state: string): void {
+  const db = new Database(join(state, 'anchorhold.db'))
   db.prepare('update token set proved_at = 1 where proved_at is not null').run()
   db.close()
 }
 
-test('passkey, password, code and recovery code: set up, and each of them leads in', async () => {
-  const { page, go, look, wrong, context } = await loggedIn(browser, 'phone', it)
+test('passkey, password, code and recovery code: set up, and each of them leads in', async ({ it, enter }) => {
+  const { page, go, look, wrong, context } = await enter('phone')
   await withAuthenticator(context, page)
   const tap = (name: string | RegExp, role: 'button' | 'menuitem' = 'button') =>
     page.getByRole(role, { name, ...(typeof name === 'string' ? { exact: true } : {}) }).click()
@@ -64,7 +54,7 @@ test('passkey, password, code and recovery code: set up, and each of them leads 
   const recovery = await panel('Authenticator').getByRole('listitem').allTextContents()
   expect(recovery).toHaveLength(10)
   await look('phone-recovery-codes')
-  await tap('I have kept them')
+  await tap('I have saved them')
 
   const leave = async () => {
     await go('/')
@@ -103,7 +93,7 @@ test('passkey, password, code and recovery code: set up, and each of them leads 
 
   // What is dangerous waits for the passkey, and then goes on by itself.
   const { id } = await it.api.createSession({ body: { name: 'Wants to deploy', prompt: { text: 'run echo dangerous' } } })
-  growOld()
+  growOld(it.state)
   await go('/inbox')
   const card = page.getByRole('article')
   await card.getByRole('button', { name: 'Allow once' }).click()
@@ -111,15 +101,14 @@ test('passkey, password, code and recovery code: set up, and each of them leads 
   expect((await it.log(id)).filter(({ type }) => type === 'request.answered')).toEqual([])
   await look('phone-proof')
   await tap('Use a passkey')
-  await page.getByText('Nothing waits for you').waitFor()
+  await page.getByText('Nothing is waiting for you').waitFor()
   const [answered] = (await it.log(id)).flatMap((event) => (event.type === 'request.answered' ? [event.body.answer] : []))
   expect(answered).toMatchObject({ decision: 'allow', scope: 'once' })
   expect(wrong).toEqual([])
-  await context.close()
 }, 120_000)
 
-test('the cookie of a device that is logged out is refused at once, on streams that stand open too', async () => {
-  const victim = await loggedIn(browser, 'desktop', it)
+test('the cookie of a device that is logged out is refused at once, on streams that stand open too', async ({ it, enter }) => {
+  const victim = await enter('desktop')
   const cookies = await victim.context.cookies()
   const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
   const thief = (path: string, accept = 'application/json') => it.raw(`/api/v1${path}`, { headers: { cookie, accept } })
@@ -141,7 +130,7 @@ test('the cookie of a device that is logged out is refused at once, on streams t
   })
   const shellEnded = new Promise((resolve) => shell.addEventListener('close', resolve, { once: true }))
 
-  const other = await loggedIn(browser, 'desktop', it)
+  const other = await enter('desktop')
   await other.go('/settings/account')
   const here = other.page.getByRole('region', { name: 'Devices' })
   await here.getByText('This one').waitFor()
@@ -155,11 +144,9 @@ test('the cookie of a device that is logged out is refused at once, on streams t
   await victim.look('desktop-login-ways')
   await here.getByRole('listitem').nth(1).waitFor({ state: 'detached' })
   expect(other.wrong).toEqual([])
-  await victim.context.close()
-  await other.context.close()
 })
 
-test('pages of other sites, and of this one without its origin, cannot log anybody in or out', async () => {
+test('pages of other sites, and of this one without its origin, cannot log anybody in or out', async ({ it, browser }) => {
   const post = (path: string, headers: Record<string, string>) =>
     it.raw(`/api/v1${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: '{}' })
   for (const origin of ['https://evil.example', 'null', 'http://localhost:1'])

@@ -1,20 +1,14 @@
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { loggedIn, openBrowser } from './browser.ts'
-import { type Installation, installation, until } from '../e2e/installation.ts'
+import { expect } from 'vitest'
+import { testIn } from './browser.ts'
+import { until } from '../e2e/installation.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation(), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn()
 
-test('each screen has a name, takes the focus, and can be left in a colour of its own; tokens are shown once and all are revoked', async () => {
-  const { page, go, look, lookTwice, wrong, context } = await loggedIn(browser, 'desktop', it)
+test('each screen has a name, takes the focus, and can be left in a colour of its own; tokens are shown once and all are revoked', async ({
+  it,
+  enter,
+}) => {
+  const { page, go, look, lookTwice, wrong } = await enter('desktop')
   const button = (name: string) => page.getByRole('button', { name, exact: true })
   const { session } = await it.run('say hello', { name: 'Named' })
   await go('/settings')
@@ -24,17 +18,23 @@ test('each screen has a name, takes the focus, and can be left in a colour of it
   await until(() => page.evaluate(() => document.activeElement?.tagName === 'H1'))
   await page.keyboard.press('s')
   await page.getByRole('checkbox', { name: /Single letters/ }).uncheck()
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+  const [light, dark] = ['rgb(250, 249, 247)', 'rgb(19, 17, 16)']
   await button('Dark').click()
-  expect(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme)).toBe('dark')
+  expect(await ground()).toBe(dark)
   await look('desktop-settings-dark')
   await page.getByRole('heading', { name: 'Settings' }).click()
   await page.keyboard.press('u')
   await page.keyboard.press('?')
   expect([new URL(page.url()).pathname, await page.getByRole('dialog').count()]).toEqual(['/settings', 0])
   await page.reload()
-  expect(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme)).toBe('dark')
+  expect(await ground()).toBe(dark)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await button('Light').click()
+  expect(await ground()).toBe(light)
+  await page.emulateMedia({ colorScheme: 'light' })
   await page.getByRole('checkbox', { name: /Single letters/ }).check()
-  await button('As the system').click()
+  await button('Match the system').click()
   await page.getByRole('heading', { name: 'Settings' }).click()
   await page.keyboard.press('?')
   await page.getByRole('dialog').getByText('Stop the turn').waitFor()
@@ -47,14 +47,14 @@ test('each screen has a name, takes the focus, and can be left in a colour of it
   await button('Make it').click()
   const secret = await page.getByRole('dialog').locator('code').innerText()
   await lookTwice('desktop-token')
-  await button('I have it').click()
-  const enter = async () => (await it.raw('/api/v1/whoami', { headers: { authorization: `Bearer ${secret}` } })).status
-  expect(await enter()).toBe(200)
+  await button('I have saved it').click()
+  const seen = async () => (await it.raw('/api/v1/whoami', { headers: { authorization: `Bearer ${secret}` } })).status
+  expect(await seen()).toBe(200)
   await page.getByRole('list', { name: 'Tokens' }).getByText('A program').waitFor()
   await button('Revoke all devices and tokens…').click()
   await button('Revoke all').click()
   await page.getByRole('list', { name: 'Tokens' }).getByText('A program').waitFor({ state: 'detached' })
-  expect([await enter(), (await it.api.whoAmI()).user.name]).toEqual([401, 'owner'])
+  expect([await seen(), (await it.api.whoAmI()).user.name]).toEqual([401, 'owner'])
 
   await go(`/sessions/${session.id}`)
   await until(async () => (await page.title()) === 'Named · Anchorhold')
@@ -70,5 +70,4 @@ test('each screen has a name, takes the focus, and can be left in a colour of it
     await button('Cancel').click()
   }
   expect(wrong).toEqual([])
-  await context.close()
 }, 300_000)

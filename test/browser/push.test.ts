@@ -20,7 +20,7 @@ test('a request reaches a device in words that only it can read, and is answered
   // The disk is said to be full here, and everybody is told.
   await page.getByText(/The disk is nearly full/).waitFor()
   await go('/settings/notifications')
-  await page.getByRole('button', { name: 'Tell this device' }).waitFor()
+  await page.getByRole('button', { name: 'Notify this device' }).waitFor()
   // Debian's Chromium has no push service to subscribe to: the page hands over a subscription to the one of this test.
   const added = await page.evaluate(
     async (body) =>
@@ -36,14 +36,14 @@ test('a request reaches a device in words that only it can read, and is answered
   expect(added).toBe(201)
   await page.reload()
   // What the daemon has is not what the browser has.
-  await page.getByText(/this browser no longer lets it/).waitFor()
+  await page.getByText(/this browser no longer allows it/).waitFor()
   await context.grantPermissions(['notifications'], { origin: new URL(page.url()).origin })
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => null))
   await page.addInitScript(() => {
     PushManager.prototype.getSubscription = () => Promise.resolve({} as PushSubscription)
   })
   await page.reload()
-  await page.getByText('It is told.').waitFor()
+  await page.getByText('Notifications are on.').waitFor()
   await look('phone-notifications')
 
   const { id } = await house.api.createSession({

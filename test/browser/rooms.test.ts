@@ -1,23 +1,14 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { loggedIn, openBrowser } from './browser.ts'
-import { type Installation, installation, until } from '../e2e/installation.ts'
+import { describe, expect } from 'vitest'
+import { testIn } from './browser.ts'
+import { until } from '../e2e/installation.ts'
 
-let it: Installation
-let browser: Browser
-beforeAll(async () => {
-  ;[it, browser] = await Promise.all([installation(), openBrowser()])
-})
-afterAll(async () => {
-  await browser.close()
-  await it[Symbol.asyncDispose]()
-})
+const test = testIn()
 
 describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
-  test('providers, secrets, walls, people and budgets', async () => {
-    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+  test('providers, secrets, walls, people and budgets', async ({ it, enter }) => {
+    const { page, go, look, wrong } = await enter(device)
     const button = (name: string | RegExp) =>
       page.getByRole('button', { name, ...(typeof name === 'string' ? { exact: true } : {}) })
     await page.getByRole('link', { name: 'Settings', exact: true }).click()
@@ -30,9 +21,9 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await page.getByLabel(/^Kind/).selectOption('local')
     await page.getByRole('textbox', { name: /^Address/ }).fill('http://127.0.0.1:9')
     await page.getByLabel(/^Key/).fill('sk-secret-of-the-test')
-    await button('Try and store').click()
+    await button('Test and save').click()
     await page.getByText(/Nothing was stored/).waitFor()
-    await button('Store it untested').click()
+    await button('Save without testing').click()
     await button('Replace the key…').waitFor()
     await page.getByLabel(/^Key/).waitFor({ state: 'detached' })
     // The key went one way: nothing that the page holds has it any more.
@@ -56,7 +47,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     const stored = page.getByRole('region', { name: secret })
     await stored.getByText('gh-…st').waitFor()
     await button('Store it').waitFor({ state: 'detached' })
-    await stored.getByText('It is for no host yet').waitFor()
+    await stored.getByText('No host uses it yet').waitFor()
     expect(await page.content()).not.toContain('gh-secret-of-the-test')
     await look(`${device}-secrets`)
     writeFileSync(
@@ -67,15 +58,15 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await stored.getByText('api.github.com').waitFor()
     // What calls still name is not forgotten.
     await stored.getByRole('button', { name: 'Remove…' }).click()
-    await button('Forget it').click()
+    await button('Delete it').click()
     await stored.getByText(/a credential for "api.github.com" names it/).waitFor()
     rmSync(join(it.state, 'config/credentials.yaml'))
     await stored.getByRole('button', { name: 'Remove…' }).click()
-    await button('Forget it').click()
+    await button('Delete it').click()
     await stored.waitFor({ state: 'detached' })
 
     await go('/settings/rungs')
-    await page.getByText('(the usual one)').waitFor()
+    await page.getByText('(default)').waitFor()
     await look(`${device}-rungs`)
 
     await go('/settings/people')
@@ -87,7 +78,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await anna.getByRole('button', { name: 'Invite' }).click()
     await anna.getByText(/#login=/).waitFor()
     await anna.getByLabel(/^Role/).selectOption('viewer')
-    await anna.getByText(/Looks at what is shown/).waitFor()
+    await anna.getByText(/Sees what is shared/).waitFor()
     await look(`${device}-people`)
     const { id } = await it.api.createSession({ body: { name: `Shown on a ${device}` } })
     await anna.getByRole('button', { name: 'Share a session…' }).click()
@@ -99,14 +90,14 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await go(`/sessions/${id}`)
     await button('Session').click()
     await page.getByRole('menuitem', { name: 'Share…' }).click()
-    await button(`Take back from ${name}`).waitFor()
+    await button(`Remove ${name}`).waitFor()
     await look(`${device}-share`)
-    await button(`Take back from ${name}`).click()
+    await button(`Remove ${name}`).click()
     await page.getByText('Nobody but owner').waitFor()
     expect((await it.api.listShares({ params: { id } })).shares).toEqual([])
     await page.getByLabel(/^With/).selectOption(name)
     await button('Share').click()
-    await button(`Take back from ${name}`).waitFor()
+    await button(`Remove ${name}`).waitFor()
     expect((await it.api.listShares({ params: { id } })).shares).toMatchObject([{ name, access: 'view' }])
     await go('/settings/people')
     await anna.getByRole('button', { name: 'Remove…' }).click()
@@ -115,19 +106,21 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
 
     await go('/settings/budgets')
     await button('Change The whole house, each day (utc)').click()
-    await page.getByRole('textbox', { name: /^It may spend/ }).fill('12.50')
+    await page.getByRole('textbox', { name: /^Budget/ }).fill('12.50')
     await button('Save').click()
     await page.getByText('of $12.50').first().waitFor()
     await look(`${device}-budgets`)
     await it.api.setBudget({ body: { node: 'owner', per: 'day', budget_micros: null } })
     expect(wrong).toEqual([])
-    await context.close()
   }, 240_000)
 
-  test('the policy file is written with its comments, checked while it is typed, tried on what happened and then in force', async () => {
+  test('the policy file is written with its comments, checked while it is typed, tried on what happened and then in force', async ({
+    it,
+    enter,
+  }) => {
     const before = await it.api.readPolicyFile({ query: {} })
     await it.run('run echo from the past', { name: `Past ${device}`, autonomy: 'full' })
-    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+    const { page, go, look, wrong } = await enter(device)
     const button = (name: string) => page.getByRole('button', { name, exact: true })
     await go('/settings/policy')
     const text = page.getByRole('textbox', { name: 'Text of the policy' })
@@ -145,7 +138,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await page.getByText(/it would have denied/).waitFor()
     expect(await page.getByRole('status').filter({ hasText: 'would have denied' }).innerText()).toContain('echo from the past')
     await look(`${device}-policy`)
-    await button('Save and put in force').click()
+    await button('Save and apply').click()
     await page.getByRole('region', { name: 'In force' }).getByText('policy.yaml:3').waitFor()
     expect(readFileSync(join(it.state, 'config/policy.yaml'), 'utf8')).toBe(mine)
 
@@ -153,16 +146,18 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await text.fill(`${mine}# more\n`)
     writeFileSync(join(it.state, 'config/policy.yaml'), before.text)
     await button('Try it on the last 30 days').click()
-    await button('Save and put in force').click()
+    await button('Save and apply').click()
     await page.getByText(/changed since it was read/).waitFor()
     expect(readFileSync(join(it.state, 'config/policy.yaml'), 'utf8')).toBe(before.text)
     expect(wrong).toEqual([])
-    await context.close()
   }, 120_000)
 
-  test('the audit says what was asked, what left and what it cost, and gives the logs away to be verified', async () => {
+  test('the audit says what was asked, what left and what it cost, and gives the logs away to be verified', async ({
+    it,
+    enter,
+  }) => {
     const { session } = await it.run('run echo audited', { name: `Audited on a ${device}` })
-    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+    const { page, go, look, wrong } = await enter(device)
     await go('/audit')
     await page.getByRole('list', { name: /^Entries/ }).waitFor()
     await look(`${device}-audit`)
@@ -189,12 +184,14 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
       .first()
       .waitFor()
     expect(wrong).toEqual([])
-    await context.close()
   }, 120_000)
 })
 
-test('the first screen loads from this house alone, waits for no script, logs no error, and comes back without a network', async () => {
-  const { page, go, wrong, context } = await loggedIn(browser, 'phone', it)
+test('the first screen loads from this house alone, waits for no script, logs no error, and comes back without a network', async ({
+  it,
+  enter,
+}) => {
+  const { page, go, wrong, context } = await enter('phone')
   await it.api.createSession({ body: { name: 'Last known' } })
   await go('/')
   await page.getByText('Last known').first().waitFor()
@@ -224,5 +221,4 @@ test('the first screen loads from this house alone, waits for no script, logs no
   await page.getByRole('link', { name: 'Settings', exact: true }).click()
   await page.getByRole('link', { name: /Budgets/ }).click()
   await page.getByText(/The daemon does not answer/).waitFor()
-  await context.close()
 }, 120_000)

@@ -1,30 +1,25 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { devices, loggedIn, openBrowser, openTab } from './browser.ts'
+import { describe, expect, test } from 'vitest'
+import { devices, openTab, testIn } from './browser.ts'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { type Installation, installation, root, until } from '../e2e/installation.ts'
+import { root, until } from '../e2e/installation.ts'
 
 /** Title, clipboard and a link, as a program may write them; each is for a terminal that does such things. */
 const hostile =
   'printf "\\033]0;owned\\007\\033]52;c;b3duZWQ=\\007\\033]8;;https://evil.example/\\007link\\033]8;;\\007\\n"; echo still here\n'
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await openBrowser()
-})
-afterAll(() => browser.close())
+/** Each begins with an empty one. */
+const houses = { phone: testIn(), desktop: testIn() }
 
 describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
-  let it: Installation
-  beforeAll(async () => {
-    it = await installation()
-  })
-  afterAll(() => it[Symbol.asyncDispose]())
+  const test = houses[device]
 
-  test('first start, login link, new session, streaming, an approval by tap, stop, diff, terminal, archive, and search finds it', async () => {
+  test('first start, login link, new session, streaming, an approval by tap, stop, diff, terminal, archive, and search finds it', async ({
+    it,
+    browser,
+  }) => {
     const context = await browser.newContext(devices[device])
     const { page, go, look, wrong } = await openTab(context, it)
     const phone = device === 'phone'
@@ -158,7 +153,7 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await look(`${device}-inbox`)
     await tap(/left/, 'radio')
     await tap('Answer')
-    await said('Nothing waits for you')
+    await said('Nothing is waiting for you')
 
     await go('/usage')
     await said('By model')
@@ -188,8 +183,11 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await context.close()
   }, 480_000)
 
-  test('what must be asked for is shown in its exact words, and allowed for a session, denied with a reason or put off', async () => {
-    const { page, go, look, wrong, context } = await loggedIn(browser, device, it)
+  test('what must be asked for is shown in its exact words, and allowed for a session, denied with a reason or put off', async ({
+    it,
+    enter,
+  }) => {
+    const { page, go, look, wrong } = await enter(device)
     const ask = (name: string, text: string) => it.api.createSession({ body: { name, autonomy: 'restricted', prompt: { text } } })
     const { id } = await ask('Wants to run', 'run echo one, then run echo one')
     await go('/inbox')
@@ -199,28 +197,25 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await card.getByText('Allow more than once').click()
     await look(`${device}-request`)
     await card.getByRole('button', { name: /in this session$/ }).click()
-    await page.getByText('Nothing waits for you').waitFor()
+    await page.getByText('Nothing is waiting for you').waitFor()
     await it.event(id, 0, ({ type }) => type === 'turn.ended')
 
     const { id: second } = await ask('Wants more', 'run echo two')
     await card.getByRole('button', { name: 'Not now' }).click()
-    await card.getByText('Put off').waitFor()
+    await card.getByText('Deferred').waitFor()
     await card.getByRole('button', { name: 'Deny…' }).click()
     await card.getByRole('textbox').fill('not today')
     await card.getByRole('button', { name: 'Deny', exact: true }).click()
-    await page.getByText('Nothing waits for you').waitFor()
+    await page.getByText('Nothing is waiting for you').waitFor()
     const answers = (await it.log(second)).flatMap((event) => (event.type === 'request.answered' ? [event.body.answer] : []))
     expect(answers).toMatchObject([{ decision: 'deny', reason: 'not today' }])
     expect(wrong).toEqual([])
-    await context.close()
   }, 120_000)
 
-  test('the panic button stops every agent after one more question', async () => {
+  test('the panic button stops every agent after one more question', async ({ it, enter }) => {
     const { id } = await it.api.createSession({ body: { prompt: { text: 'count slowly to 500' } } })
     await it.event(id, 0, ({ type }) => type === 'turn.started')
-    const context = await browser.newContext(devices[device])
-    const { page, go, wrong } = await openTab(context, it)
-    await go(`/${new URL((await it.api.createLoginLink()).url).hash}`)
+    const { page, wrong } = await enter(device)
     await page.getByRole('button', { name: 'House' }).click()
     await page.getByRole('menuitem', { name: /Stop every agent/ }).click()
     expect((await it.api.getSession({ params: { id } })).state).toBe('working')
@@ -228,7 +223,6 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await page.getByText(/^Stopped: /).waitFor()
     expect((await it.api.getSession({ params: { id } })).state).toBe('stopped')
     expect(wrong).toEqual([])
-    await context.close()
   })
 })
 

@@ -18,7 +18,7 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
   let happened = 0
   const went = new Map<string, number>()
   for (let point = 0; point < points; point++) {
-    const all = await Promise.all(kinds.map((kind) => ask(askable, kind, { scheme: any(['http', 'https']) })))
+    const all = await Promise.all(kinds.map((kind) => ask(askable, kind)))
     const [before, after] = [any([...victims, 'parking'] as const), any(victims)]
     const name = `point ${point}: ${before}, then ${after}`
     await wait(random() * 300)

@@ -1,40 +1,23 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { randomUUID } from 'node:crypto'
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
 import { type Installation, installation, type InstallationOptions, until } from './installation.ts'
 import { type Outside, outside } from './outside.ts'
 
-/** The four kinds of things that are asked for. */
-export const kinds = ['tool', 'net', 'host', 'spend'] as const
+/** What is asked for: a tool, a call of either scheme through the net window, and money. */
+export const kinds = ['tool', 'http', 'https', 'spend'] as const
 export type Kind = (typeof kinds)[number]
 
-/** Asks the test edge for an action from inside a cell, and prints what it answers. */
-const act = `
-import { request } from 'node:http'
-const [action, file] = process.argv.slice(2)
-const call = request({ socketPath: '/run/windows/edge.sock', path: '/act', method: 'POST' }, async (response) => {
-  for await (const part of response) process.stdout.write(part)
-})
-call.on('error', (error) => console.log('no answer: ' + error.message))
-call.end(JSON.stringify({ action: JSON.parse(action), ...(file ? { file } : {}) }))
-`
-export const actCommand = (action: object, file = '') =>
-  `/opt/anchorhold/forwarder/node act.mjs '${JSON.stringify(action)}' ${file}`.trim()
-
-export const hostAction = { kind: 'host', program: 'deploy', params: { to: 'staging' } }
-
-/** An installation in which every kind can be asked for: the net window stands before a server of ours, and the test edge for
- *  the window of host commands. */
+/** An installation in which every kind can be asked for: the net window stands before a server of ours. */
 export type Askable = { readonly it: Installation; readonly out: Outside } & AsyncDisposable
 
 export async function askingInstallation({ policy = '', ...more }: InstallationOptions = {}): Promise<Askable> {
   const out = await outside()
   const it = await installation({
-    env: { ANCHORHOLD_TEST_EDGE: '1' },
     config: 'spare_keeper: false\n',
     policy: `${policy}rules:\n${out.asks.join('\n')}\n`,
     ...more,
@@ -59,36 +42,32 @@ export type Asking = {
   times(): Promise<number>
 }
 
-export type NetScheme = 'http' | 'https'
 /** A call of its own, by a program that waits for its answer. */
-export const curl = (out: Outside, scheme: NetScheme, path: string) => `curl -ksS ${out.url(scheme, path)}`
+export const curl = (out: Outside, scheme: 'http' | 'https', path: string) => `curl -ksS ${out.url(scheme, path)}`
 
 /** Starts a session and waits until what it wants is asked for. */
 export async function ask(
-  { it, out }: Askable,
+  { it, out }: Pick<Askable, 'it' | 'out'>,
   kind: Kind,
-  { scheme = 'http', ...more }: { readonly scheme?: NetScheme; readonly policy?: string } = {},
+  more: { readonly policy?: string } = {},
 ): Promise<Asking> {
   const path = `/${randomUUID()}`
-  const workspace = it.workspace({ 'act.mjs': act })
-  const hostFile = join(workspace, '../deploy.sh')
-  writeFileSync(hostFile, '#!/bin/sh\necho deployed\n')
-  chmodSync(hostFile, 0o755)
+  const workspace = it.workspace()
   const text = {
     tool: 'run `echo done >> happened`',
-    net: `run \`${curl(out, scheme, path)}\``,
-    host: `run \`${actCommand(hostAction, hostFile)}\``,
+    http: `run \`${curl(out, 'http', path)}\``,
+    https: `run \`${curl(out, 'https', path)}\``,
     spend: 'say paid for',
   }[kind]
   const options = {
     tool: { autonomy: 'supervised' as const },
-    net: {},
-    host: {},
+    http: {},
+    https: {},
     spend: { spend: 'ask' as const, budget_micros: 1 },
   }[kind]
   const { id: session } = await it.api.createSession({ body: { workspace, ...options, ...more, prompt: { text } } })
   const opened = (await it.event(session, 0, ({ type }) => type === 'request.opened')) as Event & { type: 'request.opened' }
-  expect(opened.body.action.kind).toBe(kind)
+  expect(opened.body.action.kind).toBe(kind === 'http' || kind === 'https' ? 'net' : kind)
   return {
     kind,
     session,
@@ -96,10 +75,8 @@ export async function ask(
     workspace,
     async times() {
       if (kind === 'tool') return linesOf(join(workspace, 'happened'))
-      if (kind === 'net') return out.times(path)
-      const log = await it.log(session)
-      if (kind === 'spend') return log.some(({ type }) => type === 'usage') ? 1 : 0
-      return log.filter((event) => event.type === 'decision' && event.body.kind === kind && event.body.effect === 'allow').length
+      if (kind !== 'spend') return out.times(path)
+      return (await it.log(session)).some(({ type }) => type === 'usage') ? 1 : 0
     },
   }
 }

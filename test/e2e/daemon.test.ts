@@ -37,7 +37,7 @@ describe('one daemon', () => {
   test('a second up on one state folder says that it runs already, and gives another link', async () => {
     const { pid } = await it.api.status()
     const told = await it.cli(['up'])
-    expect(told).toMatchObject({ code: 0, out: expect.stringContaining(`Anchorhold runs already (pid ${pid})`) as string })
+    expect(told).toMatchObject({ code: 0, out: expect.stringContaining(`Anchorhold is already running (pid ${pid})`) as string })
     expect(told.out).toMatch(/#login=anchor_/)
     expect(told.out).toContain('rehearsal')
     expect(told.out).toMatch(/rung +bwrap/)
@@ -46,7 +46,7 @@ describe('one daemon', () => {
   test('up on another port than the one it runs on is refused, with what to do', async () => {
     const told = await it.cli(['up', '--port', '1'])
     expect(told.code).not.toBe(0)
-    expect(told.err).toMatch(/Cannot start the daemon on port 1: it runs already at http:\/\/\S+ \(pid \d+\)/)
+    expect(told.err).toMatch(/Cannot start the daemon on port 1: it is already running at http:\/\/\S+ \(pid \d+\)/)
     expect(told.err).toContain('anchorhold down')
   })
 
@@ -154,7 +154,7 @@ describe('what outlives what', () => {
     })
     await until(() => stillAlive(all).length === 0)
     expect(processesOf(it.state)).toEqual([])
-    expect(await it.cli(['down'])).toMatchObject({ code: 0, out: 'No daemon runs.\n' })
+    expect(await it.cli(['down'])).toMatchObject({ code: 0, out: 'No daemon is running.\n' })
     // What was asked for and not yet begun is taken up again; what was cut short is not.
     await it.up()
     expect(await session(id)).toMatchObject({ state: 'ready', turns: 1 })
@@ -172,12 +172,25 @@ describe('what outlives what', () => {
     expect(told.out).toContain('The daemon has ended. Still running: 1 agent in its cell')
     expect(told.out).toContain('anchorhold down --all')
     expect(processesOf(state).length).toBeGreaterThan(0)
-    expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
+    // Without a daemon, too: what stops every agent starts one to reach them, and leaves nothing behind.
+    const panic = await anchorhold(state, 'panic').ended
+    expect(panic).toMatchObject({ code: 0, out: expect.stringContaining('1 session was stopped') as string })
     await until(() => processesOf(state).length === 0)
+    const again = await anchorhold(state, 'panic').ended
+    expect(again).toMatchObject({ code: 0, out: expect.stringContaining('no agent is left') as string })
+    expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
   })
 })
 
 describe('what cannot be is said clearly', () => {
+  test.each([
+    [['--copy', '--snapshot'], "option '--copy' cannot be used with option '--snapshot'"],
+    [['--acl', '--chown'], "option '--acl' cannot be used with option '--chown'"],
+    [['--timeout', 'abc'], 'It is not a whole number from 1 to 604800'],
+  ])('run %j', async (flags, words) => {
+    expect(await it.cli(['run', ...flags, 'say hello'])).toMatchObject({ code: 2, err: expect.stringContaining(words) as string })
+  })
+
   test('a port that is taken', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -239,7 +252,7 @@ describe('what cannot be is said clearly', () => {
     expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining("unknown command 'dance'") as string })
     expect(flag).toMatchObject({ code: 2, err: expect.stringContaining('--loud') as string })
     expect(lost).toMatchObject({ code: 8, err: expect.stringContaining('anchorhold up') as string })
-    expect(off).toMatchObject({ code: 8, out: expect.stringContaining('No daemon runs') as string })
+    expect(off).toMatchObject({ code: 8, out: expect.stringContaining('No daemon is running') as string })
     expect(nobody).toMatchObject({ code: 1, err: expect.stringContaining('There is no session') as string })
     expect(budget).toMatchObject({ code: 2, err: expect.stringContaining('"lots" is not an amount') as string })
     expect(empty).toMatchObject({ code: 2, err: expect.stringContaining('The prompt is empty') as string })

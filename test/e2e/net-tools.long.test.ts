@@ -67,7 +67,7 @@ test('request_access waits for a person, whose answer is for the call that follo
   const { id } = await it.api.createSession({ body: { prompt: { text: script(ask, call, { text: 'done' }) } } })
   const { body, seq } = await opened(id)
   expect(body.action).toEqual({ kind: 'net', host: 'unheard-of.invalid', port: 80, method: 'GET', path: '/' })
-  expect(body.why).toContain('no rule speaks of it. The agent says: “to look at "it"␊now”')
+  expect(body.why).toContain('no rule covers it. The agent says: “to look at "it"␊now”')
   await it.api.answerRequest({ params: { id: body.id }, body: { decision: 'allow' } })
   // Allowed once, and one call was made by it: the second is asked for anew.
   const again = await opened(id, seq)

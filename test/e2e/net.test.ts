@@ -137,6 +137,9 @@ test('a cell has the network of the host where a policy allows it and it is aske
   expect(outputsOf(events)).toMatch(/^from the loopback of the host\nmodel\.sock\n0\nls: cannot access/m)
   expect(session).toMatchObject({ network: 'host', rung: 'bwrap' })
   expect((await it.cli(['show', session.id])).out).toMatch(/network\s+host/)
+  expect((await it.cli(['audit', '--session', session.id])).out).toMatch(
+    /created: .* on bwrap with the network of the host by owner/,
+  )
   const { events: walled } = await it.run(`run \`${look}\``, { policy: 'host' })
   expect(outputsOf(walled)).not.toContain('from the loopback')
 })

@@ -50,7 +50,7 @@ test('people come, are given a part of it, and go', async () => {
   expect(await codeOf(ann.prompt({ params, body: { text: 'say no' } }))).toBe('forbidden')
   await ok('share', session.id, 'ann')
   expect(await codeOf(ann.prompt({ params, body: { text: 'say yes' } }))).toBe('done')
-  expect(await ok('unshare', session.id, 'ann')).toBe('It is shared with nobody.')
+  expect(await ok('unshare', session.id, 'ann')).toBe('It is not shared with anybody.')
   expect(await codeOf(ann.getSession({ params }))).toBe('not_found')
   expect(await codeOf(bot.createSession({ body: { rung: 'none' } }))).toBe('forbidden')
 

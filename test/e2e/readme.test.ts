@@ -16,8 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => it[Symbol.asyncDispose]())
 
-test('the README begins with the two commands', () => {
-  expect(readme).toMatch(/```sh\nnpm start /)
+test('the README begins with a clone and the first command', () => {
+  expect(readme).toMatch(/```sh\ngit clone [^\n]+ && cd anchorhold\nnpx anchorhold run /)
   expect(commands[0]).toBe('npx anchorhold run "create hello.txt saying hi, then run cat hello.txt"')
   expect(commands.length).toBeGreaterThan(5)
 })

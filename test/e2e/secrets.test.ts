@@ -228,7 +228,7 @@ test('with model_route: forwarder a whole turn goes through the loopback of the 
   )
   expect(outputsOf(events)).toMatch(/ANTHROPIC_BASE_URL=http:\/\/127\.0\.0\.1:\d+/)
   expect(outputsOf(events)).not.toContain('ANTHROPIC_UNIX_SOCKET')
-  expect(textOf(events)).toContain('Rehearsal: no model was asked')
+  expect(textOf(events)).toContain('Rehearsal: no model was called')
   expect(session).toMatchObject({ state: 'ready', turns: 1 })
   expect(events.findLast(({ type }) => type === 'turn.ended')).toMatchObject({ body: { reason: 'done' } })
 })

@@ -42,7 +42,7 @@ describe.each([cli, http])('by $name', (door) => {
     const { cost_micros, budget_micros } = await session(id)
     expect(cost_micros).toBeGreaterThan(0)
     expect(cost_micros).toBeLessThanOrEqual(budget_micros!)
-    await expect(door.answer(asked.body.id, { deny: 'too late' })).rejects.toThrow('settled already')
+    await expect(door.answer(asked.body.id, { deny: 'too late' })).rejects.toThrow('already settled')
   })
 
   test('a call that is denied ends the turn at once, and the agent reads why', async () => {

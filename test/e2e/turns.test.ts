@@ -62,7 +62,7 @@ describe.each(doors)('by $name', (door) => {
     expect(await door.requests()).toContain('spaces')
     await door.answer(first.body.id, { allow: '2' })
     expect(textOf(await afterTurn(id, 0))).toContain('You answered “spaces”')
-    await expect(door.answer(first.body.id, { allow: '1' })).rejects.toThrow('settled already')
+    await expect(door.answer(first.body.id, { allow: '1' })).rejects.toThrow('already settled')
     expect(await door.requests()).not.toContain(first.body.id)
 
     const before = await last(id)
@@ -113,14 +113,14 @@ describe.each(doors)('by $name', (door) => {
     await door.verb('interrupt', id)
     expect(reason(await it.event(id, asked, ended))).toBe('interrupted')
     expect(await it.api.getRequest({ params: { id: body.id } })).toMatchObject({ answer: { decision: 'withdrawn' } })
-    await expect(door.answer(body.id, { deny: 'too late' })).rejects.toThrow('settled already')
+    await expect(door.answer(body.id, { deny: 'too late' })).rejects.toThrow('already settled')
   })
 })
 
 test('who runs a turn at a terminal is told that it waits for an answer, where to give it, and that it went on', async () => {
   const asked = ['run', '--autonomy', 'restricted', 'run `echo gone-$((1))-on`']
   using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })
-  const screen = await person.sees('Allow? [y/N')
+  const screen = await person.sees(/Allow req_\w+\? \[y\/N/)
   const [, id] = /it waits for your answer: anchorhold allow (req_\w+)/.exec(screen) ?? []
   expect(screen).toContain(`or in the browser: http://localhost:${new URL(it.url).port}/inbox`)
   expect(screen.match(/it waits for your answer/g)).toHaveLength(1)
@@ -128,4 +128,13 @@ test('who runs a turn at a terminal is told that it waits for an answer, where t
   await it.api.answerRequest({ params: { id: id! }, body: { decision: 'allow' } })
   expect(await person.sees('✓ done')).toMatch(/allowed by owner: it goes on\n[^]*gone-1-on/)
   expect(await person.exited).toBe(0)
+})
+
+test('Ctrl-C where something is asked interrupts the turn', async () => {
+  const asked = ['run', '--autonomy', 'restricted', 'run `echo never`']
+  using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })
+  await person.sees(/Allow req_\w+\? \[y\/N/)
+  person.type('\u0003')
+  await person.sees('interrupted')
+  expect(await person.exited).toBe(130)
 })

@@ -41,6 +41,13 @@ test.each(pages)('every folder and file that %s names is there', (page) => {
   expect(named.filter((name) => !existsSync(join(root, name)))).toEqual([])
 })
 
+test.each(pages)('every source file that %s names is there', (page) => {
+  const text = readFileSync(join(root, page), 'utf8')
+  const named = [...text.matchAll(/`([\w./-]+\.(?:tsx?|mjs))`/g)].map((match) => match[1]!)
+  const source = (name: string) => join(root, 'packages', name.replace('/', '/src/'))
+  expect(named.filter((name) => !existsSync(join(root, name)) && !existsSync(source(name)))).toEqual([])
+})
+
 test('every example of settings in the documents is taken', () => {
   const text = pages.map((page) => readFileSync(join(root, page), 'utf8')).join('\n')
   const blocks = (language: string) =>

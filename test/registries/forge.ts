@@ -10,15 +10,31 @@ export type Forge = Registry & {
   readonly folder: string
   /** Makes a repository with one commit on `main`; a private one is not even read without the token. */
   repository(name: string, files: Readonly<Record<string, string>>, visibility?: 'public' | 'private'): string
+  /** The pull requests that were made here, in order. */
+  readonly made: readonly PullRequest[]
   /** What git says inside a repository of its own. */
   git(name: string, ...args: readonly string[]): string
 }
+
+type PullRequest = { readonly repo: string; readonly headRefName: string; readonly title: string }
+type GraphqlBody = { readonly query: string; readonly variables?: Variables }
+type Variables = {
+  readonly owner?: string
+  readonly name?: string
+  readonly repo?: string
+  readonly input?: Partial<Record<string, string>>
+}
+
+/** An id that only the forge can read. */
+const idOf = (name: string) => `R_${Buffer.from(name).toString('hex')}`
+const nameOfId = (id: string) => Buffer.from(id.slice(2), 'hex').toString()
 
 /** A forge like GitHub: repositories over git's smart HTTP, by git's own server; LFS; and a little of its API. Who pushes, and who reads
  *  what is private, must show the token, unless there is none. */
 export function forge(scratch: string, token: string | null, host = 'github.com'): Forge {
   const folder = join(scratch, 'forge')
   const privates = new Set<string>()
+  const made: PullRequest[] = []
   mkdirSync(folder, { recursive: true })
   const pathOf = (name: string) => join(folder, `${name}.git`)
 
@@ -95,14 +111,30 @@ export function forge(scratch: string, token: string | null, host = 'github.com'
     response.writeHead(200, type).end(JSON.stringify({ transfer: 'basic', objects: answered }))
   }
 
-  /** What `gh pr list` asks: first which fields there are, then the list. */
+  /** What `gh pr list` and `gh pr create` ask: which fields there are, the repository, its pull requests; and the change itself, which names
+   *  its repository by an id alone. */
   async function answerGraphql(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { query } = JSON.parse((await buffer(request)).toString()) as { query: string }
+    const { query, variables = {} } = JSON.parse((await buffer(request)).toString()) as GraphqlBody
+    const say = (data: object) =>
+      void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data }))
+    if (query.includes('createPullRequest(')) {
+      const { repositoryId = '', headRefName = '', title = '' } = variables.input ?? {}
+      const url = `https://${host}/${nameOfId(repositoryId)}/pull/${made.push({ repo: nameOfId(repositoryId), headRefName, title })}`
+      return say({ createPullRequest: { pullRequest: { id: 'PR_1', url } } })
+    }
+    if (query.includes('__type')) return say({})
     const author = { login: 'somebody', id: 'U_1', name: 'Somebody' }
     const open = { number: 7, title: 'a pull request', state: 'OPEN', headRefName: 'agent/one', isDraft: false, author }
-    const pullRequests = { totalCount: 1, nodes: [open], pageInfo: { hasNextPage: false, endCursor: '' } }
-    const data = query.includes('__type') ? {} : { repository: { pullRequests } }
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data }))
+    const list = query.includes('headRefName: $headRefName') ? [] : [open]
+    const pullRequests = { totalCount: list.length, nodes: list, pageInfo: { hasNextPage: false, endCursor: '' } }
+    const [owner = '', name = ''] = (
+      variables.owner === undefined ? '' : `${variables.owner}/${variables.name ?? variables.repo}`
+    ).split('/')
+    const repository = {
+      ...{ id: idOf(`${owner}/${name}`), name, owner: { login: owner }, hasIssuesEnabled: true, viewerPermission: 'WRITE' },
+      ...{ defaultBranchRef: { name: 'main' }, parent: null, mergeCommitAllowed: true, pullRequests },
+    }
+    say({ repository, viewer: { login: 'agent' } })
   }
 
   function answerApi({ path, method }: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> | void {
@@ -118,6 +150,7 @@ export function forge(scratch: string, token: string | null, host = 'github.com'
   return {
     hosts: [host, `api.${host}`],
     folder,
+    made,
     answer,
     repository(name, files, visibility = 'public') {
       const work = join(scratch, 'work', name)

@@ -29,7 +29,7 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
   const chance = (probability: number) => random() < probability
   let blocks = 0
 
-  async function start({ heard, unfinished, takeUp }: AgentStart): Promise<Agent> {
+  async function start({ heard, unfinished, takeUp, resume }: AgentStart): Promise<Agent> {
     await process.sometime(300)
     const inbox: AgentPrompt[] = []
     let running = false
@@ -146,6 +146,7 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
     if (resumes) void told(3, wake)
     return {
       unseen,
+      resumed: resume,
       remind: ({ id }) => void memory.set(id, (memory.get(id) ?? 0) + 1),
       send(prompt) {
         void told(3, () => {

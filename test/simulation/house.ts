@@ -32,7 +32,7 @@ import type { Span } from '@anchorhold/core/ledger'
 import { LiveFrame, type NodeName } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { type Done, simulatedAgents } from './agent.ts'
 import { gateSocket, simulatedGate, type SimulatedGate } from './gate.ts'
 import type { Machine, Process } from './machine.ts'
@@ -175,6 +175,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       return launched(by, process, keeperMain(process, by, start)).finally(() => signal.removeEventListener('abort', kill))
     },
     isHeld: () => by.isHeld(keeperLock(session)),
+    holder: () => [...keepers][0]?.pid ?? null,
     kill(pid) {
       const found = machine.of(pid)
       if (found !== undefined) machine.kill(found)
@@ -201,7 +202,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     const inbox = makeInbox(() => mine, clock)
     const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, inbox.heard)
     const sources = makeSources({ store, hub, clock, wire, log })
-    const reconcile = reconciler(() => mine, inbox)
+    const reconcile = reconciler(() => mine, inbox, clock)
     const mine: Parts = {
       config,
       folders,

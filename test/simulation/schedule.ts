@@ -5,6 +5,7 @@ import { periodOf } from '@anchorhold/core/ledger'
 import { setBudget } from '@anchorhold/daemon/app/ledger'
 import { answerRequest } from '@anchorhold/daemon/app/requests'
 import { change, interrupt, pause, resume, start, stop } from '@anchorhold/daemon/app/lifecycle'
+import { dropPrompt } from '@anchorhold/daemon/app/drop'
 import { prompt } from '@anchorhold/daemon/app/prompt'
 import { sqliteStore } from '@anchorhold/daemon/store/sqlite/sqlite-store'
 import type { Store } from '@anchorhold/daemon/store/store'
@@ -19,7 +20,20 @@ import { machine as makeMachine } from './machine.ts'
 
 /** What a schedule is made of. */
 const deeds = [
-  ...(['prompt', 'prompt', 'prompt', 'queue', 'queue', 'interrupt', 'drop', 'stop', 'start', 'pause', 'resume'] as const),
+  ...([
+    'prompt',
+    'prompt',
+    'prompt',
+    'queue',
+    'queue',
+    'interrupt',
+    'drop',
+    'unqueue',
+    'stop',
+    'start',
+    'pause',
+    'resume',
+  ] as const),
   ...([
     'answer',
     'answer',
@@ -132,6 +146,11 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
         return void asked((to) => interrupt(to, owner, session, { dropQueued: false }))
       case 'drop':
         return void asked((to) => interrupt(to, owner, session, { dropQueued: true }))
+      case 'unqueue':
+        return void asked(async (to) => {
+          const newest = store.prompts.queued(session).at(-1)
+          if (newest !== undefined) await dropPrompt(to, owner, session, newest.id)
+        })
       case 'stop':
         return void asked((to) => stop(to, owner, session))
       case 'start':
@@ -143,7 +162,8 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
       case 'answer':
         return void asked((to) => answerAll(to))
       case 'budget':
-        capMicros += 20
+        // Now and then somebody takes money back.
+        capMicros = random() < 0.4 ? Math.max(1, capMicros - 25) : capMicros + 20
         return void asked((to) => change(to, owner, session, { budget_micros: capMicros }))
       case 'group budget': {
         const per = (['life', 'day', 'tick'] as const)[Math.floor(random() * 3)]!
@@ -187,10 +207,12 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
   }
 
   let steps = 0
+  const held: Held = { sumNanos: 0, differs: null }
   /** Until nothing happens any more within that time. */
   async function rest(withinMs = soonMs): Promise<void> {
     while (await machine.step(withinMs)) {
-      holdAlways(one)
+      holdAlways(one, held)
+      holdBudget(one, store, held, machine.elapsed)
       watcher.look()
       if (bugs.length > 0) throw bugs[0]
       if (++steps > stepsMax) throw new Error('It does not come to rest')
@@ -254,8 +276,27 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
   }
 }
 
+type Held = {
+  /** What was spent and set aside the last time. */
+  sumNanos: number
+  /** Since when the gate goes by another budget than the log, under the same daemon. */
+  differs: { readonly parts: House['parts']; readonly gate: House['gate']; readonly since: number } | null
+}
+const tellMs = 2000
+
+/** The gate goes by the budget that the log has, as soon as it can have heard of it. */
+function holdBudget(one: House, store: Store, held: Held, elapsed: number): void {
+  const { parts, gate, session } = one
+  const lease = gate?.leaseOf(session)
+  const budget = store.sessions.get(session)?.budgetNanos
+  if (parts === null || lease === undefined || lease.capNanos === budget) return void (held.differs = null)
+  if (held.differs?.parts !== parts || held.differs.gate !== gate) held.differs = { parts, gate, since: elapsed }
+  if (elapsed - held.differs.since > tellMs)
+    throw new Error(`The gate goes by a budget of ${lease.capNanos}, and the log by ${budget}`)
+}
+
 /** Spent and set aside never go beyond the cap, at any moment and at any node. */
-function holdAlways(one: House): void {
+function holdAlways(one: House, held: Held): void {
   const node = one.gate?.nodeOf(one.group)
   for (const sum of Object.values(node?.sums ?? {})) {
     if (sum.spentNanos + sum.reservedNanos > sum.capNanos!) throw new Error(`The group is above its cap: ${JSON.stringify(node)}`)
@@ -263,7 +304,10 @@ function holdAlways(one: House): void {
   }
   const lease = one.gate?.leaseOf(one.session)
   if (lease === undefined || lease.capNanos === null) return
-  if (lease.spentNanos + lease.reservedNanos > lease.capNanos) throw new Error(`Above the cap: ${JSON.stringify(lease)}`)
+  const sumNanos = lease.spentNanos + lease.reservedNanos
+  // What was spent before the cap was lowered cannot be taken back.
+  if (sumNanos > Math.max(lease.capNanos, held.sumNanos)) throw new Error(`Above the cap: ${JSON.stringify(lease)}`)
+  held.sumNanos = sumNanos
   if (lease.reservedNanos < 0) throw new Error(`Less than nothing is set aside: ${JSON.stringify(lease)}`)
 }
 
@@ -322,6 +366,8 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   const prompts = of('prompt').map(({ body }) => body.id)
   const dropped = of('prompt.dropped').map(({ body }) => body.id)
   expect(new Set(prompts).size).toBe(prompts.length)
+  expect(prompts.filter((id) => dropped.includes(id))).toEqual([])
+  expect(new Set(dropped).size).toBe(dropped.length)
   // Beside those that people sent there are those that tell of answers.
   const news = of('prompt.queued').flatMap(({ body }) => (body.text.startsWith('While you were away') ? [body.id] : []))
   expect(new Set([...prompts, ...dropped])).toEqual(new Set([...acknowledged, ...news]))
@@ -329,6 +375,11 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   for (const mode of ['steer', 'queue']) {
     const queued = of('prompt.queued').flatMap(({ body }) => (body.mode === mode ? [body.id] : []))
     expect(prompts.filter((id) => queued.includes(id))).toEqual(queued.filter((id) => prompts.includes(id)))
+  }
+  // What was handed on has reached an agent, unless a person ended the turn before.
+  for (const { seq, body } of of('prompt')) {
+    const isOver = log.some((event) => event.seq > seq && event.type === 'turn.ended' && isPersons(event.body.why))
+    if (!isOver) expect({ id: body.id, received: one.received.has(body.id) }).toEqual({ id: body.id, received: true })
   }
   for (const [id, times] of one.received) expect({ id, times }).toEqual({ id, times: 1 })
   holdRequests(one, log)
@@ -370,6 +421,8 @@ function holdAtRest({ one, store, acknowledged, watched, said, deeds: all }: AtR
   const stored = new Map(of('text').map(({ body }) => [body.block, body.text]))
   for (const [block, text] of said) expect({ block, text: stored.get(block)?.slice(0, text.length) }).toEqual({ block, text })
 }
+
+const isPersons = (why: string | null) => why === 'Asked to stop' || why?.startsWith('Stopped by') === true
 
 /** Nothing happens that was not let, nothing is let twice, and whoever asked hears what became of it. */
 function holdRequests({ performed }: House, log: readonly Event[]): void {

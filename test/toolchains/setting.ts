@@ -1,5 +1,5 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
@@ -30,17 +30,20 @@ export async function setUp(): Promise<Setting> {
   github.repository('somebody/public', { README: 'cloned through the window\n' })
   github.repository('me/mine', { README: 'cloned through the window\n' }, 'private')
   const index = join(github.folder, 'rust-lang/crates.io-index.git')
-  const [npm, go, maven] = [npmRegistry(scratch), goRegistry(scratch), mavenRegistry()]
+  const [npm, go, maven] = [npmRegistry(scratch), goRegistry(scratch), mavenRegistry(scratch)]
   const servers = await serveRegistries(scratch, [
     github,
     demanding(secretOf('crates'), cratesRegistry(scratch, index)),
     ...[demanding(secretOf('npm'), npm), demanding(secretOf('go'), go), demanding(secretOf('maven'), maven)],
   ])
   const presets = ['git', 'npm', 'crates', 'go', 'maven'].map((name) => `  - { on: net, preset: ${name}, effect: allow }\n`)
-  const graphql = '  - { on: net, match: { host: api.github.com, method: POST, path: /graphql }, effect: allow }\n'
+  const graphql = Object.entries({ '': 'allow', '/mutation/createPullRequest': 'allow', '/mutation/delete*': 'deny' }).map(
+    ([path, effect]) =>
+      `  - { on: net, match: { host: api.github.com, method: POST, path: "/graphql${path}" }, effect: ${effect} }\n`,
+  )
   const it = await installation({
     config: `net_ca: ${servers.caPath}\n${servers.mirrors}forges: { github.com: { push: { branches: ["agent/*"] } } }\n`,
-    policy: `rules:\n${presets.join('')}${graphql}`,
+    policy: `rules:\n${presets.join('')}${graphql.join('')}`,
   })
   await giveCredentials(it, [
     { host: 'github.com', path: '/me/mine*', basic: 'x-access-token', secret: 'forge' },
@@ -63,6 +66,13 @@ export async function setUp(): Promise<Setting> {
   }
 }
 
+/** Puts the program that pnpm is into a folder. */
+export function putPnpm(workspace: string): void {
+  const modules = join(import.meta.dirname, 'clients/node_modules/@pnpm')
+  copyFileSync(join(modules, `exe.${process.platform}-${process.arch}`, 'pnpm'), join(workspace, 'pnpm'))
+  chmodSync(join(workspace, 'pnpm'), 0o755)
+}
+
 /** A prompt that has these lines carried out. */
 export const typed = (...lines: readonly string[]): string =>
   script({ tool_use: 'Bash', input: { command: lines.join('\n'), timeout: 300_000 } }, { text: 'done' })
@@ -77,20 +87,24 @@ export const nothingFound = (rung: Rung = 'bwrap'): RegExp =>
 export const identity = 'git config --global user.name a; git config --global user.email a@b'
 
 /** On this rung git clones and pushes, npm installs and curl calls, with credentials that only the servers see. */
-export async function allThreeOn(rung: Rung, { github, servers, it, withScan }: Setting): Promise<void> {
+export async function allThreeOn(rung: Rung, setting: Setting): Promise<void> {
+  const { it, servers, withScan } = setting
   servers.seen.length = 0
-  const { events } = await it.run(
-    typed(
-      `${identity}; git clone -q https://github.com/me/mine.git r && cat r/README`,
-      `cd r && git commit -q --allow-empty -m second && git push -q origin HEAD:refs/heads/agent/${rung}; echo "push $?"; cd ..`,
-      `printf '//registry.npmjs.org/:_authToken=\${NPM_TOKEN}\\n' > ~/.npmrc; (${commands.npm})`,
-      `(${commands.curl})`,
-      'perl scan.pl',
-    ),
-    { rung, repo: 'me/mine', workspace: withScan() },
-  )
-  const said = outputsOf(events)
+  const { events } = await it.run(typed(...allThree(rung)), { rung, repo: 'me/mine', workspace: withScan() })
   expect(events.at(-1), JSON.stringify(events.slice(-3))).toMatchObject({ type: 'session.state', body: { to: 'ready' } })
+  holdAllThree(rung, setting, outputsOf(events))
+}
+
+/** What is typed there. `npm` is what brings a client of npm's along, where the cell has none. */
+export const allThree = (rung: Rung, npm = ':'): readonly string[] => [
+  `${identity}; git clone -q https://github.com/me/mine.git r && cat r/README`,
+  `cd r && git commit -q --allow-empty -m second && git push -q origin HEAD:refs/heads/agent/${rung}; echo "push $?"; cd ..`,
+  `${npm}; printf '//registry.npmjs.org/:_authToken=\${NPM_TOKEN}\\n' > ~/.npmrc; (${commands.npm})`,
+  `(${commands.curl})`,
+  'perl scan.pl',
+]
+
+export function holdAllThree(rung: Rung, { github, servers }: Setting, said: string): void {
   for (const name of ['curl', 'git', 'npm'] as const) expect(said, name).toContain(shown[name])
   expect(said).toContain('push 0')
   expect(said).not.toMatch(/certificate/i)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { outputsOf } from '../e2e/installation.ts'
 import { commands, shown } from '../registries/commands.ts'
 import { holdsSecret, secretOf, shownAt } from '../registries/credentials.ts'
-import { allThreeOn, identity, nothingFound, type Setting, setUp, typed } from './setting.ts'
+import { allThreeOn, identity, nothingFound, putPnpm, type Setting, setUp, typed } from './setting.ts'
 
 let setting: Setting
 beforeAll(async () => {
@@ -10,19 +10,37 @@ beforeAll(async () => {
 })
 afterAll(() => setting[Symbol.asyncDispose]())
 
-const hosts = { cargo: ['static.crates.io', 'crates'], go: ['proxy.golang.org', 'go'], maven: ['repo.maven.apache.org', 'maven'] }
-test.each(['cargo', 'go', 'maven'] as const)(
+const hosts = {
+  cargo: ['static.crates.io', 'crates'],
+  go: ['proxy.golang.org', 'go'],
+  maven: ['repo.maven.apache.org', 'maven'],
+  gradle: ['repo.maven.apache.org', 'maven'],
+} as const
+test.each(['cargo', 'go', 'maven', 'gradle'] as const)(
   '%s finds its registry by its real name, with nothing set up, and the registry sees the real credential',
   async (name) => {
     const { it, servers, withScan } = setting
+    servers.seen.length = 0
     const { session, events } = await it.run(typed(`(${commands[name]})`, 'perl scan.pl'), { workspace: withScan() })
     expect(outputsOf(events)).toContain(shown[name])
     expect(outputsOf(events)).toMatch(nothingFound())
-    const [host, secret] = hosts[name] as [string, string]
+    const [host, secret] = hosts[name]
     expect(shownAt(servers.seen, host)).toEqual([secretOf(secret)])
     expect(holdsSecret(JSON.stringify(await it.log(session.id)))).toBe(false)
   },
 )
+
+test('pnpm, a program without any Node in it, finds the registry in the same way', async () => {
+  const { it, servers, withScan } = setting
+  servers.seen.length = 0
+  const workspace = withScan()
+  putPnpm(workspace)
+  const token = `printf '//registry.npmjs.org/:_authToken=\${NPM_TOKEN}\\n' > ~/.npmrc`
+  const { events } = await it.run(typed(token, `(${commands.pnpm})`, 'perl scan.pl'), { workspace })
+  expect(outputsOf(events)).toContain(shown.pnpm)
+  expect(outputsOf(events)).toMatch(nothingFound())
+  expect(shownAt(servers.seen, 'registry.npmjs.org')).toEqual([secretOf('npm')])
+})
 
 test('git-lfs brings files there and back, and gh asks the forge, with a token that only the forge has seen', async () => {
   const { it, servers, withScan } = setting
@@ -57,6 +75,31 @@ test('git-lfs brings files there and back, and gh asks the forge, with a token t
   expect(shownAt(lfs, 'github.com')).toEqual([secretOf('forge')])
   expect(shownAt(servers.seen, 'api.github.com')).toEqual([secretOf('forge')])
   expect(servers.seen.filter(({ path }) => path.startsWith('/repos/')).every(({ path }) => path.includes('me/mine'))).toBe(true)
+})
+
+test('gh makes a pull request with a placeholder, and what no rule lets it change is refused in words that it shows', async () => {
+  const { it, github, servers, withScan } = setting
+  servers.seen.length = 0
+  const change = (name: string) => `gh api graphql -f query='mutation { ${name}(input: { x: 1 }) { clientMutationId } }' 2>&1`
+  const { events } = await it.run(
+    typed(
+      'gh pr create -R me/mine --head agent/one --base main --title "from a cell" --body words; echo "create $?"',
+      `${change('deleteRef')}; echo "delete $?"`,
+      `${change('one: createPullRequest(input: {}) { clientMutationId } two: mergePullRequest')}; echo "two $?"`,
+      'gh api -X POST repos/me/other/pulls -f title=x 2>&1; echo "other $?"',
+      'perl scan.pl',
+    ),
+    { repo: 'me/mine', workspace: withScan() },
+  )
+  const said = outputsOf(events)
+  expect(github.made).toEqual([{ repo: 'me/mine', headRefName: 'agent/one', title: 'from a cell' }])
+  expect(said).toContain('https://github.com/me/mine/pull/1\ncreate 0')
+  expect(said).toMatch(/Blocked by Anchorhold[^]*delete 1/)
+  expect(said).toMatch(/it makes several kinds of change at once[^]*two 1/)
+  expect(said).toMatch(/A person was asked, and has not answered[^]*other 1/)
+  expect(said).toMatch(nothingFound())
+  expect(shownAt(servers.seen, 'api.github.com')).toEqual([secretOf('forge')])
+  expect(servers.seen.some(({ path }) => path.includes('me/other'))).toBe(false)
 })
 
 test.each(['container', 'gvisor'] as const)(

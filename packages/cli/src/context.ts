@@ -1,5 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
+import { existsSync } from 'node:fs'
 import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -11,6 +12,8 @@ export interface Context {
   daemon(): Promise<Daemon>
   /** The daemon, started first when none runs. */
   daemonOrStart(): Promise<Daemon>
+  /** What is needed to end agents: the daemon, or one that is started to reach agents that go on without. Null when there are none. */
+  daemonToEnd(): Promise<{ readonly daemon: Daemon; readonly started: boolean } | null>
   /** A session by its id, the beginning of its id, or `last`. */
   session(daemon: Daemon, name: string): Promise<Session>
   /** Ends the program with this code once everything is written. */
@@ -24,12 +27,14 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
     const daemon = await findDaemon(where())
     if (daemon !== null) return daemon
     if (as === null)
-      throw new Failure('unauthenticated', `No daemon runs for the state folder "${state}"`, { hint: 'Start one: anchorhold up' })
+      throw new Failure('unauthenticated', `No daemon is running for the state folder "${state}"`, {
+        hint: 'Start one: anchorhold up',
+      })
     throw new Failure(
       'unauthenticated',
       `No daemon is found ${as.url === null ? `for the state folder "${state}"` : `at ${as.url}`}`,
       {
-        hint: 'Set ANCHORHOLD_URL to where it is reached',
+        hint: 'Set ANCHORHOLD_URL to its address',
       },
     )
   }
@@ -47,21 +52,38 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
       terminal.still()
       return daemon
     },
+    async daemonToEnd() {
+      const { as, state } = where()
+      if (as !== null) return { daemon: await running(), started: false }
+      const found = await findDaemon(where())
+      if (found !== null) return { daemon: found, started: false }
+      if (!existsSync(`${state}/gate/link.sock`)) return null
+      return { daemon: await startDaemon({ where: where(), port: '0' }), started: true }
+    },
     async session({ api }, name) {
       if (/^ses_[0-9a-z]{16}$/.test(name)) return api.getSession({ params: { id: name } })
-      const open = await api.listSessions({ query: { limit: 500 } })
       if (name === 'last') {
-        const [newest] = open.sessions
-        if (newest === undefined) throw new Failure('not_found', 'There is no session yet')
+        const {
+          sessions: [newest],
+        } = await api.listSessions({ query: { limit: 1 } })
+        if (newest === undefined) throw new Failure('not_found', 'There are no sessions yet')
         return newest
       }
-      const archived = await api.listSessions({ query: { limit: 500, archived: 'true' } })
       const wanted = name.replace(/^ses_/, '')
-      const found = [...open.sessions, ...archived.sessions].filter(({ id }) => id.slice(4).startsWith(wanted))
+      const found: Session[] = []
+      for (const archived of ['false', 'true'] as const) {
+        let before: number | undefined
+        for (;;) {
+          const page = await api.listSessions({ query: { limit: 500, archived, ...(before === undefined ? {} : { before }) } })
+          found.push(...page.sessions.filter(({ id }) => id.slice(4).startsWith(wanted)))
+          before = page.sessions.at(-1)?.active_at
+          if (!page.more || before === undefined) break
+        }
+      }
       if (found.length === 1) return found[0]!
       throw new Failure(
         'not_found',
-        found.length === 0 ? `There is no session "${name}"` : `"${name}" could be ${found.length} sessions`,
+        found.length === 0 ? `There is no session "${name}"` : `"${name}" matches ${found.length} sessions`,
         {
           hint: 'anchorhold ls shows them',
         },

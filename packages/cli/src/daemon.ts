@@ -127,6 +127,6 @@ export async function startDaemon({ where, port, publicUrl }: StartOptions): Pro
     throw new Failure('internal', why === '' ? 'The daemon did not start' : why, { hint: `See ${logPath}` })
   }
   const daemon = await findDaemon(where)
-  if (daemon === null) throw new Failure('internal', 'The daemon started, and does not answer', { hint: `See ${logPath}` })
+  if (daemon === null) throw new Failure('internal', 'The daemon started but does not answer', { hint: `See ${logPath}` })
   return daemon
 }

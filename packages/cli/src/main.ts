@@ -101,7 +101,7 @@ try {
     process.exitCode = exitOfFailure(error.code)
   } else if (error instanceof Error && error.name === 'Unanswered') {
     terminal.error(`${terminal.style('red', 'anchorhold:')} ${error.message}`)
-    terminal.error('  Whether it was carried out is not known: anchorhold status tells whether the daemon runs')
+    terminal.error('  Whether it was carried out is unknown: anchorhold status says whether the daemon is running')
     process.exitCode = 8
   } else {
     terminal.error(`anchorhold: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)

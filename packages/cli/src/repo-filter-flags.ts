@@ -13,7 +13,7 @@ export function withRepoFilter(command: Command): Command {
   const collect = (value: string, before: string[]) => [...before, value]
   return command
     .addOption(
-      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see; standard otherwise').choices([
+      new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see (default: standard)').choices([
         'none',
         'standard',
         'strict',

@@ -44,7 +44,7 @@ test('eventPrinter() says that a block was cut off, and shows nothing of sub-age
   print(delta('a', 0, 'Half'))
   print(text('a', 'Half', { superseded: true }))
   print(text('b', 'from below', { parent: 'call' }))
-  expect(shown()).toBe('\nHalf\n(cut off, and said again)\n')
+  expect(shown()).toBe('\nHalf\n(cut off, and repeated)\n')
 })
 
 test('eventPrinter() adds up what a turn cost, and marks play money', () => {
@@ -65,7 +65,7 @@ test('eventPrinter() adds up what a turn cost, and marks play money', () => {
   }
   const ended: NewEvent = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1500 } }
   for (const one of [usage, usage, ended]) print({ event: event(one) })
-  expect(shown()).toBe('✓ done in 1.5 s · $0.0200 of play money (rehearsal, no model was asked)\n')
+  expect(shown()).toBe('✓ done in 1.5 s · $0.0200 of play money (rehearsal, no model was called)\n')
   print({ event: event({ type: 'turn.ended', body: { reason: 'error', why: `broke ${evil}`, duration_ms: 0 } }) })
   expect(shown()).toMatch(/^✗ error in 0\.0 s\n {2}broke ␛\[2J/)
 })

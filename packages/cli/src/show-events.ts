@@ -1,7 +1,7 @@
 import type { Event, LiveFrame, RequestAnswer } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { settledWords } from '@anchorhold/core/request-told'
-import { requestWords } from './request-words.ts'
+import { requestLines } from './request-words.ts'
 import type { Seen } from './stream.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -60,7 +60,7 @@ export function eventPrinter(terminal: Terminal, inbox: string | null = null): (
       case 'thinking':
         if (event.body.superseded) {
           written.delete(event.body.block)
-          terminal.line(dim('(cut off, and said again)'))
+          terminal.line(dim('(cut off, and repeated)'))
         } else block(event.type, event.body.block, event.body.text, Boolean(event.body.parent))
         break
       case 'usage':
@@ -70,7 +70,7 @@ export function eventPrinter(terminal: Terminal, inbox: string | null = null): (
       case 'turn.ended': {
         const { reason, why, duration_ms } = event.body
         const money =
-          cost === 0 ? '' : ` · ${formatUsd(microsUp(cost))}${simulated ? ' of play money (rehearsal, no model was asked)' : ''}`
+          cost === 0 ? '' : ` · ${formatUsd(microsUp(cost))}${simulated ? ' of play money (rehearsal, no model was called)' : ''}`
         const mark = reason === 'done' ? terminal.style('green', '✓ done') : terminal.style('red', `✗ ${reason}`)
         terminal.line(
           `${mark} ${dim(`in ${(duration_ms / 1000).toFixed(1)} s${money}`)}${why === null || why === noticed ? '' : `\n  ${terminal.foreign(why)}`}`,
@@ -116,7 +116,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'session.created':
       return `${style('bold', event.session)} ${style('dim', `${event.body.rung} · ${event.body.provider} · ${foreign(event.body.workspace)}`)}`
     case 'session.state': {
-      if (event.body.goes_on) return style('yellow', `interrupted, and taken up again: ${foreign(event.body.why ?? '')}`)
+      if (event.body.goes_on) return style('yellow', `interrupted, then resumed: ${foreign(event.body.why ?? '')}`)
       if (event.body.to === 'failed' || event.body.to === 'interrupted')
         return style('red', `${event.body.to}: ${foreign(event.body.why ?? '')}`)
       if (event.body.to === 'paused' || event.body.to === 'stopped' || event.body.to === 'archived')
@@ -126,9 +126,9 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'prompt':
       return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${event.body.images} images)`) : ''}`
     case 'prompt.again':
-      return style('dim', '  (the agent that had this prompt died before it read it: it is sent again)')
+      return style('dim', '  (the agent died before it read this prompt: it is sent again)')
     case 'turn.started':
-      return event.body.cause === 'resume' ? style('dim', '  (the turn is taken up again)') : null
+      return event.body.cause === 'resume' ? style('dim', '  (the turn is resumed)') : null
     case 'text':
       return clip(foreign(event.body.text), 2000)
     case 'thinking':
@@ -178,7 +178,7 @@ function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'req
     `  or: anchorhold deny ${id} --reason "…"`,
     `  or: anchorhold later ${id}`,
   ]
-  const [first = '', ...rest] = requestWords(action)
+  const [first = '', ...rest] = requestLines(action)
   return [
     style('yellow', `? ${foreign(first)}`),
     ...rest.map((line) => foreign(line)),

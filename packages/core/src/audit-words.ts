@@ -38,7 +38,8 @@ const told: { readonly [T in EventType]?: (body: EventBody<T>) => string } = {
   'budget.raised': ({ node, span, cap_nanos: cap, ...who }) => `budget of ${node} by ${span} raised to ${money(cap)}${by(who)}`,
   net: ({ host, port, secrets }) =>
     `secrets put into calls to ${host ?? 'several hosts'}${port === null ? '' : `:${port}`}: ${secrets.map(({ name, count }) => `${name} (${count})`).join(', ')}`,
-  'session.created': ({ name, rung, ...who }) => `created: "${name}" on ${rung}${by(who)}`,
+  'session.created': ({ name, rung, network, ...who }) =>
+    `created: "${name}" on ${rung}${network === 'host' ? ' with the network of the host' : ''}${by(who)}`,
   'session.state': ({ to, why, ...who }) => `${to}${why === null ? '' : `: ${why}`}${by(who)}`,
   'session.shared': ({ user, access, ...who }) =>
     `${access === null ? 'no longer shared' : `shared to ${access}`} with ${user}${by(who)}`,

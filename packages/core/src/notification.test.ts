@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { noticeOf, withoutSecrets } from './notification.ts'
 
-const run = (command: string) => noticeOf({ kind: 'tool', tool: 'Bash', input: { command, description: 'x' } })
+const run = (command: string) => noticeOf({ kind: 'tool', tool: 'Bash', input: { command, description: 'x' } }, '“a”')
 
 test('noticeOf() gives the exact words where they fit', () => {
-  expect(run('git push origin main')).toEqual({ title: 'wants to run', text: 'git push origin main', whole: true })
-  expect(noticeOf({ kind: 'net', host: 'a.example', port: 443, method: 'GET', path: '/x' })).toMatchObject({
+  expect(run('git push origin main')).toEqual({ title: '“a” wants to run', text: 'git push origin main', whole: true })
+  expect(noticeOf({ kind: 'net', host: 'a.example', port: 443, method: 'GET', path: '/x' }, '“a”')).toMatchObject({
     text: 'GET a.example:443/x',
     whole: true,
   })
@@ -18,8 +18,8 @@ test('noticeOf() makes hidden characters visible', () => {
 test('noticeOf() is not whole where something is left out, so that nothing is allowed unseen', () => {
   for (const command of ['x'.repeat(300), 'curl -H "Authorization: Bearer abcdefghij" https://x.example'])
     expect(run(command).whole).toBe(false)
-  expect(noticeOf({ kind: 'tool', tool: 'Bash', input: { command: 'ls', run_in_background: true } }).whole).toBe(false)
-  expect(noticeOf({ kind: 'host', program: 'deploy', params: {} }).whole).toBe(false)
+  expect(noticeOf({ kind: 'tool', tool: 'Bash', input: { command: 'ls', run_in_background: true } }, '“a”').whole).toBe(false)
+  expect(noticeOf({ kind: 'host', program: 'deploy', params: {} }, '“a”').whole).toBe(false)
 })
 
 // Each of these took minutes once, in the process that has the panic button.
@@ -32,7 +32,7 @@ test.each([
   ['addresses', '://a'.repeat(50_000)],
 ])('noticeOf() is there for others soon when a command is full of %s', { timeout: 10_000 }, (_, command) => {
   expect(run(command)).toMatchObject({ whole: false, text: expect.stringMatching(/…$/) })
-  expect(noticeOf({ kind: 'tool', tool: 'Write', input: { command } })).toMatchObject({ whole: false })
+  expect(noticeOf({ kind: 'tool', tool: 'Write', input: { command } }, '“a”')).toMatchObject({ whole: false })
 })
 
 test.each([

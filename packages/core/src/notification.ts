@@ -1,8 +1,10 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
-import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { printableLine } from './printable.ts'
+import { requestWords } from './request-words.ts'
 
 const charsMax = 240
+/** A session's name, and what it wants. */
+const headingCharsMax = 160
 /** What is looked at of an action: the patterns below take steps by the square of it, and a tool's input may be of any length. */
 const wordsCharsMax = 2000
 
@@ -10,27 +12,16 @@ const wordsCharsMax = 2000
  *  that it can be decided upon there. */
 export type Notice = { readonly title: string; readonly text: string; readonly whole: boolean }
 
-export function noticeOf(action: RequestAction): Notice {
-  switch (action.kind) {
-    case 'question':
-      return part('has a question', action.questions.map(({ question }) => question).join(' '))
-    case 'plan':
-      return { title: 'shows its plan', text: 'Open it to read and answer', whole: false }
-    case 'tool': {
-      const { command, description: _, ...rest } = action.input
-      if (action.tool === 'Bash' && typeof command === 'string' && Object.keys(rest).length === 0)
-        return exactly('wants to run', command)
-      return part(`wants to use ${action.tool}`, JSON.stringify(action.input))
-    }
-    case 'net': {
-      const { host, port, method, path } = action
-      return exactly('wants to reach', method === null ? `${host}:${port}` : `${method} ${host}:${port}${path ?? ''}`)
-    }
-    case 'host':
-      return part('wants to run on the host', action.program)
-    case 'spend':
-      return part('has no money left for', `${action.model}, which may cost ${formatUsd(microsUp(action.needed_nanos))}`)
-  }
+/** `who`: the session's name, as it is to be shown. */
+export function noticeOf(action: RequestAction, who: string): Notice {
+  const { title, exact } = requestWords(action, who)
+  const heading = printableLine(title.startsWith(who) ? title : `${who}: ${title}`).slice(0, headingCharsMax)
+  if (action.kind === 'plan') return { title: heading, text: 'Open it to read and answer', whole: false }
+  const [only, ...more] = exact
+  const isCommand = action.kind === 'net' || (action.kind === 'tool' && action.tool === 'Bash')
+  if (isCommand && only !== undefined && only.name === null && more.length === 0) return exactly(heading, only.text)
+  const words = exact.map(({ name, text }) => (name === null ? text : `${name}: ${text}`)).join(', ')
+  return { ...exactly(heading, words), whole: false }
 }
 
 function exactly(title: string, words: string): Notice {
@@ -44,7 +35,6 @@ function exactly(title: string, words: string): Notice {
     whole: isWhole && text === printableLine(words),
   }
 }
-const part = (title: string, words: string): Notice => ({ ...exactly(printableLine(title).slice(0, 80), words), whole: false })
 
 /** Leaves out what looks like a credential. Does not stop: one that looks like an ordinary word. */
 export function withoutSecrets(text: string): string {

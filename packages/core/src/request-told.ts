@@ -55,6 +55,6 @@ function deed(action: Exclude<RequestAction, { kind: 'question' | 'plan' }>): st
     case 'host':
       return `your use of the host's "${action.program}" with ${JSON.stringify(action.params)}`
     case 'spend':
-      return `the call of ${action.model} that your budget did not hold`
+      return `the call of ${action.model}${action.short === true ? ' that your budget did not hold' : ''}`
   }
 }

@@ -73,7 +73,7 @@ test('readConfig() takes the names of older policy files', () => {
     pools: { bwrap: { min: 2, max: 3, idleMs: 9000, scaleUpThreshold: 0.5 } },
   })
   write('network_mode: host\n')
-  expect(() => read()).toThrow('No session has the network of the host')
+  expect(() => read()).toThrow("No session shares the host's network")
   write('isolation_mode: castle\n')
   expect(() => read()).toThrow('isolation_mode')
 })

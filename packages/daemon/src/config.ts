@@ -127,7 +127,9 @@ export const ConfigFile = z.strictObject({
   workspace_roots: z
     .array(z.string().startsWith('/'))
     .optional()
-    .describe('Host folders below which the web app lets an owner choose one; the home of whom the daemon runs as otherwise'),
+    .describe(
+      'Host folders below which the web app lets an owner choose one (default: the home of the user that the daemon runs as)',
+    ),
   model_route: z
     .enum(['socket', 'forwarder'])
     .default('socket')
@@ -311,7 +313,7 @@ function keyStoreOf(asked: 'file' | 'keyring', uid: number): 'file' | 'keyring' 
 
 function portOf(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Infinity
-  if (port > 65_535) throw new Failure('bad_request', `Cannot listen on the port "${text}": it is no number from 0 to 65535`)
+  if (port > 65_535) throw new Failure('bad_request', `Cannot listen on the port "${text}": it is not a number from 0 to 65535`)
   return port
 }
 
@@ -333,7 +335,7 @@ function readCertificates(path: string): string {
     throw new Failure('bad_request', `Cannot read net_ca "${path}": ${error instanceof Error ? error.message : String(error)}`)
   }
   if (text.includes('-----BEGIN CERTIFICATE-----') && !text.includes('PRIVATE KEY-----')) return text
-  throw new Failure('bad_request', `Cannot use net_ca "${path}": it is no file of PEM certificates alone`)
+  throw new Failure('bad_request', `Cannot use net_ca "${path}": it is not a file of PEM certificates alone`)
 }
 
 function readFile(path: string): z.output<typeof ConfigFile> {

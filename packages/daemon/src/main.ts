@@ -48,8 +48,6 @@ import { watches } from './watches.ts'
 const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
 const startedAt = Date.now()
-/** Opens a window in each cell that stands for those which act outside it, for tests. */
-const testEdge = 'ANCHORHOLD_TEST_EDGE'
 const indexMs = 2000
 const chainMs = 100
 const recheckMs = 30_000
@@ -103,9 +101,7 @@ async function main(): Promise<void> {
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
   const namedEnv = (more: ReadonlySet<string>) => {
     const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
-    const named = [...stored, ...more, testEdge].flatMap((name) =>
-      config.env[name] === undefined ? [] : [[name, config.env[name]]],
-    )
+    const named = [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]]))
     return { ...(Object.fromEntries(named) as Record<string, string>), ...keyStoreEnv(config, folders) }
   }
   const reconcile = reconciler(() => parts, inbox)
@@ -225,7 +221,7 @@ async function main(): Promise<void> {
     if (all) {
       leaving = true
       keepers.startNoMore()
-      await Promise.all(keepers.sessions.map((id) => keepers.end(id, 'Anchorhold was shut down')))
+      await Promise.all(keepers.sessions.map((id) => keepers.end(id, 'Anchorhold was shut down', { unread: 'kept' })))
     }
     // Without an agent at its windows the gate has nothing to do.
     const nobody = all || running === 0
@@ -264,7 +260,7 @@ async function main(): Promise<void> {
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
   // The rest of the program and other processes take a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
-  await behindPage()
+  await Promise.all([behindPage(), parts.push.load()])
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
   void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})
   keepers.makeReady()

@@ -1,24 +1,24 @@
-import { authority, type Authority, type Verdict } from '@anchorhold/core/authority'
+import { authority, type Authority, type Verdict } from '@anchorhold/core/authority/authority'
 import { compilePolicy, decide } from '@anchorhold/core/policy/decide'
 import { digestOf } from '@anchorhold/core/policy/digest'
 import { plainMeaning } from '@anchorhold/core/policy/meaning'
-import type { HostAction, NetAction, Pin, SpendAction } from '@anchorhold/protocol/actions'
+import type { NetAction, SpendAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, type RequestId } from '@anchorhold/protocol/ids'
-import type { Authority as Terms } from '@anchorhold/protocol/link'
+import type { Authority as Terms } from '@anchorhold/protocol/authority'
 import { createHash, randomBytes } from 'node:crypto'
 import type { Account, Asks } from './books.ts'
 
-/** What decides over whatever leaves one session's cell: net calls, host commands and spending. */
+/** What decides over whatever leaves one session's cell: its calls, and what it spends. */
 export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> & {
-  /** Whether an action may happen, asked for where nothing says so. `pins` hashes the files that it would execute. When whoever
-   *  waits goes away, the request stays open, and what is allowed by then is kept for when it is done again. */
-  judge(action: NetAction | HostAction | SpendAction, signal: AbortSignal, pins?: () => Promise<readonly Pin[]>): Promise<Verdict>
+  /** Whether an action may happen, asked for where nothing says so. When whoever waits goes away, the request stays open, and what is
+   *  allowed by then is kept for when it is done again. */
+  judge(action: NetAction | SpendAction, signal: AbortSignal): Promise<Verdict>
   /** Asks for a call before it is made, with what the agent says of it. */
   askAhead(action: NetAction, said: string, signal: AbortSignal): Promise<Verdict>
   /** Why a rule forbids it, without anybody being asked; null where none does. */
   denies(action: NetAction): string | null
-  /** By what is in force now, and asking nobody: why a call that was let out, and what allowed it then, may not go on. */
+  /** Under the policy in force, and asking nobody: why a call that was let out, and what allowed it then, may not go on. */
   stands(): (action: NetAction, by: string) => string | null
   /** Takes the daemon's word on all that it has heard of by this record of the gate's. */
   update(terms: Terms, heardTo: number): void
@@ -116,7 +116,7 @@ export function sessionAuthority({
       onChange()
       return told
     },
-    judge: (action, signal, pins = async () => []) => one.judge({ meaning: plainMeaning(action), call: null, pins }, signal),
+    judge: (action, signal) => one.judge({ meaning: plainMeaning(action), call: null, pins: async () => [] }, signal),
     askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
     denies(action) {
       const { effect, by } = decide(compilePolicy(one.terms.policy), plainMeaning(action))

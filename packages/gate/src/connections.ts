@@ -25,7 +25,15 @@ export type Listener = {
   answered(status: number, headers: IncomingHttpHeaders): void
   data(chunk: Buffer): void
   ended(): void
-  failed(failure: { readonly code: string; readonly unread: boolean }): void
+  failed(failure: Failed): void
+}
+
+type Failed = {
+  readonly code: string
+  /** Something of the request may have reached the other side. */
+  readonly sent: boolean
+  /** Nobody has read it, surely enough to send it once more. */
+  readonly unread: boolean
 }
 
 export type Sent = {
@@ -46,8 +54,10 @@ const connectMs = 30_000
 const headerBytesMax = 64 * 1024
 /** How long an answer may be silent, before its first byte and between two. */
 const quietMs = 15 * 60 * 1000
+/** A connection that the other side has given up says so within a round trip. What is silent for longer was being answered. */
+const givenUpMs = 2000
 
-export function connections(): Connections {
+export function connections(now: () => number = () => performance.now()): Connections {
   const lines = new Map<string, Line>()
   const clients = new Set<Client>()
 
@@ -80,12 +90,14 @@ export function connections(): Connections {
         const one = (connection === 'kept' ? free.pop() : undefined) ?? open()
         let controller: { pause(): void; resume(): void } | null = null
         let begun = false
+        let sentAt: number | null = null
         let done = false
         one.client.dispatch(
           { method: 'POST', path, headers, body },
           {
             onRequestStart(started) {
               controller = started
+              sentAt = now()
             },
             onResponseStart(_, status, answer) {
               begun = true
@@ -107,9 +119,10 @@ export function connections(): Connections {
               done = true
               const code = plainCode(error)
               // A kept connection that the other side had just given up: nobody has read the request.
-              const unread = one.answers > 0 && !begun && (code === 'ECONNRESET' || code === 'EPIPE')
+              const isGivenUp = sentAt !== null && now() - sentAt < givenUpMs && (code === 'ECONNRESET' || code === 'EPIPE')
+              const unread = one.answers > 0 && !begun && isGivenUp
               drop(one)
-              listener.failed({ code, unread })
+              listener.failed({ code, sent: sentAt !== null, unread })
             },
           },
         )

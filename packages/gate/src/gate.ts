@@ -7,7 +7,9 @@ import { systemClock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { GateCommand, GateHealth, OpenWindows, Provider, Told } from '@anchorhold/protocol/link'
+import type { GateCommand, GateHealth, OpenWindows } from '@anchorhold/protocol/gate-commands'
+import type { Provider } from '@anchorhold/protocol/providers'
+import type { Told } from '@anchorhold/protocol/authority'
 import { type Account, type Money, openBooks, type ServedOn } from './books.ts'
 import { type SessionAuthority, sessionAuthority } from './authority.ts'
 import { connections } from './connections.ts'
@@ -17,20 +19,10 @@ import { rateLimits } from './rates.ts'
 import { keyPlaces } from './key-places.ts'
 import { keyRing } from './key-ring.ts'
 import { kindOf } from './secrets.ts'
-import { readOrMakeKey } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
-import { routesBy } from '@anchorhold/core/net/routes'
-import { fillBy } from './windows/net/credentials.ts'
-import { crowd, crowdMax } from './windows/net/crowd.ts'
-import { type DialParts, dialler } from './windows/net/dial.ts'
-import { mirrored } from './windows/net/mirrors.ts'
-import { type SessionCa, sessionCa } from './windows/net/session-ca.ts'
-import { trusts } from './windows/net/trust.ts'
-import { screenForge } from './windows/net/forge-calls.ts'
-import { looked } from './windows/net/push.ts'
-import { type NetWindow, netWindow } from './windows/net/window.ts'
-import { type Edge, edgeWindow } from './windows/edge/edge.ts'
+import type { DialParts } from './windows/net/dial.ts'
+import { type NetOpening, netOpenings } from './windows/net/opening.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
 
 /** The process that serves every cell's windows, without the link that it is commanded over. */
@@ -65,10 +57,7 @@ type Served = {
   readonly window: ModelWindow
   readonly account: Account
   readonly authority: SessionAuthority
-  readonly edge: Edge | null
-  net: { readonly window: NetWindow; readonly authority: SessionCa } | null
-  /** What is being done to the net window. */
-  fitting: Promise<void>
+  readonly net: NetOpening
   terms: ServedOn
 }
 
@@ -84,8 +73,6 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
   const secrets = await keyRing({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
-  const authoritySeed = await readOrMakeKey(join(parts.folder, 'net-key'))
-  const trust = trusts()
   const books = await openBooks({
     outbox: parts.outbox,
     leases: leaseFiles(join(parts.folder, 'leases'), say),
@@ -107,8 +94,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const lines = connections()
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
-  const dialling = dialler(parts.dial)
-  const all = crowd(crowdMax())
+  const openings = await netOpenings({ folder: parts.folder, dial: parts.dial, openSecret: secrets.open, log, now })
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules, spend }: ServedOn) => ({
@@ -121,7 +107,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
-    const settling = () => one.net?.window.flush()
+    const settling = () => one.net.flush()
     let saving = false
     const authority = sessionAuthority({
       terms: terms.authority,
@@ -155,10 +141,10 @@ export async function gate(parts: GateParts): Promise<Gate> {
     })
     windows.add(window)
     if (terms.paused) window.pause()
-    const edge = parts.env.ANCHORHOLD_TEST_EDGE === '1' ? await edgeWindow(folder, authority) : null
-    const one: Served = { window, account, authority, edge, net: null, fitting: Promise.resolve(), terms }
+    const net = openings(session, { authority, note: account.note, terms: () => one.terms })
+    const one: Served = { window, account, authority, net, terms }
     one.terms = kept(one, terms)
-    await fitNet(session, one)
+    await net.fit()
     return one
   }
 
@@ -172,52 +158,13 @@ export async function gate(parts: GateParts): Promise<Gate> {
     }
   }
 
-  /** A session has a net window while its terms say so. One after the other: what is told twice at once opens one window. */
-  function fitNet(session: SessionId, one: Served): Promise<void> {
-    const fitted = one.fitting.then(() => fit(session, one))
-    one.fitting = fitted.catch(() => {})
-    return fitted
-  }
-  async function fit(session: SessionId, one: Served): Promise<void> {
-    const { folder, network } = one.terms
-    if ((network === 'proxy_only') === (one.net !== null)) return
-    if (one.net !== null) {
-      const { net } = one
-      one.net = null
-      return net.window.close()
-    }
-    const authority = await sessionCa(authoritySeed, session, now)
-    const window = await netWindow({
-      session,
-      folder,
-      judge: one.authority.judge,
-      askAhead: one.authority.askAhead,
-      stands: one.authority.stands,
-      denies: one.authority.denies,
-      routeOf: looked(
-        routesBy(() => one.authority.terms.policy.rules),
-        () => one.terms.net.forges,
-      ),
-      screen: (asked, request) => screenForge(asked, request, one.terms.net.forges),
-      crowd: all,
-      dialler: mirrored(dialling, () => one.terms.net.mirrors),
-      authority,
-      credentials: fillBy(() => one.terms.net, secrets.open),
-      trust: () => trust(one.terms.net.ca),
-      note: one.account.note,
-      log,
-      now,
-    })
-    one.net = { window, authority }
-  }
-
   /** Changes what a session is served on, and keeps it that way. */
   async function change(one: Served, terms: ServedOn): Promise<void> {
     one.terms = kept(one, terms)
     one.window.update(termsOf(terms))
     if (terms.paused) one.window.pause()
     else one.window.resume()
-    one.net?.window.look()
+    one.net.look()
     await one.account.save(one.terms)
   }
 
@@ -238,16 +185,16 @@ export async function gate(parts: GateParts): Promise<Gate> {
       one.account.update(money)
       one.authority.update(command.authority, spent_to)
       await change(one, terms)
-      await fitNet(session, one)
+      await one.net.fit()
       one.window.retry()
-      return { authority: one.net?.authority.certificate ?? null }
+      return { authority: one.net.certificate }
     }
     const opening = serve(session, terms, money)
     served.set(session, opening)
     try {
       const one = await opening
       await one.account.save(one.terms)
-      return { authority: one.net?.authority.certificate ?? null }
+      return { authority: one.net.certificate }
     } catch (cause) {
       await close(session)
       if (cause instanceof Failure) throw cause
@@ -287,7 +234,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const window = one?.then(
       (opened) => {
         windows.delete(opened.window)
-        return Promise.all([opened.window.close(), opened.net?.window.close(), opened.edge?.close()])
+        return Promise.all([opened.window.close(), opened.net.close()])
       },
       () => {},
     )
@@ -391,7 +338,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
         case 'policy': {
           const one = await servedOf(command.session)
           one.authority.setPolicy(command.policy)
-          one.net?.window.look()
+          one.net.look()
           return one.account.save()
         }
         case 'panic': {

@@ -1,14 +1,12 @@
-import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { once } from 'node:events'
-import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fileKeys, keyPlaces, keyringKeys } from './key-places.ts'
 import { keyRing } from './key-ring.ts'
 import { keyring, type KeyringProgram, secretTool, securityTool } from './keyring.ts'
+import { hasKeyring, type TestKeyring, testKeyring } from './test-keyring.ts'
 
 let folder = ''
 beforeEach(() => {
@@ -77,41 +75,14 @@ test('keyringKeys() makes no key where one was before, and leaves alone a house 
   expect(await readdir(folder)).toEqual(['key-in-keyring.json'])
 })
 
-const hasKeyring = ['/usr/bin/secret-tool', '/usr/bin/gnome-keyring-daemon', '/usr/bin/dbus-daemon'].every((path) =>
-  existsSync(path),
-)
-
 describe.skipIf(!hasKeyring)('GNOME Keyring (needs secret-tool, gnome-keyring-daemon and dbus-daemon)', () => {
-  let home = ''
-  let bus: Record<string, string> = {}
-  const pids: number[] = []
+  let gnome: TestKeyring
+  let bus: Readonly<Record<string, string>> = {}
   beforeAll(async () => {
-    home = mkdtempSync(join(tmpdir(), 'ah-gnome-'))
-    const daemon = spawn('/usr/bin/dbus-daemon', ['--session', '--nofork', '--print-address=1'], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-    pids.push(daemon.pid!)
-    const [address] = (await once(daemon.stdout, 'data')) as [Buffer]
-    bus = { DBUS_SESSION_BUS_ADDRESS: String(address).trim(), HOME: home, XDG_RUNTIME_DIR: home }
-    const ring = spawn('/usr/bin/gnome-keyring-daemon', ['--foreground', '--unlock', '--components=secrets'], {
-      env: { ...bus, PATH: '/usr/bin:/bin' },
-      stdio: ['pipe', 'ignore', 'ignore'],
-    })
-    pids.push(ring.pid!)
-    ring.stdin.end('a password')
-    const isUp = () => asked('org.freedesktop.DBus', '/', 'org.freedesktop.DBus.NameHasOwner', 'string:org.freedesktop.secrets')
-    while (!(await isUp()).includes('true'));
+    gnome = await testKeyring()
+    bus = gnome.env
   })
-  afterAll(() => {
-    for (const pid of pids) process.kill(pid, 'SIGKILL')
-    rmSync(home, { recursive: true, force: true })
-  })
-  /** One call over the bus, and its answer. */
-  const asked = async (dest: string, path: string, method: string, argument: string): Promise<string> => {
-    const call = ['--session', '--print-reply', `--dest=${dest}`, path, method, argument]
-    return (await promisify(execFile)('/usr/bin/dbus-send', call, { env: { ...bus, PATH: '/usr/bin:/bin' }, timeout: 5000 }))
-      .stdout
-  }
+  afterAll(() => gnome[Symbol.asyncDispose]())
   const ringOf = async (more: Record<string, string> = {}) =>
     keyRing({ given: more.ENCRYPTION_KEY, places: await keyPlaces({ folder, env: { ...bus, ...more } }) })
 
@@ -146,8 +117,7 @@ describe.skipIf(!hasKeyring)('GNOME Keyring (needs secret-tool, gnome-keyring-da
 
   test('one that is locked is an error, and no reason for another key', async () => {
     await ringOf({ ANCHORHOLD_KEY_STORE: 'keyring' })
-    const everything = 'array:objpath:/org/freedesktop/secrets/aliases/default'
-    await asked('org.freedesktop.secrets', '/org/freedesktop/secrets', 'org.freedesktop.Secret.Service.Lock', everything)
+    await gnome.lock()
     const locked = ringOf({ ANCHORHOLD_KEY_STORE: 'keyring' })
     await expect(locked).rejects.toMatchObject({ code: 'gate_unavailable', hint: expect.stringMatching(/unlock/i) as string })
     expect(await readdir(folder)).toEqual(['key-in-keyring.json'])

@@ -4,8 +4,9 @@ import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
-import { sayReady } from '@anchorhold/link/stands'
-import { GateCommand } from '@anchorhold/protocol/link'
+import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
+import { Failure } from '@anchorhold/protocol/failures'
+import { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { gate } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
@@ -50,6 +51,7 @@ const one = await gate({
   },
 }).catch((error: unknown) => {
   console.error(error instanceof Error ? (error.stack ?? error.message) : String(error))
+  if (error instanceof Failure) sayWhyNot(error)
   process.exit(exits.disk)
 })
 // Its secrets are not for those that it might start.

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/link'
+import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/providers'
 import type { Connections, Listener, Outgoing, Sent } from './connections.ts'
 import type { Secrets } from './secrets.ts'
 

@@ -1,5 +1,5 @@
 import { type Clock, pause } from '@anchorhold/link/clock'
-import type { Rates } from '@anchorhold/protocol/link'
+import type { Rates } from '@anchorhold/protocol/gate-commands'
 
 /** How many model calls, and how many tokens, each actor may have in a minute, over all its sessions. */
 export type RateLimits = {

@@ -1,6 +1,7 @@
 import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { type Asked, type LinkRecord, Reservation } from '@anchorhold/protocol/link'
+import { type Asked } from '@anchorhold/protocol/authority'
+import { type LinkRecord, Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Asks, BooksParts } from './books.ts'
 import { type Booking, keyOf } from './nodes.ts'

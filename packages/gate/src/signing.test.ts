@@ -1,5 +1,5 @@
 import { headMessage } from '@anchorhold/core/chain'
-import { GateCommand } from '@anchorhold/protocol/link'
+import { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { createHash, createPublicKey, verify } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'

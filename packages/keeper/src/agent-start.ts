@@ -1,4 +1,4 @@
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { AgentListener, AgentStart } from './agents/agent.ts'
 import type { Cell } from './cells/cell.ts'
 import type { Outfit } from './outfit.ts'

@@ -1,4 +1,4 @@
-import type { KeeperPlace } from '@anchorhold/protocol/link'
+import type { KeeperPlace } from '@anchorhold/protocol/keeper-start'
 import type { Network } from '@anchorhold/protocol/sessions'
 import type { CellLimits, CellSpec } from './cells/cell.ts'
 import { trustFolder, trustInside } from './trust.ts'

@@ -1,6 +1,6 @@
 import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 
 /** What a keeper is started with in tests, where nothing of it matters. */
 export const fakeStart: KeeperStart = {
@@ -23,6 +23,7 @@ export const fakeStart: KeeperStart = {
   agent_version: '1',
   conversation: '00000000-0000-4000-8000-000000000000',
   resume: false,
+  turns: 0,
   forget_after: [],
   unfinished: [],
   take_up: false,

@@ -1,4 +1,5 @@
-import { type KeeperStart, watchPath } from '@anchorhold/protocol/link'
+import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { watchPath } from '@anchorhold/protocol/link'
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { request } from 'node:http'

@@ -1,4 +1,4 @@
-import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
+import { after, atBirth, type Standing, takesUp } from '@anchorhold/core/session-states'
 import { systemClock } from '@anchorhold/link/clock'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -7,14 +7,16 @@ import { type EventBody, type NewEvent, parseNewEvent, type RequestAnswer } from
 import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { newPromptId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
-import type { Grant, KeeperStart, Settlement } from '@anchorhold/protocol/link'
+import type { Grant } from '@anchorhold/protocol/authority'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { Settlement } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAgents, type FakeAgentsOptions } from './agents/fake-agent.ts'
 import { fakeCells, type FakeCellsOptions } from './cells/fake-cell.ts'
 import { fakeStart } from './fake-start.ts'
-import { keeper } from './keeper.ts'
+import { keeper, type Keeper } from './keeper.ts'
 import { noVeil, type Veil } from './repo-filter/veil.ts'
 
 const start = fakeStart
@@ -133,6 +135,113 @@ test('keeper() holds a prompt that comes while it starts, and hands it on when t
   expect(await types()).toEqual(['keeper.started', 'prompt', 'turn.started'])
 })
 
+const dropped = { why: 'Dropped by owner', actor: 'owner', door: 'test' }
+
+test('keeper() drops what the agent was not given, journals it, and never hands it on', async () => {
+  const { one, prompt, work, agents, events } = await make()
+  const [first, queued, kept, unheard] = [newId(), newId(), newId(), newId()]
+  await prompt(first)
+  await prompt(queued, 'queue')
+  await prompt(kept, 'queue')
+  await one.handle({ do: 'drop', prompts: [first, queued, unheard], ...dropped })
+  await one.handle({ do: 'drop', prompts: [queued], ...dropped })
+  expect(await prompt(unheard)).toEqual({ had: true })
+  await work([first])
+  await work([kept])
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first, kept])
+  const told = (await events()).flatMap((event) => (event.type === 'prompt.dropped' ? [event.body] : []))
+  expect(told).toEqual([queued, unheard].map((id) => ({ id, ...dropped })))
+})
+
+test('keeper() drops what comes before its agent stands', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, prompt, agents } = await make({ cells: { standing: () => standing.promise } })
+  const id = newId()
+  const taken = prompt(id)
+  await one.handle({ do: 'drop', prompts: [id], ...dropped })
+  standing.resolve()
+  await taken
+  await settled()
+  expect(agents.prompts).toEqual([])
+})
+
+test('keeper() interrupts what it is about to give to an agent that does not stand yet', async () => {
+  const standing = Promise.withResolvers<void>()
+  const { one, prompt, agents, ended } = await make({ cells: { standing: () => standing.promise } })
+  const taken = prompt(newId())
+  const interrupted = one.handle({ do: 'interrupt' })
+  await settled()
+  standing.resolve()
+  await Promise.all([taken, interrupted])
+  expect(agents.interrupts).toBe(1)
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+})
+
+/** What the end of the turn says that the agent had not read. */
+const leftOf = (events: readonly NewEvent[]) =>
+  events.flatMap((event) => (event.type === 'turn.ended' ? [event.body.left ?? []] : []))
+
+test.each([
+  ['parked', (one: Keeper) => one.handle({ do: 'park', why: 'Nobody answered' })],
+  ['shut down', (one: Keeper) => one.handle({ do: 'leave', why: 'Anchorhold was shut down', unread: 'kept' })],
+  ['cut by its time limit', async () => void (await vi.advanceTimersByTimeAsync(5000))],
+])('keeper() keeps a steering prompt that the agent has not read when its turn is %s', async (_, cut) => {
+  const { one, prompt, agents, events } = await make({ start: { timeout_ms: 5000 } })
+  const [first, steering] = [newId(), newId()]
+  await prompt(first)
+  await prompt(steering)
+  await cut(one)
+  agents.heard.state('idle')
+  expect(leftOf(await events())).toEqual([[steering]])
+})
+
+test.each([
+  ['interrupts it', { do: 'interrupt' }],
+  ['stops the session', { do: 'leave', why: 'Stopped by owner' }],
+])('keeper() lets go of what the agent has not read when a person %s', async (_, command) => {
+  const { one, prompt, agents, events } = await make()
+  await prompt(newId())
+  await prompt(newId())
+  await one.handle(command)
+  agents.heard.state('idle')
+  expect(leftOf(await events())).toEqual([[]])
+})
+
+test('keeper() that goes down with the machine leaves its turn as a crash does, to be taken up, and has not failed', async () => {
+  const { one, prompt, agents, events } = await make()
+  await prompt(newId())
+  await one.goDown('The keeper got SIGTERM')
+  expect(agents.interrupts).toBe(0)
+  const told = await events()
+  expect(told.slice(-2)).toMatchObject([
+    { type: 'turn.ended', body: { reason: 'crashed', why: 'The keeper got SIGTERM' } },
+    { type: 'keeper.left', body: { failed: false } },
+  ])
+  let standing: Standing = { ...atBirth, onCrash: 'resume' }
+  for (const event of told) standing = after(standing, event).standing
+  expect([standing.state, takesUp(standing)]).toEqual(['interrupted', true])
+})
+
+test('keeper() that goes down before any turn has not failed', async () => {
+  const { one, events } = await make()
+  await settled()
+  await one.goDown('The keeper got SIGTERM')
+  expect((await events()).at(-1)).toMatchObject({ type: 'keeper.left', body: { failed: false } })
+})
+
+test.each([
+  ['says so when the agent does not know of the turns before', { turns: 2 }, false, ['memory_lost']],
+  ['says nothing when the agent goes on', { turns: 2 }, true, []],
+  ['says nothing of a first turn that was cut short before anything was written', { turns: 1, unfinished: true }, false, []],
+] as const)('keeper() %s', async (_, { turns, ...cut }, resumed, codes) => {
+  const unfinished = 'unfinished' in cut ? [{ id: newId(), text: 'Hello', images: [] }] : []
+  const { events } = await make({ start: { resume: true, turns, unfinished }, agents: { resumed } })
+  const told = await events()
+  expect(told.flatMap((event) => (event.type === 'notice' ? [event.body.code] : []))).toEqual(codes)
+  expect(told.find((event) => event.type === 'keeper.started')?.body).toMatchObject({ resumed })
+})
+
 test('keeper() tells whoever waits how a request was settled, once, however often it hears it', async () => {
   const { prompt, agents, answer, request, types } = await make()
   await prompt(newId())
@@ -222,7 +331,8 @@ test('keeper() leaves what it asked open when it is parked, and ends its turn as
 })
 
 test.each([
-  ['leaves', (one: { leave(why: string): Promise<void> }) => one.leave('Anchorhold was shut down')],
+  ['leaves', (one: Pick<Keeper, 'handle'>) => one.handle({ do: 'leave', why: 'Anchorhold was shut down' })],
+  ['goes down with the machine', (one: Pick<Keeper, 'goDown'>) => one.goDown('The keeper got SIGTERM')],
   ['loses its agent', (_: unknown, gone: () => void) => Promise.resolve(gone())],
 ])('keeper() takes nothing back when it %s', async (_, end) => {
   const { one, prompt, agents, types } = await make({ start: { authority: supervised } })
@@ -382,7 +492,7 @@ test('keeper() tells what a new turn says after the end of the old one, however 
 test('keeper() refuses a prompt that arrives while it leaves, so that the next keeper gets it', async () => {
   const { one, prompt, types } = await make()
   await settled()
-  const leaving = one.leave('idle')
+  const leaving = one.handle({ do: 'leave', why: 'idle' })
   await expect(prompt(newId())).rejects.toMatchObject({ code: 'wrong_state' })
   await leaving
   expect(await types()).not.toContain('prompt')
@@ -392,7 +502,7 @@ test('keeper() refuses a prompt that it took and did not hand on before it left'
   const standing = Promise.withResolvers<void>()
   const { one, prompt } = await make({ cells: { standing: () => standing.promise } })
   const taken = prompt(newId())
-  const leaving = one.leave('Stopped by owner')
+  const leaving = one.handle({ do: 'leave', why: 'Stopped by owner' })
   standing.resolve()
   await expect(taken).rejects.toMatchObject({ code: 'wrong_state' })
   await leaving
@@ -491,7 +601,7 @@ test('keeper() runs no tool any more once it leaves', async () => {
   await prompt(newId())
   await one.handle({ do: 'pause' })
   const verdict = agents.heard.mayRun('Bash', {}, 'call', new AbortController().signal)
-  await one.leave('Stopped by owner')
+  await one.handle({ do: 'leave', why: 'Stopped by owner' })
   expect(await verdict).toMatchObject({ allow: false })
 })
 
@@ -631,7 +741,7 @@ test('keeper() keeps its promises in every interleaving of commands and agent me
             break
         }
       }
-      commands.push(made.one.leave('The end'))
+      commands.push(made.one.handle({ do: 'leave', why: 'The end' }))
       await vi.advanceTimersByTimeAsync(60_000)
       // Nobody waits for ever.
       await Promise.all(commands)

@@ -1,11 +1,13 @@
-import { authority } from '@anchorhold/core/authority'
+import { authority } from '@anchorhold/core/authority/authority'
 import { toolMeaning } from '@anchorhold/core/policy/tool-meaning'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
 import { newRequestId, type RandomBytes } from '@anchorhold/protocol/ids'
-import { KeeperCommand, type KeeperStart, type Settlement } from '@anchorhold/protocol/link'
+import { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
+import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { type Settlement } from '@anchorhold/protocol/link'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import { createHash } from 'node:crypto'
 import { agentStart } from './agent-start.ts'
@@ -22,7 +24,7 @@ import { hiddenNotice, unwatchedNotice } from './repo-filter/notices.ts'
 import type { Veil } from './repo-filter/veil.ts'
 import { requireLimits } from './require-limits.ts'
 import { beginHistory } from './snapshot.ts'
-import { turns as makeTurns } from './turns.ts'
+import { type Cut, turns as makeTurns } from './turns.ts'
 import { visitors as makeVisitors } from './visitors.ts'
 import { repositoryWatch } from './workspace/repository-watch.ts'
 
@@ -33,8 +35,8 @@ export interface Keeper {
   saying(): readonly LiveFrame[]
   /** Resolves when the keeper has left: agent and cell are gone, and the outbox says why. */
   readonly left: Promise<void>
-  /** Ends everything and leaves, as the command `leave` does. */
-  leave(why: string): Promise<void>
+  /** Ends everything and leaves because the machine wants it to. No person has ended the turn: it is cut short as by a crash. */
+  goDown(why: string): Promise<void>
 }
 
 export type KeeperOptions = {
@@ -164,9 +166,11 @@ export function keeper(options: KeeperOptions): Keeper {
         agent: agents.name,
         agent_version: start.agent_version,
         limits: [...cell.limits],
-        resumed: start.resume,
+        resumed: agent.resumed,
       },
     })
+    // Those whose turns were all cut short before the agent had written anything down are told anew.
+    if (start.turns > start.unfinished.length && !agent.resumed) await journal.write(memoryLost)
     const hidden = covers.map(({ path }) => path.slice(start.workspace.length + 1))
     if (hidden.length > 0) await journal.write(hiddenNotice(hidden))
     if (!veil.watches) await journal.write(unwatchedNotice)
@@ -204,7 +208,10 @@ export function keeper(options: KeeperOptions): Keeper {
     stayUp = clock.after(turns.count === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
   }
 
-  async function leave(why: string, { crashed = false, failed = false, parked = false, code }: Leaving = {}): Promise<void> {
+  async function leave(why: string, how: Leaving = {}): Promise<void> {
+    const { crashed = false, failed = false, parked = false, down = false, unread = 'kept', code } = how
+    const cut = { reason: parked ? ('waiting' as const) : ('interrupted' as const), why, unread }
+    const isCrash = crashed || down
     if (leaving.signal.aborted) return left.promise
     leaving.abort()
     // Whoever leaves takes nothing back: what was asked can be answered, and the next keeper tells the agent.
@@ -213,8 +220,8 @@ export function keeper(options: KeeperOptions): Keeper {
     stands.reject(refusal())
     visitors.leave()
     pause.refuseHeld()
-    if (turns.running && !crashed) {
-      turns.cut(why, parked ? 'waiting' : 'interrupted')
+    if (turns.running && !isCrash) {
+      turns.cut(cut)
       // The agent writes down how its turn ended, which the next keeper's resume reads.
       if (agent !== null) await answerWithin(clock, farewellMs, agent.interrupt()).catch(() => {})
     }
@@ -226,8 +233,8 @@ export function keeper(options: KeeperOptions): Keeper {
     await inOrder(async () => {
       // Once more: what was still being started stands by now, and so does a turn that was just beginning.
       await end()
-      if (!crashed) turns.cut(why)
-      await turns.end(crashed ? why : null)
+      if (!isCrash) turns.cut(cut)
+      await turns.end(isCrash ? why : null)
       // An agent that took up its turn while it was being stopped has spoken without one.
       await journal.closeBlocks()
       // What dies before it did anything would die again: the session has failed, and is not tried over and over.
@@ -259,8 +266,15 @@ export function keeper(options: KeeperOptions): Keeper {
         if (leaving.signal.aborted && turns.isWaiting(command.id)) throw refusal()
         return { had: false }
       case 'interrupt':
-        await turns.interrupt('Asked to stop')
+        // In order where there is no agent yet: what it is about to be given is what is to stop.
+        if (agent === null) await inOrder(async () => {})
+        await turns.interrupt({ reason: 'interrupted', why: 'Asked to stop', unread: 'dropped' })
         return null
+      case 'drop': {
+        const { prompts, why, actor, door } = command
+        await turns.drop(prompts, { why, actor, door })
+        return null
+      }
       case 'pause':
         pause.hold()
         return null
@@ -292,19 +306,32 @@ export function keeper(options: KeeperOptions): Keeper {
         await leave(command.why, { parked: true })
         return null
       case 'leave':
-        await leave(command.why)
+        await leave(command.why, { unread: command.unread ?? 'dropped' })
         return null
     }
   }
 
-  return { handle, saying: journal.saying, left: left.promise, leave: (why) => leave(why) }
+  return { handle, saying: journal.saying, left: left.promise, goDown: (why) => leave(why, { down: true }) }
 }
 
 /** Why a keeper goes, beyond what is said of it. */
 type Leaving = {
   readonly crashed?: boolean
   readonly failed?: boolean
+  /** The machine ends it; that says nothing about the session. */
+  readonly down?: boolean
+  /** What the agent has not read goes to the next one, unless a person ended the turn. */
+  readonly unread?: Cut['unread']
   /** What it asked stays open, and its turn waits for the answer. */
   readonly parked?: boolean
   readonly code?: FailureCode
+}
+
+const memoryLost: NewEvent = {
+  type: 'notice',
+  body: {
+    level: 'warning',
+    code: 'memory_lost',
+    message: 'The agent has begun a new conversation: what it had written down of the turns before is gone from its home',
+  },
 }

@@ -1,5 +1,5 @@
 // The keeper's process: told on standard input which session it tends, it lives until the session rests.
-import { KeeperPlace, KeeperStart, Settlement, settlePath } from '@anchorhold/protocol/link'
+import { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
@@ -8,9 +8,7 @@ import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { request } from 'node:http'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
 import { claudeDriver } from './agents/claude/claude.ts'
 import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
@@ -21,12 +19,12 @@ import { watchGate } from './gate-watch.ts'
 import { putNetFiles } from './net-files.ts'
 import { pinFiles } from './pins.ts'
 import { veilOver } from './repo-filter/veil.ts'
+import { settle } from './settle.ts'
 import { tend } from './tend.ts'
 import { trustFolder, writeTrust } from './trust.ts'
 import { warmCell } from './warm-cell.ts'
 import { checkedOutIn } from './workspace/repository-watch.ts'
 
-const settleMs = 5000
 const troubleCharsMax = 1000
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
@@ -81,7 +79,7 @@ const one = await tend({
   saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
   wire: unixWire,
   pid: process.pid,
-  settle: () => settle(`${start.windows}/model.sock`),
+  settle: () => settle({ socketPath: `${start.windows}/model.sock`, clock: systemClock }),
   pinFiles,
   checkedOut: (cell) => checkedOutIn(cell, start),
   clock: systemClock,
@@ -93,7 +91,7 @@ const one = await tend({
 })
 sayReady()
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
-  process.on(signal, () => void one.leave(`The keeper got ${signal}`))
+  process.on(signal, () => void one.goDown(`The keeper got ${signal}`))
 const watching = new AbortController()
 const { gate } = start
 if (gate !== null) void watchGate({ socketPath: `${start.windows}/model.sock`, gate, log: console.log }, watching.signal)
@@ -123,18 +121,4 @@ async function prepareHome({ folder, git_identity, network, caches }: KeeperStar
   linkCaches(`${folder}/home`, { shared: caches !== null })
   if (network !== 'proxy_only') return
   await putNetFiles(`${folder}/home`, folder)
-}
-
-/** Asks the gate, on the session's own window, to settle what is open. */
-function settle(socketPath: string): Promise<Settlement | null> {
-  return new Promise((resolve) => {
-    const call = request({ socketPath, path: settlePath, method: 'POST', timeout: settleMs, agent: false }, (response) => {
-      text(response)
-        .then((body) => Settlement.parse(JSON.parse(body)))
-        .then(resolve, () => resolve(null))
-    })
-    call.on('timeout', () => call.destroy())
-    call.on('error', () => resolve(null))
-    call.end()
-  })
 }

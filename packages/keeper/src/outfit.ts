@@ -1,4 +1,4 @@
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { cacheEnvironment } from './caches.ts'
 import type { CellSpec } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'

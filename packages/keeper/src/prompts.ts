@@ -18,6 +18,8 @@ export interface Prompts {
   /** Takes out the next one to be handed on: while a turn runs, what steers it goes before what waits for its end. */
   next(during: 'turn' | 'rest'): WaitingPrompt | null
   isWaiting(id: PromptId): boolean
+  /** Sees to it that the agent never gets this one; false where it has it, or did have. */
+  drop(id: PromptId): boolean
   /** It is with the agent. */
   handed(id: PromptId): void
   /** The agent is done with it. */
@@ -51,6 +53,13 @@ export function prompts(): Prompts {
       return index === -1 ? null : (queue.splice(index, 1)[0] ?? null)
     },
     isWaiting: (id) => queue.some((prompt) => prompt.id === id),
+    drop(id) {
+      const index = queue.findIndex((prompt) => prompt.id === id && prompt.again === undefined)
+      if (index === -1 && taken.has(id)) return false
+      taken.add(id)
+      if (index !== -1) queue.splice(index, 1)
+      return true
+    },
     handed: (id) => void handed.add(id),
     confirm: (id) => void handed.delete(id),
     unconfirmed: () => [...handed],

@@ -21,7 +21,7 @@ export type TendOptions = Omit<KeeperOptions, 'outbox' | 'live' | 'stored'> & {
 }
 
 /** A session's keeper and its end of the link. */
-export interface Tended extends Pick<Keeper, 'leave'> {
+export interface Tended extends Pick<Keeper, 'goDown'> {
   /** Resolves when the keeper has left and nothing of it is open any more. */
   readonly over: Promise<void>
 }
@@ -65,5 +65,5 @@ export async function tend({ disk, saying, wire, pid, ...options }: TendOptions)
     await source[Symbol.asyncDispose]()
     await outbox.close()
   }
-  return { leave: one.leave, over: untilOver() }
+  return { goDown: one.goDown, over: untilOver() }
 }

@@ -1,7 +1,7 @@
 import { readFile, realpath, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 
 /** Whom programs in a cell trust: those whom they would anyway, and the session's own authority, by which the net window opens TLS.
  *  It lies in a folder of the session's that cells see and cannot change. */

@@ -1,8 +1,10 @@
-import type { Authority } from '@anchorhold/core/authority'
+import type { Authority } from '@anchorhold/core/authority/authority'
 import { breakerWatch, type BreakerWatch } from '@anchorhold/core/breakers'
 import type { Clock } from '@anchorhold/link/clock'
+import type { EventBody } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
-import type { KeeperStart, Settlement } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { Settlement } from '@anchorhold/protocol/link'
 import type { TurnCause, TurnEnd } from '@anchorhold/protocol/sessions'
 import { answerWithin } from './agents/answer-within.ts'
 import type { Agent, AgentListener, AgentResult } from './agents/agent.ts'
@@ -23,13 +25,15 @@ export interface Turns {
   /** False for a prompt that was taken before. It is handed on with the next `handOn`. */
   take(prompt: WaitingPrompt): boolean
   isWaiting(prompt: PromptId): boolean
+  /** Journals those that the agent was not given, and never will be. */
+  drop(prompts: readonly PromptId[], by: Omit<EventBody<'prompt.dropped'>, 'id'>): Promise<void>
   /** There is an agent now. What it has no memory of is handed to it once more. */
   takeUp(agent: Agent): Promise<void>
   /** Gives the agent what waits for it, as far as the prompts' modes allow. */
   handOn(): Promise<void>
-  interrupt(why: string): Promise<void>
-  /** The running turn will not have come to its own end, whatever the agent says. A later reason does not replace an earlier one. */
-  cut(why: string, reason?: CutReason): void
+  interrupt(cut: Cut): Promise<void>
+  /** The running turn will not have come to its own end, whatever the agent says. A later cut does not replace an earlier one. */
+  cut(cut: Cut): void
   /** Ends the running turn, if there is one. */
   end(crashed: string | null): Promise<void>
   readonly heard: Pick<AgentListener, 'event' | 'state' | 'tasks' | 'result'>
@@ -56,12 +60,18 @@ export type TurnsOptions = {
   readonly leaving: AbortSignal
 }
 
-type CutReason = Extract<TurnEnd, 'interrupted' | 'breaker' | 'waiting'>
+/** Why a turn is not to go on. What the agent has not read by then is over with a turn that a person ended, and is still wanted otherwise. */
+export type Cut = {
+  readonly reason: Extract<TurnEnd, 'interrupted' | 'breaker' | 'waiting'>
+  readonly why: string
+  readonly unread: 'dropped' | 'kept'
+}
 type Turn = {
   readonly startedAt: number
   readonly prompt: PromptId | null
-  /** Why it is not to go on. */
-  cut: { readonly reason: CutReason; readonly why: string } | null
+  /** `again` where a keeper before this one had handed it on already. */
+  readonly given: 'once' | 'again'
+  cut: Cut | null
   readonly circles: BreakerWatch
   readonly inTime: () => void
 }
@@ -80,13 +90,15 @@ export function turns(options: TurnsOptions): Turns {
   let count = 0
   const prompts = makePrompts()
 
-  async function begin(cause: TurnCause, prompt: PromptId | null): Promise<void> {
+  async function begin(cause: TurnCause, prompt: PromptId | null, given: Turn['given'] = 'once'): Promise<void> {
     const limitMs = start.timeout_ms
-    const tooLong = () => void interrupt(`It took longer than ${limitMs} ms`).catch(die)
+    const tooLong = () =>
+      void interrupt({ reason: 'interrupted', why: `It took longer than ${limitMs} ms`, unread: 'kept' }).catch(die)
     result = null
     turn = {
       startedAt: clock.elapsed(),
       prompt,
+      given,
       cut: null,
       circles: breakerWatch(check.terms.policy.breakers),
       inTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
@@ -100,7 +112,7 @@ export function turns(options: TurnsOptions): Turns {
   async function beginByItself(): Promise<void> {
     const [prompt] = prompts.unconfirmed()
     if (prompt !== undefined) return begin('prompt', prompt)
-    if (start.take_up && count === 0) return begin('resume', start.unfinished.at(-1)?.id ?? null)
+    if (start.take_up && count === 0) return begin('resume', start.unfinished.at(-1)?.id ?? null, 'again')
     return begin('task', null)
   }
 
@@ -108,15 +120,17 @@ export function turns(options: TurnsOptions): Turns {
     const ending = turn
     if (ending === null) return
     ending.inTime()
-    if (ending.prompt !== null) prompts.confirm(ending.prompt)
+    // An agent that took up its turn by itself may not have come to a prompt that it was given meanwhile, or once more.
+    const isUnsure = leaving.aborted && (ending.given === 'again' || (start.take_up && count === 1))
+    if (ending.prompt !== null && !isUnsure) prompts.confirm(ending.prompt)
     // What waits for a background task is still wanted.
     if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
     await journal.closeBlocks()
     const settlement = await settle()
     const how = howItEnded(ending, crashed, result, settlement)
     turn = null
-    // What the agent had not read when it was done. What a person cut short is over as a whole.
-    const left = ending.cut === null && crashed === null ? prompts.unconfirmed() : []
+    // What the agent had not read when it was done.
+    const left = ending.cut?.unread === 'dropped' || crashed !== null ? [] : prompts.unconfirmed()
     const body = {
       ...how,
       duration_ms: Math.round(clock.elapsed() - ending.startedAt),
@@ -142,24 +156,24 @@ export function turns(options: TurnsOptions): Turns {
       await journal.write(
         next.again ? { type: 'prompt.again', body: { id } } : { type: 'prompt', body: { id, text, images: images.length } },
       )
-      if (turn === null) await begin(next.cause, id)
+      if (turn === null) await begin(next.cause, id, next.again ? 'again' : 'once')
       prompts.handed(id)
       agent.send(next)
     }
     onChange()
   }
 
-  function cut(why: string, reason: CutReason = 'interrupted'): void {
-    if (turn !== null) turn.cut ??= { reason, why }
+  function cut(how: Cut): void {
+    if (turn !== null) turn.cut ??= how
   }
 
-  async function interrupt(why: string): Promise<void> {
+  async function interrupt(how: Cut): Promise<void> {
     if (turn === null || agent === null) return
-    cut(why)
+    cut(how)
     const interrupted = turn
     // Before anything that lets the agent go on: it is to stop where it is.
     const stopped = answerWithin(clock, interruptGraceMs, agent.interrupt()).catch(() => {})
-    await check.takeBackAll(why)
+    await check.takeBackAll(how.why)
     // A paused tool would hold the turn open.
     pause.refuseHeld()
     // Whatever it says later would be taken for the next turn's: such an agent is let go, and another one goes on in its place.
@@ -179,6 +193,10 @@ export function turns(options: TurnsOptions): Turns {
     },
     take: prompts.take,
     isWaiting: prompts.isWaiting,
+    async drop(ids, by) {
+      await Promise.all(ids.filter(prompts.drop).map((id) => journal.write({ type: 'prompt.dropped', body: { id, ...by } })))
+      onChange()
+    },
     async takeUp(started) {
       agent = started
       prompts.know(start.unfinished.map(({ id }) => id))
@@ -201,8 +219,7 @@ export function turns(options: TurnsOptions): Turns {
           void journal.write(event)
           const circles = turn?.circles.saw(event) ?? null
           if (circles === null || turn === null || turn.cut !== null) return
-          cut(circles, 'breaker')
-          void interrupt(circles).catch(die)
+          void interrupt({ reason: 'breaker', why: circles, unread: 'kept' }).catch(die)
         }),
       state(state) {
         agentState = state
@@ -236,7 +253,7 @@ function howItEnded(
   settlement: Settlement | null,
 ): { readonly reason: TurnEnd; readonly why: string | null } {
   if (crashed !== null) return { reason: 'crashed', why: crashed }
-  if (turn.cut !== null) return turn.cut
+  if (turn.cut !== null) return { reason: turn.cut.reason, why: turn.cut.why }
   if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
   if (result.ok) return { reason: 'done', why: null }
   // The gate's word counts here, not what the agent makes of its answer.

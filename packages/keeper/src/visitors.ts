@@ -1,6 +1,7 @@
 import type { Clock } from '@anchorhold/link/clock'
 import type { RandomBytes } from '@anchorhold/protocol/ids'
-import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { besideNet, netEnvironment } from './agents/net-route.ts'
 import { cellEnvironment } from './agents/claude/environment.ts'
 import type { Cell, CellProcess } from './cells/cell.ts'

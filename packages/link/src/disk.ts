@@ -23,8 +23,11 @@ const datasync = promisify(fdatasync)
 /** A folder of real files. */
 export function folderDisk(folder: string): Disk {
   let used: number | null = null
+  /** How many are syncing a file that may have been left meanwhile: it is closed behind them. */
+  const syncing = new Map<number, number>()
+  const left = new Set<number>()
   /** A new name is on the disk only when its folder is. */
-  let unsyncedName = false
+  let unsyncedName: string | null = null
   async function syncFolder(): Promise<void> {
     const handle = await open(folder, 'r')
     try {
@@ -38,8 +41,22 @@ export function folderDisk(folder: string): Disk {
     return used
   }
   function letGo(): void {
-    if (used !== null) closeSync(used)
+    if (used !== null && syncing.has(used)) left.add(used)
+    else if (used !== null) closeSync(used)
     used = null
+  }
+  async function syncFile(file: number): Promise<void> {
+    syncing.set(file, (syncing.get(file) ?? 0) + 1)
+    try {
+      await datasync(file)
+    } finally {
+      const others = syncing.get(file)! - 1
+      if (others > 0) syncing.set(file, others)
+      else {
+        syncing.delete(file)
+        if (left.delete(file)) closeSync(file)
+      }
+    }
   }
   return {
     // Made by whoever writes, not by whoever looks: a daemon that is root looks into folders of others.
@@ -50,17 +67,19 @@ export function folderDisk(folder: string): Disk {
       const opened = openSync(join(folder, name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
       letGo()
       used = opened
-      unsyncedName = true
+      unsyncedName = name
     },
     write(bytes) {
       // A disk that is nearly full takes a part and fails only when it is given the rest.
       for (let done = 0; done < bytes.length;) done += writeSync(inUse(), bytes, done)
     },
     async sync() {
-      await datasync(inUse())
-      if (!unsyncedName) return
+      const name = unsyncedName
+      await syncFile(inUse())
+      if (name === null) return
       await syncFolder()
-      unsyncedName = false
+      // Another file may be in use by now, whose name is not on the disk by this.
+      if (unsyncedName === name) unsyncedName = null
     },
     // A daemon that is root reads folders of others: it follows no link of theirs.
     read: (name) => readFile(join(folder, name), { flag: constants.O_RDONLY | constants.O_NOFOLLOW }),

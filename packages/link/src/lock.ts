@@ -1,3 +1,4 @@
+import { lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
 export interface Lock {
@@ -21,4 +22,32 @@ export function takeLock(path: string): Lock | null {
       if (db.isOpen) db.close()
     },
   }
+}
+
+/** The process that holds the lock, as the kernel says; null when nobody does, or where it does not tell (it does on Linux). */
+export function lockHolder(path: string): number | null {
+  try {
+    const { ino } = lstatSync(path)
+    const real = realpathSync(path)
+    // proc_locks(5): the number of the process is the fifth field, and the file's inode ends the sixth. Other filesystems have the same
+    // inodes, so the process must have this very file open.
+    for (const line of readFileSync('/proc/locks', 'latin1').split('\n')) {
+      const [, kind, , mode, pid, file] = line.split(/\s+/)
+      if (kind === 'POSIX' && mode === 'WRITE' && file?.endsWith(`:${ino}`) && hasOpen(Number(pid), real)) return Number(pid)
+    }
+  } catch {
+    // No such file, or no such table.
+  }
+  return null
+}
+
+function hasOpen(pid: number, path: string): boolean {
+  const folder = `/proc/${pid}/fd`
+  return readdirSync(folder).some((fd) => {
+    try {
+      return readlinkSync(`${folder}/${fd}`) === path
+    } catch {
+      return false
+    }
+  })
 }

@@ -40,6 +40,29 @@ describe('openOutbox()', () => {
     expect(second.append(session, notice('next'))).toBe(21)
   })
 
+  test('holds no more in memory than its newest megabyte, and nothing that is acknowledged', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk, 1e9)
+    for (let i = 0; i < 40; i++) {
+      outbox.append(session, notice('x'.repeat(60_000)))
+      await outbox.flush()
+    }
+    let reads = 0
+    const { read } = disk
+    disk.read = (name) => (reads++, read(name))
+    expect((await outbox.read(38, 10)).map(({ n }) => n)).toEqual([39, 40])
+    expect(reads).toBe(0)
+    expect((await outbox.read(0, 2)).map(({ n }) => n)).toEqual([1, 2])
+    expect(reads).toBe(1)
+    await outbox.trim(39)
+    expect((await outbox.read(38, 10)).map(({ n }) => n)).toEqual([39, 40])
+    expect(reads).toBe(2)
+    expect((await outbox.read(39, 10)).map(({ n }) => n)).toEqual([40])
+    await outbox.trim(40)
+    expect(await outbox.read(40, 10)).toEqual([])
+    expect(reads).toBe(2)
+  })
+
   test('cuts off a torn tail and keeps everything that was announced', async () => {
     const disk = memoryDisk()
     const outbox = await open(disk, 1e6)

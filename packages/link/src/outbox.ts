@@ -49,9 +49,10 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   let activeBytes = found.bytes
   let next = durable + 1
   /** Written, and not part of a sync yet. */
-  let unsynced: OutboxRecord[] = []
-  /** The newest records, so that a daemon that keeps up is served without reading the disk. */
-  let recent: OutboxRecord[] = []
+  let unsynced: Written[] = []
+  /** The newest records that are not acknowledged, so that a daemon that keeps up is served without reading the disk. */
+  let recent: Written[] = []
+  let recentBytes = 0
   let syncing: Promise<void> | null = null
   /** The sync after the one under way: it takes all that is written until then. */
   let following: Promise<void> | null = null
@@ -66,7 +67,24 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     return broken
   }
 
-  async function syncGroup(group: readonly OutboxRecord[]): Promise<void> {
+  /** Forgets all up to `n`, which are on the disk or of no use any more. */
+  function forget(n: number): void {
+    const kept = recent.findIndex(({ record }) => record.n > n)
+    const gone = recent.slice(0, kept === -1 ? recent.length : kept)
+    if (gone.length === 0) return
+    recent = kept === -1 ? [] : recent.slice(kept)
+    for (const { bytes } of gone) recentBytes -= bytes
+  }
+
+  /** At most half of it at once, so that one record more does not move all the others. */
+  function forgetOldest(): void {
+    if (recentBytes <= recentBytesMax) return
+    let bytes = recentBytes
+    const last = recent.find((one) => (bytes -= one.bytes) <= recentBytesMax / 2)
+    forget(last?.record.n ?? durable)
+  }
+
+  async function syncGroup(group: readonly Written[]): Promise<void> {
     try {
       await disk.sync()
     } catch (error) {
@@ -74,9 +92,12 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     } finally {
       syncing = null
     }
-    durable = group.at(-1)!.n
-    recent.push(...group)
-    if (recent.length > 2 * recentMax) recent = recent.slice(-recentMax)
+    durable = group.at(-1)!.record.n
+    for (const one of group) {
+      recent.push(one)
+      recentBytes += one.bytes
+    }
+    forgetOldest()
     // Only the last segment can be torn, because one is left only when all of it is on the disk.
     if (activeBytes >= segmentBytes && unsynced.length === 0) rotate()
     for (const listener of listeners) listener(durable)
@@ -127,13 +148,15 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
         throw breakOn(error)
       }
       activeBytes += line.length
-      unsynced.push(record)
+      unsynced.push({ record, bytes: line.length })
       return next++
     },
     flush,
     async read(n, limit) {
-      const oldest = recent[0]?.n
-      if (oldest !== undefined && n + 1 >= oldest) return recent.slice(n + 1 - oldest, n + 1 - oldest + limit)
+      if (n >= durable) return []
+      const oldest = recent[0]?.record.n
+      if (oldest !== undefined && n + 1 >= oldest)
+        return recent.slice(n + 1 - oldest, n + 1 - oldest + limit).map(({ record }) => record)
       const records: OutboxRecord[] = []
       // Segments may be removed while others are read.
       const now = [...segments]
@@ -148,6 +171,7 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       return records
     },
     trim(n) {
+      forget(n)
       // Hardly any acknowledgement frees a segment.
       if (segments.length < 2 || segments[1]! > n + 1) return Promise.resolve()
       trimming = trimming
@@ -180,7 +204,10 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   }
 }
 
-const recentMax = 1000
+type Written = { readonly record: OutboxRecord; readonly bytes: number }
+
+/** A daemon that is away longer reads the rest from the disk. */
+const recentBytesMax = 1024 * 1024
 
 const nameOf = (first: number) => `${String(first).padStart(16, '0')}.log`
 function firstOf(name: string): number | null {

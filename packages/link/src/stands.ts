@@ -6,6 +6,11 @@ export function sayHeldReady(trouble: string | null): void {
   say(`${JSON.stringify({ trouble })}\n`)
 }
 
+/** Tells them why it will not stand, with what to do about it. */
+export function sayWhyNot({ message, hint }: { readonly message: string; readonly hint?: string | undefined }): void {
+  say(`${JSON.stringify({ why: { message, hint } })}\n`)
+}
+
 /** Tells whoever started this process, at its third descriptor, that it stands. Nobody may be there any more: a process
  *  that was started goes on all the same. */
 export function sayReady(): void {

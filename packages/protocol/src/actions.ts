@@ -36,8 +36,11 @@ export const SpendAction = z.object({
   provider: z.string().max(40).optional(),
   model: z.string(),
   needed_nanos: Nanos,
-  left_nanos: Nanos,
-  budget_nanos: Nanos,
+  /** What is left, and of how much: of the session's budget, or of what is above it and holds less. Null where nothing limits it. */
+  left_nanos: Nanos.nullable(),
+  budget_nanos: Nanos.nullable(),
+  /** It is asked for because the money does not hold it; without this, because a rule says so. */
+  short: z.literal(true).optional(),
 })
 export type SpendAction = z.infer<typeof SpendAction>
 

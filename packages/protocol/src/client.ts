@@ -104,7 +104,7 @@ function problem(status: number, body: unknown): Failure | Unanswered {
     return new Failure(isCode(code) ? code : 'internal', message, hint === undefined ? {} : { hint })
   }
   // However often it is sent, a proxy will not let it through.
-  if (status === tooLarge) return new Failure('too_large', 'A proxy before the daemon does not let so much through')
+  if (status === tooLarge) return new Failure('too_large', 'A proxy in front of the daemon does not accept so much')
   return new Unanswered(status)
 }
 

@@ -89,15 +89,15 @@ export const noExtras: Extras = { gpu: false, sudo: false, nested: false }
 
 /** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
 export const SessionOptions = z.strictObject({
-  name: Name.optional().describe('A name for people; the first prompt gives one otherwise'),
-  workspace: z.string().min(1).max(4096).optional().describe('A folder of this host; an empty one is made otherwise'),
+  name: Name.optional().describe('A name for people (default: from the first prompt)'),
+  workspace: z.string().min(1).max(4096).optional().describe('A folder of this host (default: a new, empty one)'),
   workspace_access: WorkspaceAccess.optional(),
   rung: Rung.optional().describe('How strong the cell must be'),
   repo_filter: RepoFilter.optional().describe(
     'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
   ),
   network: Network.optional().describe(
-    'What the cell reaches beside its model: nothing, what rules let through its net window, or the network of the host',
+    "What the cell can reach besides its model: nothing, what rules let through its net window, or the host's network",
   ),
   repo: z
     .string()
@@ -105,7 +105,7 @@ export const SessionOptions = z.strictObject({
     .regex(/^([a-z0-9.-]+\/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\/[A-Za-z0-9_][A-Za-z0-9_.-]*$/, { error: 'write it as owner/name' })
     .refine((name) => !name.endsWith('.git') && !name.includes('..'), { error: 'write it as owner/name, without .git' })
     .optional()
-    .describe('The repository that it may push to, as owner/name; the one that the folder came from otherwise'),
+    .describe('The repository that it may push to, as owner/name (default: the one that the folder came from)'),
   extras: Extras.optional(),
   image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
   provider: ProviderName.optional().describe('Where model calls go'),
@@ -129,7 +129,7 @@ export const SessionOptions = z.strictObject({
   on_crash: OnCrash.optional().describe(
     'When a crash cuts a turn short: wait for a person, or take the turn up again, at most three times in a row',
   ),
-  autonomy: Autonomy.optional().describe('How freely the agent uses its tools; the policy says it otherwise'),
+  autonomy: Autonomy.optional().describe('How freely the agent uses its tools (default: as the policy says)'),
   policy: PolicyName.optional().describe("A policy of the config folder that the session is held to beside the house's own"),
   observe: z
     .boolean()

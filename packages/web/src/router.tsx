@@ -1,5 +1,5 @@
 import { SessionId } from '@anchorhold/protocol/ids'
-import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, notFound } from '@tanstack/react-router'
 import { z } from 'zod'
 import { daemon } from './daemon.ts'
 import { openLog } from './live/apply.ts'
@@ -89,7 +89,13 @@ const notifications = createRoute({
 const session = createRoute({
   getParentRoute: () => root,
   path: '/sessions/$id',
-  params: { parse: ({ id }) => ({ id: SessionId.parse(id) }) },
+  params: {
+    parse({ id }) {
+      const known = SessionId.safeParse(id)
+      if (!known.success) throw notFound()
+      return { id: known.data }
+    },
+  },
   // Asked for while the page's code is still coming; what goes wrong is shown by the page.
   loader({ params, context: { cache } }) {
     void cache.prefetchQuery(sessionQuery(params.id))
@@ -97,8 +103,7 @@ const session = createRoute({
     void import('./ui/RichText.tsx')
   },
   component: lazyRouteComponent(() => import('./session/SessionPage.tsx'), 'SessionPage'),
-  // An address that is none of ours; anything else that goes wrong is a fault of the page.
-  errorComponent: () => (SessionId.safeParse(location.pathname.split('/')[2]).success ? <Broken /> : <Lost />),
+  notFoundComponent: Lost,
 })
 
 export function makeRouter(house: House) {

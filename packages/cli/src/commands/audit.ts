@@ -5,18 +5,19 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
+import { numberFrom } from '../numbers.ts'
 
 const kinds = [...AuditKind.options, 'house']
-type Options = { session?: string; since?: string; kind?: string; limit: string; key?: true; json?: true }
+type Options = { session?: string; since?: string; kind?: string; limit: number; key?: true; json?: true }
 
 export function audit(program: Command, context: Context): void {
   program
     .command('audit')
     .summary('who decided, allowed, paid and changed what, and through which door')
-    .option('-s, --session <session>', 'only of this one')
+    .option('-s, --session <session>', 'only this session')
     .option('--since <time>', 'a date, or 30m, 12h, 7d')
     .option('--kind <kind>', kinds.join(', '))
-    .option('-l, --limit <n>', 'so many of the newest', '200')
+    .option('-l, --limit <n>', 'how many, newest first', numberFrom(1), 200)
     .option('--key', 'only print the fingerprint of the key that signs exports')
     .option('--json', 'one a line')
     .action(async (options: Options) => {
@@ -25,7 +26,7 @@ export function audit(program: Command, context: Context): void {
       if (options.key) return terminal.line((await daemon.api.signingKey()).fingerprint)
       const session = options.session === undefined ? null : (await context.session(daemon, options.session)).id
       const since = options.since === undefined ? 0 : timeOf(options.since)
-      const limit = Math.max(1, Number(options.limit) || 200)
+      const limit = options.limit
       const ofSessions =
         options.kind === 'house' ? [] : await sessionEntries(daemon, { session, kind: options.kind, since, limit })
       const inHouse = session === null && (options.kind === undefined || options.kind === 'house')
@@ -49,7 +50,7 @@ type Wanted = {
 async function sessionEntries({ api }: Daemon, { session, kind, since, limit }: Wanted): Promise<readonly Audited[]> {
   const wanted = kind === undefined ? undefined : AuditKind.safeParse(kind)
   if (wanted?.success === false)
-    throw new Failure('bad_request', `"${kind}" is nothing that an audit looks for`, { hint: `There are: ${kinds.join(', ')}` })
+    throw new Failure('bad_request', `"${kind}" is not a kind of audit entry`, { hint: `There are: ${kinds.join(', ')}` })
   const found: Audited[] = []
   for (let before: number | null | undefined; found.length < limit && before !== null;) {
     const page = await api.audit({
@@ -83,6 +84,6 @@ function timeOf(text: string): number {
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   const at = count === undefined ? Date.parse(text) : Date.now() - Number(count) * unitMs[unit as keyof typeof unitMs]
   if (Number.isNaN(at))
-    throw new Failure('bad_request', `"${text}" is no time`, { hint: 'Give a date such as 2026-11-15, or 30m, 12h, 7d' })
+    throw new Failure('bad_request', `"${text}" is not a time`, { hint: 'Give a date such as 2026-11-15, or 30m, 12h, 7d' })
   return at
 }

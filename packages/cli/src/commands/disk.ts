@@ -23,8 +23,8 @@ export async function showDisk({ terminal, where }: Context, json: boolean): Pro
     terminal.line(
       `  ${id}  ${inWords(bytes).padStart(9)}  ${terminal.foreign(name)}${archived ? terminal.style('dim', ' (archived)') : ''}`,
     )
-  if (report.unowned.length === 0) return terminal.line('Nothing is left that nobody owns.')
-  terminal.line('Nobody owns these; the next start of the daemon removes them:')
+  if (report.unowned.length === 0) return terminal.line('No leftovers.')
+  terminal.line('Nothing uses these; the next start of the daemon removes them:')
   for (const { path, bytes } of report.unowned) terminal.line(`  ${inWords(bytes).padStart(9)}  ${terminal.foreign(path)}`)
 }
 

@@ -1,6 +1,7 @@
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { DoctorReport as Report } from '@anchorhold/protocol/doctor'
 import { type Rung, untestedRungs } from '@anchorhold/protocol/rungs'
+import type { Session } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
@@ -40,18 +41,29 @@ export function doctor(program: Command, context: Context): void {
       if (options.json) context.terminal.line(JSON.stringify(report))
       else {
         print(context.terminal, report)
-        await showPolicyTrouble(context)
+        await showTrouble(context)
       }
       context.exit(report.rungs.some(({ rung, available }) => rung !== 'none' && available) ? 0 : 7)
     })
 }
 
-/** Where a daemon runs, it knows which policy files it could not use. */
-async function showPolicyTrouble({ terminal, where }: Context): Promise<void> {
+/** Where a daemon runs, it knows which policy files it could not use, and whose network nobody watches. */
+async function showTrouble({ terminal, where }: Context): Promise<void> {
   const daemon = await findDaemon(where())
+  printHostNetworks(terminal, (await daemon?.api.listSessions({ query: { limit: 500 } }))?.sessions ?? [])
   for (const { file, line, message } of (await daemon?.api.status())?.policy_trouble ?? [])
     terminal.line(
-      `${terminal.style('red', '✗')} ${terminal.foreign(`${file}:${line}: ${message}`)}\n    what it said before stays in force; to mend it: ${terminal.style('bold', 'anchorhold policy check')}`,
+      `${terminal.style('red', '✗')} ${terminal.foreign(`${file}:${line}: ${message}`)}\n    the version before it stays in force; to fix it: ${terminal.style('bold', 'anchorhold policy check')}`,
+    )
+}
+
+export function printHostNetworks(
+  terminal: Terminal,
+  sessions: readonly Pick<Session, 'id' | 'name' | 'state' | 'network'>[],
+): void {
+  for (const { id, name } of sessions.filter(({ network, state }) => network === 'host' && state !== 'stopped'))
+    terminal.line(
+      `${terminal.style('red', `✗ ${id} has the network of the host`)} ${terminal.foreign(name)}\n    what its agent reaches is not looked at; to end it: ${terminal.style('bold', `anchorhold stop ${id}`)}`,
     )
 }
 
@@ -75,9 +87,9 @@ export function print(terminal: Terminal, report: DoctorReport): void {
     for (const { name, available, missing } of rung.extras ?? []) {
       terminal.line(`    ${name} ${available ? terminal.style('green', 'works') : terminal.style('yellow', 'is not there')}`)
       for (const { what, remedy } of missing)
-        terminal.line(`      ${terminal.foreign(what)}\n      to mend it: ${terminal.style('bold', terminal.foreign(remedy))}`)
+        terminal.line(`      ${terminal.foreign(what)}\n      to fix it: ${terminal.style('bold', terminal.foreign(remedy))}`)
     }
-    for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to mend it: ${terminal.style('bold', remedy)}`)
+    for (const { what, remedy } of rung.missing) terminal.line(`    ${what}\n    to fix it: ${terminal.style('bold', remedy)}`)
     const colour = { enforced: 'green', watched: 'yellow', 'not enforced': 'red' } as const
     for (const row of table(
       rung.limits.map(({ name, enforcement, how }) => [

@@ -12,7 +12,7 @@ export function exportLog(program: Command, context: Context): void {
     .command('export')
     .summary('write a log with its hash chain and a signed head, for anchorhold verify')
     .argument('[session]', 'its id, the beginning of its id, or last; left out with --all')
-    .argument('[file]', 'where to; standard output otherwise')
+    .argument('[file]', 'where to (default: standard output)')
     .option('--all', 'every log, and that of the house')
     .action(async (first: string | undefined, second: string | undefined, options: { all?: true }) => {
       if (first === undefined && !options.all)

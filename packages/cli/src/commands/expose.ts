@@ -59,8 +59,8 @@ export function expose(program: Command, context: Context): void {
       }
       const way = ways[how]
       if (way === undefined)
-        throw new Failure('bad_request', `There is no way out called "${how}"`, {
-          hint: `There are: ${Object.keys(ways).join(', ')}, and check`,
+        throw new Failure('bad_request', `Unknown method "${how}"`, {
+          hint: `Methods: ${Object.keys(ways).join(', ')}, and check`,
         })
       const port = running === null ? '7777' : new URL(running.url).port
       const { file, commands } = way({ port, host: hostOf(options.url) ?? usualHost[how] ?? 'agents.example' })

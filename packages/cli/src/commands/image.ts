@@ -77,13 +77,15 @@ export function image(program: Command, context: Context): void {
     if (json) return terminal.line(JSON.stringify({ ...made, fresh, lacks }))
     terminal.line(`${terminal.style('green', '✓')} ${made.name} ${made.digest}${fresh ? '' : ' was there already'}`)
     for (const { what, remedy } of lacks)
-      terminal.line(`  No machines of it: ${what}\n  to mend it: ${terminal.style('bold', remedy)}, then build again`)
+      terminal.line(`  No machines of it: ${what}\n  to fix it: ${terminal.style('bold', remedy)}, then build again`)
   }
 }
 
 function nameOf(text: string): string {
   const parsed = ImageName.safeParse(text)
   if (!parsed.success)
-    throw new Failure('bad_request', `"${text}" is no name for an image`, { hint: 'Small letters, digits and dashes: my-image' })
+    throw new Failure('bad_request', `"${text}" is not a name for an image`, {
+      hint: 'Small letters, digits and dashes: my-image',
+    })
   return parsed.data
 }

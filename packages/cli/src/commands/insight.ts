@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago } from '../terminal.ts'
+import { numberFrom } from '../numbers.ts'
 
 export function search(program: Command, context: Context): void {
   program
@@ -8,13 +9,13 @@ export function search(program: Command, context: Context): void {
     .summary('find words in everything that was said and done')
     .argument('<words...>')
     .option('-s, --session <session>', 'only in this one')
-    .option('-l, --limit <n>', 'how many', '20')
+    .option('-l, --limit <n>', 'how many', numberFrom(1, 500), 20)
     .option('--json', 'one hit a line')
-    .action(async (words: string[], options: { session?: string; limit: string; json?: true }) => {
+    .action(async (words: string[], options: { session?: string; limit: number; json?: true }) => {
       const daemon = await context.daemon()
       const session = options.session === undefined ? undefined : (await context.session(daemon, options.session)).id
       const { hits, sessions } = await daemon.api.search({
-        query: { q: words.join(' '), limit: Number(options.limit) || 20, ...(session === undefined ? {} : { session }) },
+        query: { q: words.join(' '), limit: options.limit, ...(session === undefined ? {} : { session }) },
       })
       const { terminal } = context
       if (options.json) return hits.forEach((hit) => terminal.line(JSON.stringify(hit)))

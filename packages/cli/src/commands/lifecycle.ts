@@ -1,8 +1,10 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import { PromptId, type SessionId } from '@anchorhold/protocol/ids'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Argument, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import type { Context } from '../context.ts'
+import type { Daemon } from '../daemon.ts'
 
 const which = 'its id, the beginning of its id, or last'
 
@@ -38,6 +40,20 @@ export function lifecycle(program: Command, context: Context): void {
       const { id } = await context.session(daemon, name)
       const session = await daemon.api.interrupt({ params: { id }, body: { drop_queued: options.dropQueued ?? false } })
       context.terminal.line(`${id} is ${session.state}`)
+    })
+  program
+    .command('unqueue')
+    .summary('take back a prompt that waits')
+    .argument('<session>', which)
+    .argument('[prompt]', 'its id (anchorhold show --json prints them); the newest that waits otherwise')
+    .action(async (name: string, prompt: string | undefined) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, name)
+      const named = prompt === undefined ? await newestQueued(daemon, id) : PromptId.safeParse(prompt).data
+      if (named === undefined) throw new Failure('bad_request', `"${prompt}" is not the id of a prompt`)
+      if (named === null) throw new Failure('conflict', `Cannot take back a prompt of session "${id}": none waits`)
+      const session = await daemon.api.dropPrompt({ params: { id, prompt: named } })
+      context.terminal.line(`${id} has ${session.queued_prompts} queued`)
     })
   program
     .command('fork')
@@ -98,4 +114,20 @@ export function lifecycle(program: Command, context: Context): void {
       await daemon.api.purgeSession({ params: { id: name }, body: { confirm: options.confirm } })
       context.terminal.line(`${name} is gone`)
     })
+}
+
+const lookBackEvents = 500
+
+/** The newest prompt that was queued and neither handed on nor dropped since, as far back as one looks. */
+async function newestQueued({ api }: Daemon, id: SessionId): Promise<PromptId | null> {
+  const { events } = await api.sessionEvents({
+    params: { id },
+    query: { before: Number.MAX_SAFE_INTEGER, limit: lookBackEvents },
+  })
+  const waiting: PromptId[] = []
+  for (const { type, body } of events) {
+    if (type === 'prompt.queued') waiting.push(body.id)
+    if (type === 'prompt' || type === 'prompt.dropped') waiting.splice(waiting.indexOf(body.id) >>> 0, 1)
+  }
+  return waiting.at(-1) ?? null
 }

@@ -78,7 +78,7 @@ export function budget(program: Command, context: Context): void {
     .command('budget')
     .summary('what a session, a group or the whole house may spend; without arguments, how far each has come')
     .argument('[whose]', 'a session (its id, the beginning of its id, or last), group/NAME, or owner for the whole house')
-    .argument('[usd]', 'as 0.50, or none; how far it has come otherwise')
+    .argument('[usd]', 'as 0.50, or none; without it, shows how far it has come')
     .addOption(
       new Option('--per <span>', 'of a group or the house: for each day (UTC), for each tick, or over its whole life')
         .choices(spans)

@@ -34,7 +34,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('show')
     .summary('what is in force, and where each rule stands')
-    .argument('[session]', 'for this one; for your next one otherwise')
+    .argument('[session]', 'for this one (default: your next one)')
     .option('--json', 'as JSON')
     .action(async (name: string | undefined, options: { json?: true }) => {
       const daemon = await context.daemonOrStart()
@@ -63,7 +63,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('check')
     .summary('what is wrong with a policy file, with line and column')
-    .argument('[file]', 'a file that is not in force, - for standard input; those of the config folder otherwise')
+    .argument('[file]', 'a file that is not in force, - for standard input (default: those of the config folder)')
     .option('--json', 'as JSON')
     .action(async (file: string | undefined, options: { json?: true }) => {
       const checked = file === undefined ? await checkHouse(context) : await checkText(file)
@@ -73,7 +73,7 @@ export function policy(program: Command, context: Context): void {
         terminal.line(
           checked.ok ? `${terminal.style('green', 'Usable')}: ${checked.rules} rules.` : terminal.style('red', 'Not usable.'),
         )
-        if (!checked.ok && file === undefined) terminal.line('What could last be used stays in force.')
+        if (!checked.ok && file === undefined) terminal.line('The last valid version stays in force.')
       }
       if (!checked.ok) context.exit(1)
     })
@@ -84,7 +84,7 @@ export function policy(program: Command, context: Context): void {
       const { api } = await context.daemon()
       const { ok, rules, problems } = await api.reloadPolicy()
       showProblems(context, problems)
-      terminal.line(ok ? `In force: ${rules} rules.` : 'What could last be used stays in force.')
+      terminal.line(ok ? `In force: ${rules} rules.` : 'The last valid version stays in force.')
       if (!ok) context.exit(1)
     })
   group
@@ -98,7 +98,7 @@ export function policy(program: Command, context: Context): void {
     .option('--net <words...>', 'a call over the network: GET https://host/path')
     .option('--host <words...>', 'a program of the host and its parameters: deploy env=staging')
     .option('--spend <words...>', 'a model call: MODEL, and what it may cost in dollars')
-    .option('-s, --session <session>', 'for this session; for your next one otherwise')
+    .option('-s, --session <session>', 'for this session (default: your next one)')
     .option('--policy <name>', 'as if the session named this policy')
     .addOption(new Option('--autonomy <level>', 'as if the session had this autonomy').choices(Autonomy.options))
     .option('--json', 'as JSON')
@@ -160,7 +160,7 @@ export function policy(program: Command, context: Context): void {
     .command('backtest')
     .summary('which past sessions and actions a policy would have stopped')
     .argument('<file>', 'a policy file; - for standard input')
-    .option('--days <count>', 'how far back; 30 otherwise')
+    .option('--days <count>', 'how far back (default: 30)')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { days?: string; json?: true }) => {
       const text = await read(file)
@@ -175,7 +175,7 @@ export function policy(program: Command, context: Context): void {
 
 const autonomyWords = {
   full: 'in its cell an agent uses its tools without asking',
-  supervised: 'an agent asks before it uses a tool that no rule speaks of',
+  supervised: 'an agent asks before it uses a tool that no rule covers',
   restricted: 'an agent asks before it uses any tool',
   read_only: 'an agent uses no tools',
 } as const satisfies Record<Autonomy, string>
@@ -208,7 +208,7 @@ async function read(file: string): Promise<string> {
   if (file === '-') return readAll(process.stdin)
   try {
     const found = statSync(file)
-    if (!found.isFile()) throw new Failure('bad_request', `Cannot read "${file}": it is no file`)
+    if (!found.isFile()) throw new Failure('bad_request', `Cannot read "${file}": it is not a file`)
     if (found.size > fileBytesMax) throw new Failure('bad_request', `Cannot read "${file}": it is larger than 256 KiB`)
     return readFileSync(file, 'utf8')
   } catch (error) {
@@ -221,7 +221,7 @@ async function read(file: string): Promise<string> {
 
 function daysOf(text: string): number {
   if (!/^\d{1,3}$/.test(text) || Number(text) < 1 || Number(text) > 365)
-    throw new Failure('bad_request', `"${text}" is no number of days from 1 to 365`)
+    throw new Failure('bad_request', `"${text}" is not a number of days from 1 to 365`)
   return Number(text)
 }
 
@@ -253,7 +253,7 @@ export function actionFrom(command: string | undefined, flags: ExplainFlags): Ac
 
 function paramOf(text: string): readonly [string, string] {
   const at = text.indexOf('=')
-  if (at < 1) throw new Failure('bad_request', `"${text}" is no parameter`, { hint: 'Write it as name=value' })
+  if (at < 1) throw new Failure('bad_request', `"${text}" is not a parameter`, { hint: 'Write it as name=value' })
   return [text.slice(0, at), text.slice(at + 1)]
 }
 
@@ -262,7 +262,7 @@ function inputOf(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
   } catch {}
-  throw new Failure('bad_request', `"${text}" is no JSON object`, { hint: `Write it as '{"name": "value"}'` })
+  throw new Failure('bad_request', `"${text}" is not a JSON object`, { hint: `Write it as '{"name": "value"}'` })
 }
 
 function showProblems({ terminal }: Context, problems: readonly PolicyProblem[]): void {
@@ -286,7 +286,7 @@ function showExplained({ terminal }: Context, explained: Explained): void {
       terminal.line(
         `    ${match.decides ? '→' : ' '} ${terminal.foreign(match.words)}  (${match.at.file}:${match.at.line})${match.maybe ? '  only its run would tell' : ''}`,
       )
-    if (part.matches.length === 0 && parts.length > 1) terminal.line(`      no rule speaks of it; autonomy ${autonomy}`)
+    if (part.matches.length === 0 && parts.length > 1) terminal.line(`      no rule covers it; autonomy ${autonomy}`)
   }
   for (const limit of limits)
     terminal.line(`  ${terminal.style(colours[limit.effect], limit.effect)} beside the rules: ${terminal.foreign(limit.by)}`)

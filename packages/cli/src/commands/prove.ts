@@ -117,7 +117,7 @@ export function printCard(terminal: Terminal, report: ProofReport): void {
     terminal.line()
     terminal.line(`${style('bold', rung)} was not attacked, because it is not available:`)
     for (const { what, remedy } of missing)
-      terminal.line(`    ${foreign(what)}\n    to mend it: ${style('bold', foreign(remedy))}`)
+      terminal.line(`    ${foreign(what)}\n    to fix it: ${style('bold', foreign(remedy))}`)
   }
   for (const { rung, attack, findings } of assaults) {
     for (const { check, verdict, seen } of findings) {

@@ -1,13 +1,14 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import { settledWords } from '@anchorhold/core/request-told'
+import { chosen } from '@anchorhold/core/request-words'
 import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import type { RuleLook } from '@anchorhold/protocol/api/requests'
 import type { Request } from '@anchorhold/protocol/requests'
 import { type Command, Option } from 'commander'
 import { createInterface } from 'node:readline/promises'
 import type { Context } from '../context.ts'
-import { requestWords } from '../request-words.ts'
+import { requestLines } from '../request-words.ts'
 import { ago, type Terminal } from '../terminal.ts'
 
 export function requests(program: Command, context: Context): void {
@@ -21,7 +22,7 @@ export function requests(program: Command, context: Context): void {
       const { requests: list } = await api.listRequests({ query: options.all ? { all: 'true' } : {} })
       const { terminal } = context
       if (options.json) return list.forEach((request) => terminal.line(JSON.stringify(request)))
-      if (list.length === 0) return terminal.line('Nothing waits for you.')
+      if (list.length === 0) return terminal.line('Nothing is waiting for you.')
       for (const request of list) showRequest(terminal, request)
     })
   program
@@ -48,7 +49,7 @@ export function requests(program: Command, context: Context): void {
         }
         for (const [index, { question, options: choices }] of request.action.questions.entries()) {
           const word = given[index]!
-          answers[question] = choices[Number(word) - 1]?.label ?? word
+          answers[question] = chosen(choices, word)
         }
       }
       if (options.rule && !(await wantsRule(context, await api.requestRule({ params: { id } }), options.yes === true)))
@@ -127,7 +128,7 @@ function showRequest(terminal: Terminal, request: Request): void {
   const open = request.deferred ? 'open (not now)' : 'open'
   const state = answer === null ? style('yellow', open) : style('dim', foreign(settledWords(answer, answered_by ?? 'somebody')))
   terminal.line(`${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}`)
-  for (const line of requestWords(request.action)) terminal.line(`    ${foreign(line)}`)
+  for (const line of requestLines(request.action)) terminal.line(`    ${foreign(line)}`)
   if (why !== null) dim('why', why)
   if (rule !== null) dim('rule that would settle it', ruleWords(rule))
   else if (rule_refused !== null) dim('no rule would settle it', rule_refused)

@@ -10,6 +10,7 @@ import type { Context } from '../context.ts'
 import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../repo-filter-flags.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
+import { numberFrom } from '../numbers.ts'
 
 type Options = RepoFilterFlags & {
   workspace?: string
@@ -32,7 +33,7 @@ type Options = RepoFilterFlags & {
   name?: string
   tools?: string
   systemPrompt?: string
-  timeout?: string
+  timeout?: number
   onCrash?: OnCrash
   autonomy?: Autonomy
   spend?: Spend
@@ -52,10 +53,17 @@ export function run(program: Command, context: Context): void {
     .summary('start a session with a prompt, and follow its turn')
     .description('Starts a session in a cell of its own and follows its first turn. Starts the daemon when none runs.')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
-    .option('-w, --workspace <dir>', 'the folder to work in; an empty one is made otherwise')
-    .option('--copy', 'work on a copy of the folder')
-    .option('--snapshot', 'work on a copy of the folder without the history of its repository')
-    .option('--acl', 'as root: let the session into the folder by an access list entry, undone when it is archived')
+    .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
+    .addOption(new Option('--copy', 'work on a copy of the folder').conflicts(['snapshot', 'acl', 'chown']))
+    .addOption(
+      new Option('--snapshot', 'work on a copy of the folder without the history of its repository').conflicts(['acl', 'chown']),
+    )
+    .addOption(
+      new Option(
+        '--acl',
+        'as root: let the session into the folder by an access list entry, undone when it is archived',
+      ).conflicts('chown'),
+    )
     .option('--chown', 'as root: give the folder to the session')
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
     .addOption(
@@ -64,7 +72,7 @@ export function run(program: Command, context: Context): void {
         'what the cell reaches: nothing, what rules open, or (rungs none and bwrap, where the policy allows it) all that this machine does',
       ).choices(Network.options),
     )
-    .option('--repo <owner/name>', 'the repository that it may push to; the one that the folder came from otherwise')
+    .option('--repo <owner/name>', 'the repository that it may push to (default: the one that the folder came from)')
     .option('--gpu', 'give a container every GPU of the machine')
     .option('--sudo', 'give a container a root inside, which is nobody outside')
     .option('--nested', 'let a container start containers of its own')
@@ -79,7 +87,7 @@ export function run(program: Command, context: Context): void {
     .option('--key <key>', 'an idempotency key: the same key starts one session')
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
-    .option('--timeout <seconds>', 'interrupt the turn after so long')
+    .option('--timeout <seconds>', 'interrupt the turn after so long', numberFrom(1, 604_800))
     .addOption(
       new Option('--spend <what>', 'when the budget does not hold a model call: stop, or ask you for up to five minutes').choices(
         Spend.options,
@@ -141,7 +149,7 @@ export function run(program: Command, context: Context): void {
             group: options.group,
             tools: options.tools?.split(',').map((name) => name.trim()),
             system_prompt: options.systemPrompt,
-            timeout_ms: options.timeout === undefined ? undefined : Math.round(Number(options.timeout) * 1000),
+            timeout_ms: options.timeout === undefined ? undefined : options.timeout * 1000,
             toolchains: options.toolchain.length === 0 ? undefined : options.toolchain,
             secrets: options.secret.length === 0 ? undefined : options.secret,
             plan: options.plan,

@@ -34,9 +34,9 @@ export function sandbox(program: Command, context: Context): void {
       .summary('run a command in a cell, on this terminal; needs no daemon')
       .description('Runs a command in a cell of its own. It sees the folder and the programs of this machine, and nothing else.')
       .argument('<command...>', 'what to run, after --')
-      .option('-w, --workspace <dir>', 'the folder that it works in; the current one otherwise')
+      .option('-w, --workspace <dir>', 'the folder that it works in (default: the current one)')
       .option('--bridge-url <url>', 'a bridge on this machine that it may reach, as http://localhost:3000')
-      .option('--config <file>', 'a sandbox.conf; the one in the configuration folder otherwise')
+      .option('--config <file>', 'a sandbox.conf (default: the one in the configuration folder)')
       .addOption(
         new Option(
           '--net <what>',
@@ -65,7 +65,7 @@ export function sandbox(program: Command, context: Context): void {
       )
       .argument('[dir]', 'the folder that it works in', '.')
       .argument('[args...]', "Claude Code's own arguments, after --")
-      .option('-p, --provider <name>', 'where model calls go; the one in use, or a key in the environment otherwise')
+      .option('-p, --provider <name>', 'where model calls go (default: the one in use, or a key in the environment)')
       .option('-b, --budget <usd>', 'what it may spend, as 0.50')
       .addOption(
         new Option('--net <what>', 'deny: nothing but its model, as otherwise; proxy: what your rules open').choices([
@@ -159,7 +159,7 @@ function readConf(context: Context, named: string | undefined): SandboxConf {
 
 async function launchWith(context: Context, options: LaunchOptions): Promise<void> {
   if (options.network === 'host')
-    context.terminal.error(context.terminal.style('red', 'This cell has the network of this machine: what it reads can leave.'))
+    context.terminal.error(context.terminal.style('red', "This cell shares the host's network: anything it reads can leave."))
   const { launch } = (await import(new URL('./launcher.mjs', import.meta.url).href)) as typeof import('../launcher/launch.ts')
   context.exit(await launch(options))
 }

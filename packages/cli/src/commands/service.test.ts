@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { launchdPlist, systemdUnit } from './service.ts'
+import { launchdPlist, startService, systemdUnit } from './service.ts'
 
 const one = { node: '/opt/node', script: '/opt/ah/dist/daemon.mjs', state: null, root: false }
 
@@ -35,4 +35,48 @@ test('launchdPlist() escapes what XML would take for its own', () => {
   const plist = launchdPlist({ ...one, state: '/a & b/<c>' })
   expect(plist).toContain('    <string>/a &amp; b/&lt;c></string>\n')
   expect(plist).toContain('<key>AbandonProcessGroup</key><true/>')
+})
+
+/** A machine with systemd: what was run on it, and which daemon answers. */
+function machine({ before = null as number | null, unit = 7, main = '7\n', linger = true, isDeaf = false }) {
+  const ran: string[] = []
+  let pid = before
+  const parts = {
+    async run(file: string, args: readonly string[]) {
+      ran.push([file, ...args].join(' '))
+      if (args.includes('restart') && !isDeaf) pid ??= unit
+      if (file === 'loginctl' && !linger) throw new Error('Access denied')
+      return args.includes('MainPID') ? main : ''
+    },
+    find: async () => (pid === null ? null : { pid }),
+    end: async ({ pid: ended }: { readonly pid: number | null }) => {
+      ran.push(`end ${ended}`)
+      pid = null
+    },
+    wait: async () => {},
+    user: 'ada',
+  }
+  return { ran, start: (root = false) => startService(parts, { mac: false, root, path: '/unit' }) }
+}
+
+test('startService() ends the daemon that runs, lets the unit linger, and says what it saw', async () => {
+  const it = machine({ before: 5 })
+  expect(await it.start()).toEqual(['The daemon is running (pid 7), and starts with the machine.'])
+  expect(it.ran[0]).toBe('end 5')
+  expect(it.ran.at(-1)).toBe('loginctl enable-linger ada')
+})
+
+test('startService() says how to start with the machine where lingering is refused, and root needs none', async () => {
+  expect(await machine({ linger: false }).start()).toEqual([
+    'The daemon is running (pid 7) until you log out. To have it start with the machine:',
+    '  sudo loginctl enable-linger ada',
+  ])
+  const root = machine({})
+  expect(await root.start(true)).toEqual(['The daemon is running (pid 7), and starts with the machine.'])
+  expect(root.ran.join()).not.toContain('loginctl')
+})
+
+test('startService() fails where nothing answers, or another daemon does', async () => {
+  await expect(machine({ isDeaf: true }).start()).rejects.toThrow('its daemon does not answer')
+  await expect(machine({ unit: 9, main: '7\n' }).start()).rejects.toThrow("another daemon answers (pid 9; the unit's is 7)")
 })

@@ -2,11 +2,14 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { homedir, platform } from 'node:os'
+import { homedir, platform, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Context } from '../context.ts'
+import { type Daemon, findDaemon } from '../daemon.ts'
+import { shutDown } from './up.ts'
 
 /** What the daemon is started with by the system's own service manager. */
 type Service = { readonly node: string; readonly script: string; readonly state: string | null; readonly root: boolean }
@@ -37,26 +40,69 @@ export function service(program: Command, context: Context): void {
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, text)
       terminal.line(`Wrote ${path}`)
-      const start: readonly (readonly [string, ...string[]])[] = mac
-        ? [['launchctl', 'load', '-w', path]]
-        : [
-            ['systemctl', ...(one.root ? [] : ['--user']), 'daemon-reload'],
-            ['systemctl', ...(one.root ? [] : ['--user']), 'enable', '--now', 'anchorhold'],
-          ]
       if (!mac && !existsSync('/run/systemd/system')) {
         terminal.line('systemd does not run here. Where it does, start it with:')
-        for (const line of start) terminal.line(`  ${line.join(' ')}`)
+        for (const line of systemdSteps(one.root)) terminal.line(`  ${line.join(' ')}`)
         return
       }
-      for (const [file, ...args] of start) {
-        await promisify(execFile)(file, args).catch((error: Error) => {
-          throw new Failure('internal', `Cannot start the service: ${error.message.split('\n')[0]}`, {
-            hint: `The unit is at ${path}`,
-          })
-        })
-      }
-      terminal.line('The daemon runs, and starts with the machine.')
+      const run = async (file: string, args: readonly string[]) => (await promisify(execFile)(file, [...args])).stdout
+      const find = async () => findDaemon(where)
+      const parts = { run, find, end: (daemon: Daemon) => shutDown(daemon, false), wait, user: userInfo().username }
+      for (const line of await startService(parts, { mac, root: one.root, path })) terminal.line(line)
     })
+}
+
+const systemdSteps = (root: boolean): readonly (readonly [string, ...string[]])[] => {
+  const systemctl = ['systemctl', ...(root ? [] : ['--user'])] as [string, ...string[]]
+  return [
+    [...systemctl, 'daemon-reload'],
+    [...systemctl, 'enable', 'anchorhold'],
+    [...systemctl, 'restart', 'anchorhold'],
+  ]
+}
+
+export type StartServiceParts<D extends { readonly pid: number | null }> = {
+  /** Runs a program and gives what it said; throws when it fails. */
+  readonly run: (file: string, args: readonly string[]) => Promise<string>
+  readonly find: () => Promise<D | null>
+  readonly end: (daemon: D) => Promise<unknown>
+  readonly wait: (ms: number) => Promise<unknown>
+  readonly user: string
+}
+
+const answerTries = 60
+const answerEveryMs = 500
+
+/** Has the service manager start the daemon, and says what was seen of it. A daemon that runs already is ended first: two cannot have
+ *  one state folder, and the service's would leave at once. Agents at work go on. */
+export async function startService<D extends { readonly pid: number | null }>(
+  { run, find, end, wait: pause, user }: StartServiceParts<D>,
+  { mac, root, path }: { readonly mac: boolean; readonly root: boolean; readonly path: string },
+): Promise<readonly string[]> {
+  const failed = (why: string) => new Failure('internal', `Cannot start the service: ${why}`, { hint: `The unit is at ${path}` })
+  const running = await find()
+  if (running !== null) await end(running)
+  for (const [file, ...args] of mac ? ([['launchctl', 'load', '-w', path]] as const) : systemdSteps(root)) {
+    await run(file, args).catch((error: Error) => {
+      throw failed(error.message.split('\n')[0] ?? '')
+    })
+  }
+  let daemon: D | null = null
+  for (let tries = 0; daemon === null && tries < answerTries; tries++) {
+    daemon = await find()
+    if (daemon === null) await pause(answerEveryMs)
+  }
+  if (daemon === null) throw failed('its daemon does not answer')
+  if (mac) return [`The daemon is running (pid ${daemon.pid}), and starts when you log in.`]
+  const main = (await run('systemctl', [...(root ? [] : ['--user']), 'show', '-p', 'MainPID', '--value', 'anchorhold'])).trim()
+  if (main !== String(daemon.pid)) throw failed(`another daemon answers (pid ${daemon.pid}; the unit's is ${main})`)
+  const here = `The daemon is running (pid ${daemon.pid})`
+  if (root) return [`${here}, and starts with the machine.`]
+  // Without lingering a user's units begin with the first login and end with the last.
+  return run('loginctl', ['enable-linger', user]).then(
+    () => [`${here}, and starts with the machine.`],
+    () => [`${here} until you log out. To have it start with the machine:`, `  sudo loginctl enable-linger ${user}`],
+  )
 }
 
 /** Agents at work outlive the daemon, so only its own process is ended with the unit. */

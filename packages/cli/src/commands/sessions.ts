@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { summary } from '../show-events.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
+import { numberFrom } from '../numbers.ts'
 
 const colours = {
   creating: 'cyan',
@@ -48,9 +49,9 @@ export function show(program: Command, context: Context): void {
     .command('show')
     .summary('show a session and its last events')
     .argument('<session>', 'its id, the beginning of its id, or last')
-    .option('-l, --limit <n>', 'how many events', '20')
+    .option('-l, --limit <n>', 'how many events', numberFrom(1, 500), 20)
     .option('--json', 'the session as JSON')
-    .action(async (name: string, options: { limit: string; json?: true }) => {
+    .action(async (name: string, options: { limit: number; json?: true }) => {
       const daemon = await context.daemon()
       const session = await context.session(daemon, name)
       const { terminal } = context
@@ -67,7 +68,7 @@ export function show(program: Command, context: Context): void {
         ...(session.secrets_inside.length === 0
           ? []
           : [['secrets inside', terminal.style('red', session.secrets_inside.join(', '))] satisfies [string, string]]),
-        ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is asked)' : ''}`],
+        ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is called)' : ''}`],
         ['workspace', terminal.foreign(session.workspace)],
         ['cost', `${costWord(session)}${session.budget_micros === null ? '' : ` of ${formatUsd(session.budget_micros)}`}`],
         ['turns', `${session.turns}, ${session.last_seq} events, active ${ago(session.active_at)}`],
@@ -80,7 +81,7 @@ export function show(program: Command, context: Context): void {
       const before = session.last_seq + 1
       const { events } = await daemon.api.sessionEvents({
         params: { id: session.id },
-        query: { before, limit: Number(options.limit) || 20 },
+        query: { before, limit: options.limit },
       })
       terminal.line()
       for (const event of events) {

@@ -31,7 +31,7 @@ export function share(program: Command, context: Context): void {
     })
 
   function tell(shares: readonly Share[]): void {
-    if (shares.length === 0) return context.terminal.line('It is shared with nobody.')
+    if (shares.length === 0) return context.terminal.line('It is not shared with anybody.')
     for (const one of shares) context.terminal.line(`${one.name} may ${one.access === 'work' ? 'work on' : 'look at'} it.`)
   }
 }

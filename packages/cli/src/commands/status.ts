@@ -13,7 +13,7 @@ export function status(program: Command, context: Context): void {
       const daemon = await findDaemon(context.where())
       const { terminal } = context
       if (daemon === null) {
-        terminal.line(options.json ? JSON.stringify({ running: false }) : 'No daemon runs. Start one: anchorhold up')
+        terminal.line(options.json ? JSON.stringify({ running: false }) : 'No daemon is running. Start one: anchorhold up')
         return context.exit(8)
       }
       const now = await daemon.api.status()
@@ -22,18 +22,18 @@ export function status(program: Command, context: Context): void {
         `${terminal.style('green', '●')} ${now.url}, pid ${now.pid}, up since ${ago(now.started_at)}, version ${now.version}`,
       )
       terminal.line(
-        `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is asked)' : ''} · gate ${now.gate}`,
+        `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is called)' : ''} · gate ${now.gate}`,
       )
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
       if (now.provider_refused)
         terminal.line(terminal.style('red', `  ${now.provider} refuses its credential; store another: anchorhold provider add`))
       if (now.disk?.low === true)
         terminal.line(
-          terminal.style('red', `  The disk is nearly full: ${(now.disk.free_bytes / 1024 ** 3).toFixed(1)} GiB are left`),
+          terminal.style('red', `  The disk is nearly full: ${(now.disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left`),
         )
       for (const { file, line, message } of now.policy_trouble)
         terminal.line(
-          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; what it said before stays in force`),
+          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; the version before it stays in force`),
         )
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · keepers: ${now.keepers} · key: ${now.key_store}`)
@@ -47,7 +47,7 @@ export function status(program: Command, context: Context): void {
       const { workers } = await api.workers()
       const { terminal } = context
       if (options.json) return terminal.line(JSON.stringify(workers))
-      if (workers.length === 0) return terminal.line('No keeper is at work, and none stands ready.')
+      if (workers.length === 0) return terminal.line('No keeper is running, and none is on standby.')
       const colour = { idle: 'dim', busy: 'green', unhealthy: 'red' } as const
       for (const row of table(
         workers.map((one) => [
@@ -66,8 +66,11 @@ export function status(program: Command, context: Context): void {
     .command('panic')
     .summary('stop every agent, close every window, revoke every lease, at once')
     .action(async () => {
-      const { api } = await context.daemon()
+      const found = await context.daemonToEnd()
+      if (found === null) return context.terminal.line('No daemon is running, and no agent is left.')
+      const { api } = found.daemon
       const { sessions } = await api.panic()
+      if (found.started) await api.shutdown({ body: { all: true } })
       context.terminal.line(
         `${sessions} ${sessions === 1 ? 'session was' : 'sessions were'} stopped. Each can be started again: anchorhold start SESSION`,
       )

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago, table } from '../terminal.ts'
+import { numberFrom } from '../numbers.ts'
 
 export function token(program: Command, context: Context): void {
   const command = program.command('token').summary('tokens for programs, and logins of browsers')
@@ -9,14 +10,14 @@ export function token(program: Command, context: Context): void {
     .alias('create')
     .summary('make a token; it is shown once')
     .argument('<name>', 'what it is for')
-    .option('--days <n>', 'how long it is valid; for good otherwise')
-    .option('--user <user>', 'whose it is to be; your own otherwise')
-    .action(async (name: string, options: { days?: string; user?: string }) => {
+    .option('--days <n>', 'how many days it is valid (default: for good)', numberFrom(1))
+    .option('--user <user>', 'whose it is (default: yours)')
+    .action(async (name: string, options: { days?: number; user?: string }) => {
       const { api } = await context.daemonOrStart()
       const { secret } = await api.createToken({
         body: {
           name,
-          ...(options.days === undefined ? {} : { days: Number(options.days) }),
+          ...(options.days === undefined ? {} : { days: options.days }),
           ...(options.user === undefined ? {} : { user: options.user }),
         },
       })

@@ -1,9 +1,9 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
-import { existsSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
+import { numberFrom } from '../numbers.ts'
 import { tellReach } from './expose.ts'
 
 export function up(program: Command, context: Context): void {
@@ -11,16 +11,16 @@ export function up(program: Command, context: Context): void {
     .command('up')
     .summary('start the daemon')
     .description('Starts the daemon and stays until Ctrl-C. Agents at work go on after that.')
-    .option('--port <n>', 'the loopback port; 7777 otherwise')
-    .option('--public-url <url>', 'the address under which a proxy of yours serves it; public_url in config.yaml otherwise')
-    .option('-d, --detach', 'return once it stands')
+    .option('--port <n>', 'the loopback port (default: 7777)', (text) => String(numberFrom(0, 65_535)(text)))
+    .option('--public-url <url>', 'the address under which a proxy of yours serves it (default: public_url in config.yaml)')
+    .option('-d, --detach', 'return once it is up')
     .action(async (options: { port?: string; publicUrl?: string; detach?: true }) => {
       const { terminal } = context
       const running = await findDaemon(context.where())
       if (running !== null) {
         refuseOtherPort(running, options.port)
         terminal.line(
-          `${terminal.style('green', '●')} Anchorhold runs already${running.pid === null ? '' : ` (pid ${running.pid})`}.`,
+          `${terminal.style('green', '●')} Anchorhold is already running${running.pid === null ? '' : ` (pid ${running.pid})`}.`,
         )
         await greet(context, running)
         if (options.publicUrl !== undefined) await tellReach(context, running, options.publicUrl)
@@ -50,11 +50,8 @@ export function up(program: Command, context: Context): void {
     .option('--all', 'end every agent and the gate, too')
     .action(async (options: { all?: true }) => {
       const all = options.all ?? false
-      // Agents may be at work without a daemon: one is needed to reach them.
-      const left = all && existsSync(`${context.where().state}/gate/link.sock`)
-      const daemon =
-        (await findDaemon(context.where())) ?? (left ? await startDaemon({ where: context.where(), port: '0' }) : null)
-      if (daemon === null) return context.terminal.line('No daemon runs.')
+      const daemon = all ? ((await context.daemonToEnd())?.daemon ?? null) : await findDaemon(context.where())
+      if (daemon === null) return context.terminal.line('No daemon is running.')
       await end(context, daemon, all)
     })
 }
@@ -64,7 +61,7 @@ function refuseOtherPort({ url, pid }: Daemon, port: string | undefined): void {
   if (port === undefined || port === '0' || new URL(url).port === String(Number(port))) return
   throw new Failure(
     'conflict',
-    `Cannot start the daemon on port ${port}: it runs already at ${url}${pid === null ? '' : ` (pid ${pid})`}`,
+    `Cannot start the daemon on port ${port}: it is already running at ${url}${pid === null ? '' : ` (pid ${pid})`}`,
     {
       hint: `End it first: anchorhold down; or have another beside it: anchorhold --state FOLDER up --port ${port}`,
     },
@@ -77,9 +74,15 @@ async function leave(context: Context): Promise<void> {
   await end(context, daemon, false)
 }
 
+/** Resolves when its process is gone; says how many agents go on. */
+export async function shutDown({ api, pid }: Daemon, all: boolean): Promise<number> {
+  const { left_running } = await api.shutdown({ body: { all } })
+  while (alive(pid)) await wait(20)
+  return left_running
+}
+
 async function end({ terminal }: Context, daemon: Daemon, all: boolean): Promise<void> {
-  const { left_running } = await daemon.api.shutdown({ body: { all } })
-  while (alive(daemon.pid)) await wait(20)
+  const left_running = await shutDown(daemon, all)
   if (left_running === 0) return terminal.line('The daemon has ended. Nothing is left running.')
   const agents = left_running === 1 ? '1 agent in its cell' : `${left_running} agents in their cells`
   terminal.line(`The daemon has ended. Still running: ${agents}, and the gate that serves them.`)
@@ -111,11 +114,11 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
   else {
     terminal.line(`  ${key('rung')}${terminal.style('red', `${status.rung} is not available: sessions are refused`)}`)
     for (const { what, remedy } of status.rung_missing)
-      terminal.line(`  ${key('')}${terminal.foreign(what)}. To mend it: ${terminal.style('bold', terminal.foreign(remedy))}`)
+      terminal.line(`  ${key('')}${terminal.foreign(what)}. To fix it: ${terminal.style('bold', terminal.foreign(remedy))}`)
   }
   if (status.simulated) {
     terminal.line(
-      `  ${key('provider')}${terminal.style('yellow', 'rehearsal')}: no model is asked; it follows simple instructions, so that you can try everything`,
+      `  ${key('provider')}${terminal.style('yellow', 'rehearsal')}: no model is called; it follows simple instructions, so that you can try everything`,
     )
     const found = ['ANTHROPIC_API_KEY', 'OPENROUTER_API_KEY'].find((name) => (process.env[name] ?? '') !== '')
     const kind = found === 'OPENROUTER_API_KEY' ? 'openrouter' : 'anthropic'
@@ -126,5 +129,10 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
   terminal.line(`  ${key('state')}${status.state_folder}`)
   if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} at work`)
   terminal.line()
+  // A clone that was started by npm is on no PATH.
+  if (process.env.npm_command !== undefined)
+    terminal.line(
+      terminal.style('dim', 'Where it says anchorhold …, write npx anchorhold … in this folder; npm link puts it on your PATH.'),
+    )
   terminal.line(`Try: ${terminal.style('bold', 'npx anchorhold run "create hello.txt saying hi, then run cat hello.txt"')}`)
 }

@@ -100,11 +100,11 @@ export function user(program: Command, context: Context): void {
 async function typedTwice(): Promise<string> {
   const password = await askSecret('Password (not shown): ')
   if ((await askSecret('Once more: ')) === password) return password
-  throw new Failure('bad_request', 'Cannot set the password: it was typed in two ways')
+  throw new Failure('bad_request', 'Cannot set the password: the two entries differ')
 }
 
 function roleOf(word: string): Role {
   const role = Role.safeParse(word)
   if (role.success) return role.data
-  throw new Failure('bad_request', `"${word}" is no role`, { hint: `There are: ${roles}` })
+  throw new Failure('bad_request', `"${word}" is not a role`, { hint: `There are: ${roles}` })
 }

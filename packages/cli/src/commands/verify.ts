@@ -33,7 +33,7 @@ export function verify(program: Command, context: Context): void {
     .action(async (file: string, options: { key?: string; json?: true }) => {
       const key = options.key?.toLowerCase()
       if (key !== undefined && !/^[0-9a-f]{64}$/.test(key))
-        throw new Failure('bad_request', `"${key}" is no fingerprint of a key: it has 64 hexadecimal digits`)
+        throw new Failure('bad_request', `"${key}" is not a fingerprint of a key: it has 64 hexadecimal digits`)
       const verdict = await verifyFile(file, key)
       context.exit(verdict.intact ? 0 : 1)
       const { terminal } = context

@@ -36,7 +36,7 @@ export function housePolicy(
   const { settings, problems } = readPolicy(file, readFileSync(path, 'utf8'))
   if (settings === null)
     throw new Failure('forbidden', `"${path}" cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`, {
-      hint: 'Mend it: anchorhold policy check',
+      hint: 'Fix it: anchorhold policy check',
     })
   const held = effective([settings], wish)
   if (held.rung !== null && isWeaker(rung, held.rung))

@@ -79,7 +79,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const runtime = stageRuntime(dirname(fileURLToPath(import.meta.url)), folders.runtime)
   const rung = options.rung ?? config.rung
   if (options.network === 'host' && !sharesNetwork.includes(rung))
-    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
       hint: 'Leave --net host out',
     })
   if (options.network === 'proxy' && withoutLoopback.includes(rung))
@@ -162,7 +162,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
       await putNetFiles(home, base, async (made) => (runAs === null ? undefined : giveTree(made, runAs)))
     }
     if (isAgent && chosen.provider.kind === 'rehearsal')
-      options.say('No provider is set up: the rehearsal answers, and no model is asked.')
+      options.say('No provider is set up: the rehearsal answers, and no model is called.')
   }
   if (options.bridge !== null) undone.use(await relayTo(options.bridge, join(windows, 'bridge.sock')))
   const cell = await drivers[rung]({ ...files, engine: config.containerEngine }).start(
@@ -231,7 +231,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
 }
 
 function agentOf({ command }: LaunchOptions) {
-  if (!('agentArgs' in command)) throw new Failure('internal', 'A command is no agent')
+  if (!('agentArgs' in command)) throw new Failure('internal', 'A command is not an agent')
   return command
 }
 

@@ -5,7 +5,7 @@ import { sqliteFolders } from '@anchorhold/daemon/store/sqlite/folders'
 import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
 import { sqliteSecrets } from '@anchorhold/daemon/store/sqlite/secrets'
 import type { Workspace } from '@anchorhold/daemon/workspace/workspace'
-import type { NetTerms } from '@anchorhold/protocol/link'
+import type { NetTerms } from '@anchorhold/protocol/gate-commands'
 import { keepStored, readStored } from './stored.ts'
 
 type Houses = Pick<Config, 'config' | 'netCa' | 'mirrors' | 'forges'>

@@ -1,6 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
-import type { Provider } from '@anchorhold/protocol/link'
+import type { Provider } from '@anchorhold/protocol/providers'
 import { readStored } from './stored.ts'
 
 /** Where the calls of a cell go, and the one variable that its gate is to see. */

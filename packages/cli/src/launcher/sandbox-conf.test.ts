@@ -35,7 +35,7 @@ test('parseSandboxConf() reads an empty file, an empty list and a list in one li
 test.each([
   ['a command', 'BRIDGE_URL="$(touch /tmp/x)"', 'would run a command'],
   ['another command', 'BRIDGE_URL=`id`', 'would run a command'],
-  ['a command of its own', 'rm -rf /', 'is no assignment'],
+  ['a command of its own', 'rm -rf /', 'is not an assignment'],
   ['a second command', 'VERBOSE=true; rm -rf /', 'cannot be read'],
   ['a variable that is not there', 'BRIDGE_URL=$NOWHERE', '"NOWHERE" is not set'],
   ['an expansion with more to it', 'BRIDGE_URL=${HOME:-x}', 'cannot be read'],

@@ -21,7 +21,7 @@ export function parseSandboxConf(text: string, path: string, env: Readonly<Recor
     const line = lines[at]!.trim()
     if (line === '' || line.startsWith('#')) continue
     const assignment = /^(?:export\s+)?([A-Z_][A-Z0-9_]*)=(.*)$/.exec(line)
-    if (assignment === null) throw refuse(at + 1, `"${line}" is no assignment`)
+    if (assignment === null) throw refuse(at + 1, `"${line}" is not an assignment`)
     const [, name = '', rest = ''] = assignment
     if (!rest.startsWith('(')) {
       const words = wordsOf(rest, env, (what) => refuse(at + 1, what))

@@ -98,7 +98,7 @@ function splitPort(authority: string): Split | Misnamed {
   const [, host = '', digits] = found
   if (digits === undefined) return { host, port: null }
   const port = /^[1-9]\d{0,4}$/.test(digits) ? Number(digits) : 0
-  return port > 0 && port <= 65_535 ? { host, port } : misnamed('the port is no number from 1 to 65535')
+  return port > 0 && port <= 65_535 ? { host, port } : misnamed('the port is not a number from 1 to 65535')
 }
 
 function targetOf(host: string, port: number): Target | Misnamed {
@@ -113,7 +113,7 @@ function targetOf(host: string, port: number): Target | Misnamed {
   return why === null ? { host: host.toLowerCase(), port, isAddress: false } : misnamed(why)
 }
 
-/** Why it is no name of letters, digits and hyphens (RFC 952, 1123); null when it is one. */
+/** Why it is not a name of letters, digits and hyphens (RFC 952, 1123); null when it is one. */
 function notAName(host: string): string | null {
   if (host === '') return 'there is no host'
   if (host.includes('@')) return 'a user and a password do not belong in it'
@@ -123,7 +123,7 @@ function notAName(host: string): string | null {
   if (host.endsWith('.')) return 'the host ends in a dot'
   const labels = host.split('.')
   if (!labels.every((label) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(label)))
-    return 'the host is no name of letters, digits and hyphens'
+    return 'the host is not a name of letters, digits and hyphens'
   // What ends in a number is an address to some, in decimal, octal or hexadecimal (https://url.spec.whatwg.org/#ends-in-a-number-checker).
   if (/^(\d+|0x[0-9a-f]*)$/i.test(labels.at(-1)!)) return 'the host is a number, but no address in dotted decimal'
   if (/^\d+\.\d+\.\d+\.\d/.test(host)) return 'the host begins as an address, and is none'

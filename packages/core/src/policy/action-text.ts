@@ -33,8 +33,8 @@ export function actionOf(text: ActionText): Action {
     model: text.spend,
     ...(text.provider === undefined ? {} : { provider: text.provider }),
     needed_nanos: needed,
-    left_nanos: 0,
-    budget_nanos: 0,
+    left_nanos: null,
+    budget_nanos: null,
   }
 }
 

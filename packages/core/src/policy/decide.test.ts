@@ -22,7 +22,7 @@ test.each([
   ['supervised', 'ask'],
   ['restricted', 'ask'],
   ['read_only', 'deny'],
-] as const)('decide() leaves a tool that no rule speaks of to autonomy %s', (autonomy, effect) => {
+] as const)('decide() leaves a tool that no rule covers to autonomy %s', (autonomy, effect) => {
   expect(decide(compilePolicy(policyOf([], { autonomy })), tool('Read', { file_path: '/workspace/a' })).effect).toBe(effect)
 })
 

@@ -171,15 +171,15 @@ function noRule({ policy }: CompiledPolicy, { action }: Meaning): Decision {
     case 'tool':
       // Asked for there, and not twice.
       if (isNetTool(action.tool))
-        return setting('allow', 'no rule', 'no rule speaks of it, and where it leads is judged at the window')
+        return setting('allow', 'no rule', 'no rule covers it, and where it leads is judged at the window')
       return policy.autonomy === 'full'
-        ? setting('allow', 'no rule', 'no rule speaks of it, and autonomy full lets tools run')
-        : setting('ask', 'no rule', `no rule speaks of it, and autonomy ${policy.autonomy} asks`)
+        ? setting('allow', 'no rule', 'no rule covers it, and autonomy full lets tools run')
+        : setting('ask', 'no rule', `no rule covers it, and autonomy ${policy.autonomy} asks`)
     case 'spend':
-      return setting('allow', 'no rule', 'no rule speaks of it, and the ledger holds it')
+      return setting('allow', 'no rule', 'no rule covers it, and the ledger holds it')
     case 'net':
     case 'host':
-      return setting('ask', 'no rule', 'no rule speaks of it')
+      return setting('ask', 'no rule', 'no rule covers it')
   }
 }
 

@@ -32,7 +32,8 @@ function meant(action: Action): Readonly<Record<string, unknown>> {
     case 'host':
       return { kind: 'host', program: action.program, params: action.params }
     case 'spend':
-      return { kind: 'spend', provider: action.provider ?? null, model: action.model }
+      // More money is not the permission that a rule asks for, and the other way round.
+      return { kind: 'spend', provider: action.provider ?? null, model: action.model, short: action.short }
   }
 }
 

@@ -123,7 +123,7 @@ export function stillMay(parts: Parts, { actor, token }: Known, permission: Perm
 export function whoAmI(parts: Parts, actor: Actor): WhoAmI {
   require(parts, actor, 'house.read')
   const user = actor.user === null ? null : parts.store.people.get(actor.user)
-  if (user === null) throw new Failure('not_found', 'You are no user of this house')
+  if (user === null) throw new Failure('not_found', 'You are not a user here')
   return { user, token: actor.token ?? null, door: actor.door }
 }
 
@@ -162,7 +162,7 @@ export function logIn(parts: Parts, secret: string, caller: Caller): Made {
     const row = parts.store.tokens.byHash(hashOf(secret))
     const user = row === null || row.role !== 'link' ? null : parts.store.people.get(row.user)
     if (row === null || user === null || !parts.store.tokens.remove(row.id)) {
-      throw new Failure('unauthenticated', 'This login link is not valid: it was used, or it is too old', {
+      throw new Failure('unauthenticated', 'This login link is not valid: it was used already, or has expired', {
         hint: 'Make a new one: anchorhold login-link',
       })
     }

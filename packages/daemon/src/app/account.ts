@@ -59,8 +59,8 @@ export function removePassword(parts: Parts, actor: Actor): void {
   requireProof(parts, actor, 'take the password away')
   if (change(parts, actor, user, 'password removed', () => parts.store.logins.removePassword(user.id))) return
   const configured = user.id === firstOwner && parts.config.passwordHash !== null
-  throw new Failure('not_found', 'Cannot take the password away: there is none that was set here', {
-    ...(configured ? { hint: 'It comes from password_hash or PASSWORD_HASH: take it out there' } : {}),
+  throw new Failure('not_found', 'Cannot remove the password: there is none that was set here', {
+    ...(configured ? { hint: 'It comes from password_hash or PASSWORD_HASH: remove it there' } : {}),
   })
 }
 
@@ -85,7 +85,7 @@ export async function addPasskey(
   requireProof(parts, actor, 'add a passkey')
   const asked = parts.attempts.take('new passkey', ticket)
   if (asked === null || asked.user !== user.id)
-    throw new Failure('bad_request', 'Cannot add the passkey: it took too long, or it was done already', { hint: 'Begin again' })
+    throw new Failure('bad_request', 'Cannot add the passkey: it took too long, or was done already', { hint: 'Begin again' })
   const made = await readNew(passkey, asked.challenge, asked.origin)
   const row: PasskeyRow = { ...made, user: user.id, name: name ?? deviceName(agent), created_at: parts.now(), used_at: null }
   change(parts, actor, user, 'passkey added', () => {

@@ -1,7 +1,7 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Authority } from '@anchorhold/protocol/link'
+import type { Authority } from '@anchorhold/protocol/authority'
 import type { Parts } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 

@@ -56,8 +56,8 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     })
   const spend = options.spend ?? parts.config.spend
   const network = networkFor(parts.config, rung, options.network, held)
-  if (network === 'host') requireProof(parts, actor, 'start a session with the network of the host')
-  const repo_filter = repoFilter ?? options.repo_filter ?? filterFor(parts.config, options)
+  if (network === 'host') requireProof(parts, actor, 'start a session on the host network')
+  const repo_filter = repoFilter ?? options.repo_filter ?? usualFilter(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image, secrets } = options
   const isPlain = [folder, toolchains, extras, image, secrets].every((one) => one === undefined)
@@ -126,7 +126,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 }
 
 /** What is in a folder of the session's own was made in its cell: there is nothing to hide. */
-export const filterFor = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
+export const usualFilter = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
   workspace === undefined ? 'none' : config.repoFilter
 
 /** Somebody else has made the session of this key. */

@@ -13,6 +13,8 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
     if (isEnded(parts, id)) return parts.keepers.end(id, 'The session was ended before its keeper stood')
     try {
       for (const { id: prompt, text, images, mode, cause } of parts.store.prompts.queued(id)) {
+        // It may have been taken back while the one before it was handed over.
+        if (parts.store.prompts.get(prompt)?.state !== 'queued') continue
         await parts.keepers.do(id, { do: 'prompt', id: prompt, text, images: [...images], mode, cause })
       }
       return

@@ -111,3 +111,10 @@ test('forkSession() makes one session of one key, and none without where the pol
   })
   await expect(createSession(held, owner, { idempotency_key: 'k' })).rejects.toMatchObject({ code: 'conflict' })
 })
+
+test('forkSession() says in the log with which autonomy the fork begins', async () => {
+  const { id } = await made(owner, { autonomy: 'restricted' })
+  const fork = await forkSession(parts, owner, id, {})
+  expect(fork.autonomy).toBe('restricted')
+  expect(parts.all(fork.id).find(({ type }) => type === 'session.created')?.body).toMatchObject({ autonomy: 'restricted' })
+})

@@ -52,7 +52,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   })
   refuseWider(parts.config, actor, widthOf(origin), origin.rung)
   if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
-  if (origin.network === 'host') requireProof(parts, actor, 'start a session with the network of the host')
+  if (origin.network === 'host') requireProof(parts, actor, 'start a session on the host network')
   requireRoom(parts, actor, held)
   requireInside(parts, actor, origin.options)
   const shares = input.share_workspace ?? false
@@ -92,6 +92,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
           on_crash: origin.on_crash,
           spend: origin.spend,
           network: origin.network,
+          ...(origin.options.autonomy === undefined ? {} : { autonomy: origin.options.autonomy }),
           ...(origin.secrets_inside.length === 0 ? {} : { secrets_inside: [...origin.secrets_inside] }),
           ...by(actor),
         },
@@ -180,7 +181,7 @@ function refuseUnlessShareable(parts: Parts, actor: Actor, origin: SessionRow): 
   const why = !existsSync(workspace)
     ? 'it is gone'
     : !mayHave(parts, actor, origin)
-      ? 'it is neither yours nor among the folders that are for everybody here'
+      ? 'it is neither yours nor a shared folder'
       : state === 'archived' && options.workspace_access === 'acl'
         ? 'the session is archived, and its access to the folder was taken back'
         : null

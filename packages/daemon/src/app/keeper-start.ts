@@ -1,7 +1,8 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { type KeeperStart, OpenWindows, type Rates } from '@anchorhold/protocol/link'
+import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { OpenWindows, type Rates } from '@anchorhold/protocol/gate-commands'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
@@ -12,7 +13,7 @@ import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
 import { cacheOf } from './caches.ts'
 import { boundCredentials, modelHosts, placeholders } from './credentials.ts'
-import { filterFor } from './create-session.ts'
+import { usualFilter } from './create-session.ts'
 import { type Network, noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
 import { insideVariables } from './inside-secrets.ts'
@@ -44,7 +45,7 @@ export async function keeperStart(
       workspace: session.workspace,
       snapshot: options.workspace_access === 'snapshot',
       checked_out: session.checkedOut,
-      repo_filter: options.repo_filter ?? filterFor(config, options),
+      repo_filter: options.repo_filter ?? usualFilter(config, options),
       hidden: hiddenFolder(folders, session),
       windows,
       caches: cacheOf(parts, session),
@@ -57,6 +58,7 @@ export async function keeperStart(
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,
+      turns: session.turns,
       // A fork that has gone on by itself has its own past.
       forget_after: session.turns === 0 ? [...session.forgetAfter] : [],
       unfinished: parts.store.prompts
@@ -111,7 +113,7 @@ function requireNetwork(parts: Parts, session: SessionRow): Network {
   if (now !== null) return now
   throw new Failure(
     'forbidden',
-    `Session "${id}" cannot go on: it has the network of the ${network}, and the policy says "${held.network}"`,
+    `Session "${id}" cannot go on: it has network ${network}, and the policy says "${held.network}"`,
     {
       hint: 'Fork it into a cell, or let the owner change policy.yaml: network_mode',
     },
@@ -150,8 +152,10 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
     authority,
   })
-  // What was answered in between went to a gate that may not have served the session yet.
-  if (!isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) return openWindows(parts, id)
+  // What was answered or changed in between went to a gate that may not have served the session yet.
+  const now = sessionFor(parts, id, null)
+  const changed = now.budgetNanos !== budgetNanos || (now.state === 'paused') !== (state === 'paused')
+  if (changed || !isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) return openWindows(parts, id)
   // A gate of the release before this one says nothing.
   return OpenWindows.safeParse(opened).data ?? { authority: null }
 }

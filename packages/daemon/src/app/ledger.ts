@@ -137,7 +137,7 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
   require(parts, actor, 'policy.write')
   const { node, per, budget_micros } = input
   if (isOfSession(node))
-    throw new Failure('bad_request', `"${node}" is no node that has a budget of its own`, { hint: 'Name owner or group/NAME' })
+    throw new Failure('bad_request', `"${node}" is not a node that has a budget of its own`, { hint: 'Name owner or group/NAME' })
   const cap_nanos = budget_micros === null ? null : nanosOfMicros(budget_micros)
   parts.store.atomically(() => {
     const { ledger } = parts.store

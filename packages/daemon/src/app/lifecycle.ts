@@ -17,6 +17,8 @@ import { effectiveFor, requireModel } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
+import { drop, queuedIn } from './drop.ts'
+import { tellGate, tellKeeper } from './tell-processes.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
@@ -37,12 +39,8 @@ export async function interrupt(
 ): Promise<Session> {
   require(parts, actor, 'session.work', id)
   sessionFor(parts, id, 'interrupt')
-  if (dropQueued) {
-    for (const prompt of parts.store.prompts.queued(id)) {
-      record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why: `Dropped by ${actor.name}`, ...by(actor) } })
-    }
-  }
-  if (parts.keepers.has(id)) await parts.keepers.do(id, { do: 'interrupt' })
+  if (dropQueued) await drop(parts, actor, id, queuedIn(parts, id))
+  await tellKeeper(parts, id, { do: 'interrupt' })
   await parts.sources.settled(`keeper/${id}`)
   // What an earlier turn asked for, or what waits at the gate, is not wanted any more either.
   for (const { id: request } of parts.store.requests.list({ openOnly: true, session: id, seenBy: null })) {
@@ -55,11 +53,12 @@ export async function interrupt(
 export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
   require(parts, actor, 'session.work', id)
   const { state } = sessionFor(parts, id, 'pause')
-  if (parts.keepers.has(id)) {
-    await parts.gate.do({ do: 'pause', session: id })
-    await parts.keepers.do(id, { do: 'pause' })
-  }
+  // The log first: a keeper that is just being started opens its windows by it.
   record(parts, id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}`, ...by(actor) } })
+  if (parts.keepers.sessions.includes(id)) {
+    await tellGate(parts, { do: 'pause', session: id })
+    await tellKeeper(parts, id, { do: 'pause' }, () => sessionFor(parts, id, null).state === 'paused')
+  }
   return current(parts, id)
 }
 
@@ -70,9 +69,9 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   const { state, standing } = session
   const to = standing.requests > 0 ? 'waiting' : standing.turn ? 'working' : 'ready'
   record(parts, id, { type: 'session.state', body: { from: state, to, why: null, ...by(actor) } })
-  if (parts.keepers.has(id)) {
-    await parts.keepers.do(id, { do: 'resume' })
-    await parts.gate.do({ do: 'resume', session: id })
+  if (parts.keepers.sessions.includes(id)) {
+    await tellKeeper(parts, id, { do: 'resume' }, () => sessionFor(parts, id, null).state !== 'paused')
+    if (sessionFor(parts, id, null).state !== 'paused') await tellGate(parts, { do: 'resume', session: id })
   }
   if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
   return current(parts, id)
@@ -112,9 +111,9 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
   const session = sessionFor(parts, id, 'archive')
   const why = `Archived by ${actor.name}`
   record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why, ...by(actor) } })
-  for (const prompt of parts.store.prompts.queued(id))
-    record(parts, id, { type: 'prompt.dropped', body: { id: prompt.id, why, ...by(actor) } })
   await parts.keepers.end(id, why)
+  // Behind the keeper: what it had journalled by then is not dropped.
+  for (const prompt of queuedIn(parts, id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
   if (session.grants.length > 0 && session.runAs !== null) {
     // Forks may share folder and user: the last one that is not archived takes the entries along.
     const shared = parts.store.sessions
@@ -157,8 +156,8 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
   const { budgetNanos } = session
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
-  if (budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos))
-    require(parts, actor, 'session.widen', id)
+  const grows = budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos)
+  if (grows) require(parts, actor, 'session.widen', id)
   if (budget === null && effectiveFor(parts, session).money.requireMaxCost)
     throw new Failure('bad_request', `Cannot take the budget from session "${id}": the policy requires one`, {
       hint: 'Raise it instead; the owner sets this in policy.yaml: require_max_cost',
@@ -166,7 +165,9 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
   const { autonomy } = input
   if (input.model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), input.model)
   const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
-  if (input.model !== undefined && parts.keepers.has(id)) await parts.keepers.do(id, { do: 'model', model: input.model })
+  const { model } = input
+  const had = parts.keepers.has(id)
+  if (model !== undefined && had) await parts.keepers.do(id, { do: 'model', model })
   const paid = parts.store.atomically(() => {
     record(parts, id, {
       type: 'session.changed',
@@ -178,7 +179,7 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
         ...by(actor),
       },
     })
-    return budget === undefined ? [] : answerWithMoney(parts, actor, id)
+    return grows ? answerWithMoney(parts, actor, id) : []
   })
   if (autonomy !== undefined) {
     const message = `${actor.name} has set the autonomy to ${autonomy}: ${autonomyWords[autonomy]}`
@@ -186,7 +187,11 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
     await enforcePolicy(parts, id)
   }
   await Promise.all(paid.map((request) => tell(parts, request)))
-  if (budget !== undefined && parts.keepers.has(id)) await parts.gate.do({ do: 'budget', session: id, budget_nanos: budget })
+  const now = () => sessionFor(parts, id, null)
+  if (budget !== undefined && parts.keepers.sessions.includes(id))
+    await tellGate(parts, { do: 'budget', session: id, budget_nanos: now().budgetNanos })
+  // One that was just being started may have been told of the old one.
+  if (model !== undefined && !had) await tellKeeper(parts, id, { do: 'model', model }, () => now().model === model)
   return current(parts, id)
 }
 
@@ -200,7 +205,7 @@ function requireAutonomy(parts: Parts, actor: Actor, session: SessionRow, autono
 
 const autonomyWords: Record<Autonomy, string> = {
   full: 'tools run without asking, within the policy',
-  supervised: 'what no rule speaks of is asked for',
+  supervised: 'anything no rule covers is asked about',
   restricted: 'every tool is asked for',
   read_only: 'no tool runs',
 }

@@ -154,7 +154,7 @@ function prove(parts: Parts, { actor, token }: LoggedIn, how: How, caller: Calle
 export function self(parts: Parts, actor: Actor): User {
   require(parts, actor, 'account.own')
   const user = actor.user === null ? null : parts.store.people.get(actor.user)
-  if (user === null) throw new Failure('not_found', 'You are no user of this house')
+  if (user === null) throw new Failure('not_found', 'You are not a user here')
   return user
 }
 
@@ -175,7 +175,7 @@ function neighbourhoodOf(address: string): string {
   return bytes === null || bytes.length === 4 ? address : formatAddress([...bytes.slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])
 }
 
-/** One answer for whatever was wrong, so that nobody learns which. */
+/** Says why, in words that are the same for a wrong name and a wrong password: nobody learns which names there are. */
 function failed(parts: Parts, how: How, user: string | null, caller: Caller, why: string): Failure {
   noteFailed(parts, how, user, caller, why)
   return new Failure('unauthenticated', `Cannot let you in: ${why}`)
@@ -189,4 +189,4 @@ function noteFailed(parts: Parts, how: How, user: string | null, caller: Caller,
 }
 
 const tooLate = (deed: string) =>
-  new Failure('unauthenticated', `Cannot ${deed}: it took too long, or it was done already`, { hint: 'Begin again' })
+  new Failure('unauthenticated', `Cannot ${deed}: it took too long, or was done already`, { hint: 'Begin again' })

@@ -29,24 +29,24 @@ export function networkFor(
   if (most !== null && ((isShared && most !== 'host') || (most === 'none' && asked === 'proxy_only')))
     throw new Failure(
       'forbidden',
-      `Cannot start a session with ${isShared ? 'the network of the host' : 'a net window'}: the policy says "${most}"`,
+      `Cannot start a session ${isShared ? 'on the host network' : 'with a net window'}: the policy says "${most}"`,
       {
         hint: 'The owner sets this in policy.yaml: network_mode',
       },
     )
   if (rung === 'none') {
     if (asked === undefined || asked === 'host') return 'host'
-    throw new Failure('cell_unavailable', 'Cannot keep an agent without a cell from the network of the host', {
+    throw new Failure('cell_unavailable', 'An agent without a cell cannot be kept off the host network', {
       hint: 'Choose a rung that is a wall, or say --network host',
     })
   }
   if (asked === 'host') {
     if (!sharing.includes(rung))
-      throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no network of the host's`, {
+      throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
         hint: `Open what it needs with rules (proxy_only), or choose the rung ${sharing.join(' or ')}`,
       })
     if (most === 'host') return 'host'
-    throw new Failure('forbidden', 'Cannot start a session with the network of the host: no policy allows it', {
+    throw new Failure('forbidden', 'Cannot start a session on the host network: no policy allows it', {
       hint: 'The owner allows it in policy.yaml: network_mode: host',
     })
   }

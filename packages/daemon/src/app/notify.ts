@@ -53,13 +53,13 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
     const request = store.requests.get(id)
     if (request === null || request.answer !== null) return
     const ties = store.people.ties(request.session)
-    const notice: Notice = noticeOf(request.action)
+    const notice: Notice = noticeOf(request.action, named(request.session_name))
     const mayAllow = notice.whole && dangerOf(parts(), request, 'once') === null
     const message = {
       kind: 'request',
       request: id,
       session: request.session,
-      title: `${named(request.session_name)} ${notice.title}`,
+      title: notice.title,
       body: notice.text,
       actions:
         request.action.kind === 'question' || request.action.kind === 'plan' ? [] : mayAllow ? ['allow', 'deny'] : ['deny'],

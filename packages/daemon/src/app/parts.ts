@@ -54,11 +54,11 @@ export function require(parts: Pick<Parts, 'store'>, actor: Actor, permission: P
 }
 
 const roleWords: Record<Actor['kind'], string> = {
-  owner: "it is nobody's to do",
+  owner: 'no role may do this',
   member: 'a member may work on their own sessions and on those shared with them',
   viewer: 'a viewer may look at what is shown to them',
   agent: 'an agent may work on its own sessions, and widen nothing',
-  system: "it is nobody's to do",
+  system: 'no role may do this',
   nobody: 'nobody has said who asks',
 }
 

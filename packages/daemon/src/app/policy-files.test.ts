@@ -66,7 +66,7 @@ test('a policy file is the owners’ to read and to write', () => {
 
 test('writePolicyFile() asks a browser for a fresh proof', () => {
   const { sha256: was } = readPolicyFile(parts, owner, null)
-  expect(() => writePolicyFile(parts, { ...owner, provenAt: null }, { text, was })).toThrow(/showed who you are/)
+  expect(() => writePolicyFile(parts, { ...owner, provenAt: null }, { text, was })).toThrow(/proved who you are/)
   expect(existsSync(file())).toBe(false)
 })
 

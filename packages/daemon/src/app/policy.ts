@@ -109,7 +109,7 @@ export function admit(
         'forbidden',
         `Cannot start a session: ${file} cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`,
         {
-          hint: 'Mend it: anchorhold policy check',
+          hint: 'Fix it: anchorhold policy check',
         },
       )
   for (const { settings } of appliedTo(parts, { ownerId: owner, options }))

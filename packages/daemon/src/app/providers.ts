@@ -1,7 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { ProviderView, PutProvider } from '@anchorhold/protocol/api/providers'
 import { Failure } from '@anchorhold/protocol/failures'
-import { type Credential, type Provider, ProviderVerdict } from '@anchorhold/protocol/link'
+import { type Credential, type Provider, ProviderVerdict } from '@anchorhold/protocol/providers'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
 import { by, note, type Parts, require } from './parts.ts'

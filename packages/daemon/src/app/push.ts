@@ -7,9 +7,9 @@ import { ownerOf, type Parts, require } from './parts.ts'
 
 const devicesMax = 20
 
-export function pushKey(parts: Parts, actor: Actor): { readonly key: string } {
+export async function pushKey(parts: Parts, actor: Actor): Promise<{ readonly key: string }> {
   require(parts, actor, 'account.own')
-  return { key: parts.push.key() }
+  return { key: await parts.push.key() }
 }
 
 export function listPushDevices(parts: Parts, actor: Actor, token: TokenId | null): readonly PushDevice[] {

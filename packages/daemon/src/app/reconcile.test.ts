@@ -1,3 +1,4 @@
+import { systemClock } from '@anchorhold/link/clock'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
@@ -5,6 +6,35 @@ import { createSession } from './create-session.ts'
 import { reconciler } from './reconcile.ts'
 import { record } from './parts.ts'
 import { owner, testParts } from './test-parts.ts'
+
+test('findKeepers() does not wait for one that hangs, which is taken in when it is gone', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  record(
+    parts,
+    id,
+    { type: 'keeper.started', body: { rung: 'bwrap', agent: 'a', agent_version: '1', limits: [], resumed: false } },
+    { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
+  )
+  const hung = Promise.withResolvers<void>()
+  Object.assign(parts.keepers, {
+    async reattach(_: unknown, lost: () => void) {
+      await hung.promise
+      lost()
+      return false
+    },
+  })
+  let late = () => {}
+  let looks = 0
+  const clock = { ...systemClock, after: (__: number, then: () => void) => ((late = then), () => {}) }
+  const finding = reconciler(() => parts, { look: () => void looks++ }, clock).findKeepers()
+  late()
+  await finding
+  expect(parts.store.sessions.get(id)?.state).toBe('working')
+  hung.resolve()
+  await vi.waitFor(() => expect(parts.store.sessions.get(id)?.state).toBe('interrupted'))
+  await vi.waitFor(() => expect(looks).toBe(1))
+})
 
 test('findKeepers() looks for the gate as well, where a keeper may wait to be told of its records', async () => {
   using parts = testParts()
@@ -71,7 +101,7 @@ test('policyChanged() takes the net window from sessions that were made with one
       session: bare,
       command: {
         do: 'leave',
-        why: expect.stringContaining('it has the network of the host, and the policy says "none"') as string,
+        why: expect.stringContaining('it has network host, and the policy says "none"') as string,
       },
     }),
   )

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { deliverRest } from './deliver.ts'
@@ -10,7 +11,7 @@ import type { Parts } from './parts.ts'
 /** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
 export interface Reconciler {
   /** Attaches to keepers that lived on while no daemon was there, and takes in what dead ones left. Nothing is served before
-   *  that: whoever asks is to see the sessions as they are. */
+   *  that: whoever asks is to see the sessions as they are. One that hangs keeps nobody waiting but its own session. */
   findKeepers(): Promise<void>
   /** A keeper has gone. A daemon that leaves starts no other. */
   keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
@@ -20,15 +21,30 @@ export interface Reconciler {
   policyChanged(): void
 }
 
+/** How long everybody waits for keepers to be found. */
+const findMs = 1500
+
 /** `parts` is asked for when it is needed: some of the parts tell the reconciler what happens to them. */
-export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>): Reconciler {
+export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock: Clock = systemClock): Reconciler {
   const looked = Promise.withResolvers<void>()
+  let served = false
   const tell = (error: unknown) => parts().log(error instanceof Error ? error.message : String(error))
 
   async function find(id: SessionId): Promise<void> {
     // One that cannot be read must not keep the others from being found.
-    const found = await parts().keepers.reattach(id).catch(tell)
-    if (found !== true) return forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
+    const lost = () => forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
+    const found = await parts()
+      .keepers.reattach(id, lost)
+      .catch((error: unknown) => {
+        tell(error)
+        lost()
+        return false
+      })
+    if (!found) {
+      if (served) deliverRest(parts(), id)
+      if (served) inbox.look()
+      return
+    }
     // The policy may have changed meanwhile.
     void enforcePolicy(parts(), id).catch(tell)
   }
@@ -40,7 +56,11 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>): Reco
       const sought = new Set([...sessions.tended().map(({ id }) => id), ...prompts.sessionsWithQueued()])
       // What keepers have to tell may wait for what the gate has to tell.
       if (sought.size > 0) void parts().gate.ensure().catch(tell)
-      await Promise.all([...sought].map(find))
+      const late = Promise.withResolvers<void>()
+      const inTime = clock.after(findMs, late.resolve)
+      await Promise.race([Promise.all([...sought].map((id) => find(id).catch(tell))), late.promise])
+      inTime()
+      served = true
       looked.resolve()
     },
     keeperGone(id, { leaving }) {

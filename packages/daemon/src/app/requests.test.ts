@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { authorityFor } from './authority.ts'
 import { createSession } from './create-session.ts'
 import { inbox } from './inbox.ts'
-import { interrupt, start, stop } from './lifecycle.ts'
+import { change, interrupt, start, stop } from './lifecycle.ts'
 import { record } from './parts.ts'
 import { reconciler } from './reconcile.ts'
 import { answerRequest, getRequest, listRequests } from './requests.ts'
@@ -30,6 +30,7 @@ const digest = 'a'.repeat(64)
 const bash: RequestAction = { kind: 'tool', tool: 'Bash', input: { command: 'make' } }
 const net: RequestAction = { kind: 'net', host: 'example.org', port: 443, method: null, path: null }
 const spend: RequestAction = { kind: 'spend', model: 'm', needed_nanos: 500, left_nanos: 100, budget_nanos: 1000 }
+const shortOf: RequestAction = { ...spend, short: true }
 const question: RequestAction = { kind: 'question', questions: [] }
 const rule = { on: 'tool', match: { tool: 'Bash', command: 'make *' }, effect: 'allow' } as const
 
@@ -90,7 +91,7 @@ test('answerRequest() lets one of many answers win, and tells the others who, wh
   expect(of(session, 'request.answered')).toHaveLength(1)
   const refusal = tries.find((one) => one.status === 'rejected')!.reason as Failure
   expect(refusal).toMatchObject({ code: 'conflict' })
-  expect(refusal.message).toMatch(/settled already at 1970\S+ \(door: door (\d)\): (allowed|denied) by person \1/)
+  expect(refusal.message).toMatch(/already settled at 1970\S+ \(door: door (\d)\): (allowed|denied) by person \1/)
 })
 
 test.each([
@@ -197,7 +198,7 @@ test('a request cannot be answered when its time is over, and the agent is told'
   const { id, session } = await asking(bash, { expires_at: 5000 })
   parts.at = 6000
   await expect(answerRequest(parts, owner, id, { decision: 'allow' })).rejects.toThrow(
-    /settled already at 1970\S+: expired: nobody answered in time/,
+    /already settled at 1970\S+: expired: nobody answered in time/,
   )
   loseKeeper(session)
   await tellAll(parts, null)
@@ -312,7 +313,7 @@ test('inbox() parks what waits too long, closes what nobody answers, and tells',
 })
 
 test('answerRequest() raises the budget by what a held call needs in the transaction of the answer, also when the call is gone', async () => {
-  const { id, session } = await asking(spend)
+  const { id, session } = await asking(shortOf)
   record(parts, session, { type: 'session.changed', body: { budget_nanos: 100, actor: 'x' } })
   parts.gate.handle = (command) => {
     if (command.do === 'price') throw new Failure('not_found', 'gone')
@@ -322,6 +323,33 @@ test('answerRequest() raises the budget by what a held call needs in the transac
   await answerRequest(parts, owner, id, { decision: 'allow' })
   expect(rowOf(session).budgetNanos).toBe(500)
   expect(of(session, 'prompt.queued')).toHaveLength(1)
+})
+
+test.each([
+  ['more money', { budget_micros: 2 }, 'allow'],
+  ['no limit any more', { budget_micros: null }, 'allow'],
+  ['the same', { budget_micros: 1 }, undefined],
+  ['less', { budget_micros: 0 }, undefined],
+] as const)(
+  'change() to %s answers a call that the money did not hold, and none that a rule asks about',
+  async (_, input, decision) => {
+    const { id: ruled, session } = await asking(spend)
+    const short = newRequestId(randomBytes)
+    record(parts, session, { type: 'request.opened', body: { id: short, call: null, action: shortOf, digest: 'b'.repeat(64) } })
+    await change(parts, owner, session, input)
+    expect(getRequest(parts, owner, ruled).answer).toBeNull()
+    expect(getRequest(parts, owner, short).answer?.decision).toBe(decision)
+  },
+)
+
+test('change() leaves a call open that a rule has a fresh proof for, and asks no budget of what a rule asks about', async () => {
+  parts.policies.addRule({ on: 'spend', match: { model: 'm' }, effect: 'ask', step_up: true }, { actor: 'ann', door: 'test' })
+  const { id: short, session } = await asking(shortOf)
+  await change(parts, { ...owner, provenAt: null }, session, { budget_micros: 2 })
+  expect(getRequest(parts, owner, short).answer).toBeNull()
+  const { id: ruled, session: other } = await asking({ ...spend, needed_nanos: 5000 })
+  await answerRequest(parts, owner, ruled, { decision: 'allow' })
+  expect(rowOf(other).budgetNanos).toBe(1000)
 })
 
 test('answerRequest() with a rule adds it to the policy of the house, once, and the agent goes on', async () => {

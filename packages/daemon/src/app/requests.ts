@@ -5,7 +5,7 @@ import type { Request } from '@anchorhold/protocol/requests'
 import type { NewEvent, RequestAnswer } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { Price } from '@anchorhold/protocol/link'
+import { Price } from '@anchorhold/protocol/gate-commands'
 import type { RequestRow, SessionRow } from '../store/store.ts'
 import { approved, raiseEvents, requireRaise } from './ledger.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
@@ -89,7 +89,7 @@ function settledAlready({ id, answer, answered_by, answered_at, answered_from }:
   const isAnswered = answer?.decision === 'allow' || answer?.decision === 'deny'
   const from = isAnswered ? ` (door: ${answered_from ?? 'unknown'})` : ''
   const how = answer === null ? 'settled' : settledWords(answer, answered_by ?? 'somebody')
-  return new Failure('conflict', `Request "${id}" is settled already${when}${from}: ${how}`)
+  return new Failure('conflict', `Request "${id}" is already settled${when}${from}: ${how}`)
 }
 
 /** How far an allowance reaches, and for how long. */
@@ -117,7 +117,7 @@ function allowance(
  *  else. */
 async function priceOf(parts: Parts, id: RequestId): Promise<Price | null> {
   const { session, action, raises } = parts.store.requests.get(id)!
-  if (action.kind !== 'spend') return null
+  if (action.kind !== 'spend' || action.short !== true) return null
   try {
     // The gate knows what other calls have set aside.
     const price = Price.parse(await parts.gate.do({ do: 'price', session, request: id }))
@@ -141,14 +141,17 @@ function raised(actor: Actor, { budgetNanos, simulated }: SessionRow, { budget_n
   ]
 }
 
-/** Whoever gives a session more money answers what it asked for, as far as that goes; in the transaction that gives it. */
+/** Whoever gives a session more money answers what it asked for want of it, as far as that goes; in the transaction that gives it.
+ *  What a rule asks about is not answered by money, and neither is what they could not allow by a tap. */
 export function answerWithMoney(parts: Parts, actor: Actor, id: SessionId): readonly RequestId[] {
+  if (!may(actor, 'session.answer', parts.store.people.ties(id) ?? undefined)) return []
   const { budgetNanos, costNanos } = sessionFor(parts, id, null)
   let left = budgetNanos === null ? Infinity : budgetNanos - costNanos
   const asked = parts.store.requests.list({ openOnly: true, session: id, seenBy: null }).toReversed()
   return asked.flatMap((request) => {
     const { action, raises } = request
-    if (action.kind !== 'spend' || raises.length > 0 || action.needed_nanos > left) return []
+    if (action.kind !== 'spend' || action.short !== true || raises.length > 0 || action.needed_nanos > left) return []
+    if (dangerOf(parts, request, 'once') !== null) return []
     left -= action.needed_nanos
     const answer = allowance(parts, actor, request, { decision: 'allow' })
     record(parts, id, { type: 'request.answered', body: { id: request.id, answer, ...by(actor) } })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
+import { dropPrompt } from './drop.ts'
 import { forkSession } from './fork-session.ts'
 import { archive, change, interrupt, pause, purge, resume, start, stop, warm } from './lifecycle.ts'
 import { panic } from './panic.ts'
@@ -41,6 +42,19 @@ const taking = () => {
   parts.keepers.handle = async (session, command) => {
     if (command.do === 'prompt')
       record(parts, session, { type: 'prompt', body: { id: command.id, text: command.text, images: 0 } })
+    return null
+  }
+}
+
+/** A keeper that drops whatever it is asked to. */
+const dropping = () => {
+  parts.keepers.handle = async (session, command) => {
+    if (command.do === 'drop')
+      for (const id of command.prompts)
+        record(parts, session, {
+          type: 'prompt.dropped',
+          body: { id, why: command.why, actor: command.actor, door: command.door },
+        })
     return null
   }
 }
@@ -226,8 +240,115 @@ test('interrupt() drops what is queued only when it is told to', async () => {
   await settled()
   expect((await interrupt(parts, owner, id, { dropQueued: false })).queued_prompts).toBe(1)
   expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'interrupt' })
+  expect((await interrupt(parts, owner, id, { dropQueued: true })).queued_prompts).toBe(1)
+  // The keeper decides, and journals what it drops.
+  dropping()
   expect((await interrupt(parts, owner, id, { dropQueued: true })).queued_prompts).toBe(0)
-  expect(parts.all(id).at(-1)?.type).toBe('prompt.dropped')
+  expect(parts.all(id).at(-1)).toMatchObject({ type: 'prompt.dropped', body: { why: 'Dropped by owner', door: 'test' } })
+  expect(parts.keepers.commands.at(-1)?.command).toEqual({ do: 'interrupt' })
+})
+
+test('dropPrompt() takes back one that no keeper has, and asks the keeper about any other', async () => {
+  const id = await ready(turn)
+  const one = prompt(parts, owner, id, { text: 'One', mode: 'queue' })
+  const two = prompt(parts, owner, id, { text: 'Two', mode: 'queue' })
+  await settled()
+  await expect(dropPrompt(parts, owner, id, one.id)).rejects.toMatchObject({ code: 'conflict' })
+  parts.keepers.vanish(id)
+  expect((await dropPrompt(parts, owner, id, one.id)).queued_prompts).toBe(1)
+  expect(parts.store.prompts.queued(id).map((row) => row.id)).toEqual([two.id])
+  await expect(dropPrompt(parts, owner, id, newPromptId(randomBytes))).rejects.toMatchObject({ code: 'not_found' })
+  const another = await ready()
+  await expect(dropPrompt(parts, owner, another, two.id)).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('dropPrompt() waits for a keeper that is just being started, and drops what died with it', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  const one = prompt(parts, owner, id, { text: 'One' })
+  const dropped = dropPrompt(parts, owner, id, one.id)
+  await settled()
+  expect(parts.store.prompts.get(one.id)?.state).toBe('queued')
+  parts.keepers.handle = async (session, command) => {
+    if (command.do !== 'drop') return null
+    parts.keepers.vanish(session)
+    throw new Failure('keeper_unavailable', 'It died')
+  }
+  standing.resolve()
+  expect((await dropped).queued_prompts).toBe(0)
+})
+
+test('deliver() does not hand over what was taken back while it handed over another', async () => {
+  const id = await ready()
+  const [first, second] = [{ text: 'One' }, { text: 'Two' }].map((input) => prompt(parts, owner, id, input))
+  parts.keepers.handle = async (session, command) => {
+    if (command.do === 'prompt' && command.id === first!.id)
+      record(parts, session, { type: 'prompt.dropped', body: { id: second!.id, why: 'Not wanted' } })
+    return null
+  }
+  await deliver(parts, id)
+  expect(delivered()).not.toContain('Two')
+})
+
+test('pause() and interrupt() reach a keeper that is just being started', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  prompt(parts, owner, id, { text: 'One' })
+  const interrupting = interrupt(parts, owner, id, { dropQueued: false })
+  const pausing = pause(parts, owner, id)
+  await settled()
+  // The log first: the windows are opened by it.
+  expect(stateOf(id)).toBe('paused')
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'pause', session: id })
+  const { length } = parts.keepers.commands
+  standing.resolve()
+  await Promise.all([interrupting, pausing])
+  const told = parts.keepers.commands.slice(length).map(({ command }) => command.do)
+  expect(told.toSorted()).toEqual(['interrupt', 'pause', 'prompt'])
+})
+
+test('change() reaches a gate and a keeper that are just being started', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  prompt(parts, owner, id, { text: 'One' })
+  const changing = change(parts, owner, id, { model: 'other', budget_micros: 5 })
+  await settled()
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'budget', session: id, budget_nanos: 5000 })
+  standing.resolve()
+  await changing
+  expect(parts.keepers.commands.map(({ command }) => command)).toContainEqual({ do: 'model', model: 'other' })
+})
+
+test('change() does not mind that the gate does not serve the session yet', async () => {
+  const id = await ready()
+  parts.gate.handle = (command) => {
+    if (command.do === 'budget') throw new Failure('not_found', 'no windows')
+    return null
+  }
+  expect(await change(parts, owner, id, { budget_micros: 5 })).toMatchObject({ budget_micros: 5 })
+})
+
+test('archive() drops what is queued once its keeper is gone', async () => {
+  const id = await ready(turn)
+  const one = prompt(parts, owner, id, { text: 'One', mode: 'queue' })
+  const two = prompt(parts, owner, id, { text: 'Two', mode: 'queue' })
+  await settled()
+  const end = parts.keepers.end
+  Object.assign(parts.keepers, {
+    async end(...how: Parameters<typeof end>) {
+      record(parts, id, { type: 'prompt', body: { id: one.id, text: 'One', images: 0 } })
+      await end(...how)
+    },
+  })
+  await archive(parts, owner, id)
+  const dropped = parts.all(id).flatMap((event) => (event.type === 'prompt.dropped' ? [event.body.id] : []))
+  expect(dropped).toEqual([two.id])
 })
 
 test('change() tells keeper and gate what they must know', async () => {

@@ -12,7 +12,7 @@ export function requireProof({ now }: Pick<Parts, 'now'>, { provenAt }: Actor, d
   const ageMs = provenAt === null ? Infinity : now() - provenAt
   // A clock that was set back makes no proof fresh.
   if (ageMs >= 0 && ageMs <= freshMs) return
-  throw new Failure('proof_needed', `Cannot ${deed}: it was longer than five minutes ago that you showed who you are`, {
+  throw new Failure('proof_needed', `Cannot ${deed}: you last proved who you are more than five minutes ago`, {
     hint: 'Show a passkey or your password, or open a new login link: anchorhold login-link',
   })
 }

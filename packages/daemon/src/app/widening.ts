@@ -38,7 +38,7 @@ export function refuseWider(
     pinOf(pins, actor) === undefined && strength(rung) < strength(usual) && `the rung "${rung}"`,
     options.extras !== undefined && Object.values(options.extras).includes(true) && 'extras',
     network === 'none' && options.network === 'proxy_only' && 'a net window',
-    options.network === 'host' && 'the network of the host',
+    options.network === 'host' && "the host's network",
     options.repo !== undefined && 'a repository of its choice',
     options.group !== undefined && 'the budget of a group',
     options.workspace_settings === 'load' && 'the settings of the workspace',

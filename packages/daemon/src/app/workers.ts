@@ -2,7 +2,7 @@ import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import { printable } from '@anchorhold/core/printable'
 import type { Worker } from '@anchorhold/protocol/api/sessions'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { KeeperHealth } from '@anchorhold/protocol/link'
+import { KeeperHealth } from '@anchorhold/protocol/keeper-commands'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Parts, require } from './parts.ts'
 

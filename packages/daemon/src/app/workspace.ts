@@ -4,7 +4,7 @@ import { uploadName } from '@anchorhold/core/upload-name'
 import type { Upload } from '@anchorhold/protocol/api/workspace'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperCommand } from '@anchorhold/protocol/link'
+import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
 import {
   type Changes,
   type FileList,

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { PolicyFile } from './policy-schema.ts'
+import { policySchemas } from './policy-schema.ts'
 
 /** What is wrong with a value, in words for whoever has written it. A schema's own words stand; the parser's are put into ours. */
 export function issueWords(issue: z.core.$ZodIssue): string {
@@ -46,7 +46,7 @@ const oneOf = (values: readonly string[]): string =>
 
 /** A key that is not known where it stands, and what may have been meant. */
 export function unknownKey(path: readonly string[], key: string, { nested }: { readonly nested: boolean }): string {
-  if (nested && path.length === 0 && key in PolicyFile.shape)
+  if (nested && path.length === 0 && key in policySchemas.file.shape)
     return `"${key}" stands beside "mounts": write it below mounts./claude${key === 'budget' ? '' : '.policy'}, or take "mounts" away`
   const near = path.length === 0 && !nested ? closest(key) : null
   return `Unknown key "${[...path, key].join('.')}"${near === null ? '' : `: did you mean "${near}"?`}`
@@ -55,10 +55,10 @@ export function unknownKey(path: readonly string[], key: string, { nested }: { r
 /** The key that somebody may have meant. */
 function closest(key: string): string | null {
   const plain = (text: string) => text.toLowerCase().replaceAll(/[^a-z]/g, '')
-  const same = Object.keys(PolicyFile.shape).find(
+  const same = Object.keys(policySchemas.file.shape).find(
     (known) => plain(known) === plain(key) || plain(known) === `${plain(key)}s` || `${plain(known)}s` === plain(key),
   )
-  return same ?? Object.keys(PolicyFile.shape).find((known) => distance(plain(known), plain(key)) <= 2) ?? null
+  return same ?? Object.keys(policySchemas.file.shape).find((known) => distance(plain(known), plain(key)) <= 2) ?? null
 }
 
 function distance(a: string, b: string): number {

@@ -1,8 +1,9 @@
 import { formatUsd, parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy, Breakers, Glob, Preset, Rule } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
-import { z } from 'zod'
 import { Network } from '@anchorhold/protocol/sessions'
+import { whenUsed } from '@anchorhold/protocol/when-used'
+import { z } from 'zod'
 import { IsolationMode, SeedRepoFilter } from './seed-names.ts'
 
 /** A bare number beyond this is taken for a mistake in the unit. */
@@ -45,128 +46,138 @@ const HostName = z
     error: 'not a host: write its name without scheme, port or path; letters beyond ASCII as xn--…',
   })
 
-const [onTool, onNet, onHost, onSpend] = Rule.options
-const FileRule = z.discriminatedUnion('on', [
-  onTool,
-  onNet
-    .extend({
-      match: onNet.shape.match.extend({ host: HostName.describe(onNet.shape.match.shape.host.description ?? '') }).optional(),
-      preset: Preset.optional(),
-    })
-    .refine(({ match, preset }) => (match === undefined) !== (preset === undefined), 'name a match or a preset, one of them')
-    .refine(({ preset, own_network }) => preset === undefined || own_network === undefined, {
-      path: ['own_network'],
-      error: 'a preset is of hosts that everybody reaches',
-    })
-    .transform(({ match, preset, ...rest }) => (preset === undefined ? { ...rest, match: match! } : { ...rest, preset })),
-  onHost,
-  onSpend.extend({
-    match: onSpend.shape.match
-      .omit({ above_nanos: true })
-      .extend({ above: Money.optional().describe('Only calls that may cost more than this') })
-      .transform(({ above, ...rest }) => ({ ...rest, ...(above === undefined ? {} : { above_nanos: above }) })),
-  }),
-])
+const FileRule = z.lazy(() => {
+  const [onTool, onNet, onHost, onSpend] = Rule.options
+  return z.discriminatedUnion('on', [
+    onTool,
+    onNet
+      .extend({
+        match: onNet.shape.match.extend({ host: HostName.describe(onNet.shape.match.shape.host.description ?? '') }).optional(),
+        preset: Preset.optional(),
+      })
+      .refine(({ match, preset }) => (match === undefined) !== (preset === undefined), 'name a match or a preset, one of them')
+      .refine(({ preset, own_network }) => preset === undefined || own_network === undefined, {
+        path: ['own_network'],
+        error: 'a preset is of hosts that everybody reaches',
+      })
+      .transform(({ match, preset, ...rest }) => (preset === undefined ? { ...rest, match: match! } : { ...rest, preset })),
+    onHost,
+    onSpend.extend({
+      match: onSpend.shape.match
+        .omit({ above_nanos: true })
+        .extend({ above: Money.optional().describe('Only calls that may cost more than this') })
+        .transform(({ above, ...rest }) => ({ ...rest, ...(above === undefined ? {} : { above_nanos: above }) })),
+    }),
+  ])
+})
 
-const Budget = z
-  .strictObject({
-    per_tick_usd: Money.optional().describe('What may be spent in one tick'),
-    per_tick_micros: Money.optional().describe('The same under our name'),
-    per_day_usd: Money.optional().describe('What may be spent in one day'),
-    per_day_micros: Money.optional().describe('The same under our name'),
-    approval_threshold_usd: Money.optional().describe('A session that is given more needs approval'),
-    approval_threshold_micros: Money.optional().describe('The same under our name'),
-    approvers: z
-      .array(z.string().min(1).max(200))
-      .max(100)
-      .optional()
-      .describe('Who may approve it, by name; otherwise all who may answer'),
-  })
-  .describe('What may be spent')
+const Budget = z.lazy(() =>
+  z
+    .strictObject({
+      per_tick_usd: Money.optional().describe('What may be spent in one tick'),
+      per_tick_micros: Money.optional().describe('The same, under another name'),
+      per_day_usd: Money.optional().describe('What may be spent in one day'),
+      per_day_micros: Money.optional().describe('The same, under another name'),
+      approval_threshold_usd: Money.optional().describe('A session that is given more needs approval'),
+      approval_threshold_micros: Money.optional().describe('The same, under another name'),
+      approvers: z
+        .array(z.string().min(1).max(200))
+        .max(100)
+        .optional()
+        .describe('Who may approve it, by name; otherwise all who may answer'),
+    })
+    .describe('What may be spent'),
+)
 
 /** What a policy file may say: every field of the `/claude` mount's policy, and ours. All of it may be left out. */
-export const PolicyFile = z.strictObject({
-  rules: z
-    .array(FileRule)
-    .max(20_000)
-    .optional()
-    .describe(
-      '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`: of those that match, the strictest counts',
+const file = () =>
+  z.strictObject({
+    rules: z
+      .array(FileRule)
+      .max(20_000)
+      .optional()
+      .describe(
+        '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`: of those that match, the strictest counts',
+      ),
+    default_autonomy: Autonomy.optional().describe(
+      'Of sessions that name none: full runs anything no rule covers, supervised asks about it, restricted asks for every tool, read_only runs none',
     ),
-  default_autonomy: Autonomy.optional().describe(
-    'Of sessions that name none: full runs what no rule speaks of, supervised asks for it, restricted asks for every tool, read_only runs none',
-  ),
-  allowed_tools: Tools.optional().describe('Unless empty: these are allowed, and all others denied'),
-  blocked_tools: Tools.optional().describe('Denied, whatever else allows them'),
-  approval_required_tools: Tools.optional().describe('Asked for each time'),
-  allowed_providers: z.array(z.string().min(1).max(100)).max(100).optional().describe('Unless empty: no others'),
-  allowed_models: Globs.optional().describe('Unless empty: no others'),
-  blocked_models: Globs.optional().describe('Not these, whatever else allows them'),
-  allowed_tunnels: z
-    .array(z.string())
-    .max(0, 'There are no tunnels here: leave it empty')
-    .optional()
-    .describe('Accepted where it is empty: there are no tunnels'),
-  proxy_allowlist: z
-    .array(z.union([HostName, z.templateLiteral(['preset:', Preset])]))
-    .max(10_000)
-    .optional()
-    .describe('Hosts that are allowed over the network; `preset:npm` for those of a preset'),
-  max_cost_usd_per_tick: Money.optional().describe('What may be spent in one tick'),
-  max_cost_micros_per_tick: Money.optional().describe('The same under our name'),
-  max_cost_usd_per_day: Money.optional().describe('What may be spent in one day'),
-  max_cost_micros_per_day: Money.optional().describe('The same under our name'),
-  default_max_cost_usd: Money.optional().describe('The budget of sessions that name none'),
-  default_max_cost_micros: Money.optional().describe('The same under our name'),
-  require_max_cost: z.boolean().optional().describe('Sessions that name no budget are refused'),
-  budget: Budget.optional(),
-  tick_seconds: z.int().min(1).max(31_536_000).optional().describe('How long a tick is; an hour otherwise'),
-  max_concurrent: z.int().min(0).max(10_000).optional().describe('Sessions of one agent that are not ended; 3 otherwise'),
-  rates: z
-    .strictObject({
-      requests_per_minute: z.int().min(1).max(1_000_000).optional().describe('Model calls of one actor'),
-      tokens_per_minute: z.int().min(1).max(1_000_000_000).optional().describe('Tokens of one actor'),
-    })
-    .optional()
-    .describe('How fast'),
-  max_context_tokens: z.int().min(1).max(100_000_000).optional().describe('Model calls with more are refused'),
-  require_idempotency: z.boolean().optional().describe('Sessions and prompts without an idempotency key are refused'),
-  isolation_mode: IsolationMode.optional().describe(
-    'The weakest cell, by the words of the seed: local, container, gvisor, firecracker',
-  ),
-  rung: Rung.optional().describe('The weakest cell'),
-  network_mode: Network.optional().describe(
-    'The most that a cell may reach beside its model: none, proxy_only, or host for those that are asked for with the network of this machine by name',
-  ),
-  repo_filter: SeedRepoFilter.optional().describe(
-    'The weakest filter of a host folder: none, standard, strict, or { denylist, allowlist }',
-  ),
-  breakers: Breakers.partial()
-    .optional()
-    .describe('When a turn is ended because its agent goes in circles; null switches one off'),
-  park_after_seconds: z
-    .int()
-    .min(1)
-    .max(604_800)
-    .optional()
-    .describe('A request that waits longer ends the turn, and keeper and cell leave; 15 minutes otherwise'),
-  request_hours: z.number().positive().max(8760).optional().describe('How long a request can be answered; a week otherwise'),
-  grant_hours: z.number().positive().max(8760).optional().describe('How long what was allowed can be used; a day otherwise'),
-})
-export type PolicyFile = z.output<typeof PolicyFile>
+    allowed_tools: Tools.optional().describe('Unless empty: these are allowed, and all others denied'),
+    blocked_tools: Tools.optional().describe('Denied, whatever else allows them'),
+    approval_required_tools: Tools.optional().describe('Asked for each time'),
+    allowed_providers: z.array(z.string().min(1).max(100)).max(100).optional().describe('Unless empty: no others'),
+    allowed_models: Globs.optional().describe('Unless empty: no others'),
+    blocked_models: Globs.optional().describe('Not these, whatever else allows them'),
+    allowed_tunnels: z
+      .array(z.string())
+      .max(0, 'There are no tunnels here: leave it empty')
+      .optional()
+      .describe('Accepted where it is empty: there are no tunnels'),
+    proxy_allowlist: z
+      .array(z.union([HostName, z.templateLiteral(['preset:', Preset])]))
+      .max(10_000)
+      .optional()
+      .describe('Hosts that are allowed over the network; `preset:npm` for those of a preset'),
+    max_cost_usd_per_tick: Money.optional().describe('What may be spent in one tick'),
+    max_cost_micros_per_tick: Money.optional().describe('The same, under another name'),
+    max_cost_usd_per_day: Money.optional().describe('What may be spent in one day'),
+    max_cost_micros_per_day: Money.optional().describe('The same, under another name'),
+    default_max_cost_usd: Money.optional().describe('The budget of sessions that name none'),
+    default_max_cost_micros: Money.optional().describe('The same, under another name'),
+    require_max_cost: z.boolean().optional().describe('Sessions that name no budget are refused'),
+    budget: Budget.optional(),
+    tick_seconds: z.int().min(1).max(31_536_000).optional().describe('How long a tick is (default: an hour)'),
+    max_concurrent: z.int().min(0).max(10_000).optional().describe('Sessions of one agent that are not ended (default: 3)'),
+    rates: z
+      .strictObject({
+        requests_per_minute: z.int().min(1).max(1_000_000).optional().describe('Model calls of one actor'),
+        tokens_per_minute: z.int().min(1).max(1_000_000_000).optional().describe('Tokens of one actor'),
+      })
+      .optional()
+      .describe('How fast'),
+    max_context_tokens: z.int().min(1).max(100_000_000).optional().describe('Model calls with more are refused'),
+    require_idempotency: z.boolean().optional().describe('Sessions and prompts without an idempotency key are refused'),
+    isolation_mode: IsolationMode.optional().describe(
+      'The weakest cell, in the words of earlier policy files: local, container, gvisor, firecracker',
+    ),
+    rung: Rung.optional().describe('The weakest cell'),
+    network_mode: Network.optional().describe(
+      'The most that a cell may reach beside its model: none, proxy_only, or host for those that are asked for with the network of this machine by name',
+    ),
+    repo_filter: SeedRepoFilter.optional().describe(
+      'The weakest filter of a host folder: none, standard, strict, or { denylist, allowlist }',
+    ),
+    breakers: Breakers.partial()
+      .optional()
+      .describe('When a turn is ended because its agent goes in circles; null switches one off'),
+    park_after_seconds: z
+      .int()
+      .min(1)
+      .max(604_800)
+      .optional()
+      .describe('A request that waits longer ends the turn, and keeper and cell leave (default: 15 minutes)'),
+    request_hours: z.number().positive().max(8760).optional().describe('How long a request can be answered (default: a week)'),
+    grant_hours: z.number().positive().max(8760).optional().describe('How long what was allowed can be used (default: a day)'),
+  })
 
-/** The seed's own nesting, where policy and budget lie below a mount. */
-export const SeedMounts = z.strictObject({
-  mounts: z.strictObject({
-    '/claude': z.strictObject({
-      type: z.literal('claude').optional(),
-      access: z
-        .enum(['budgeted', 'read_only', 'read_write', 'full', 'disabled'], {
-          error: 'write budgeted, read_only, read_write, full or disabled',
-        })
-        .optional(),
-      budget: Budget.optional(),
-      policy: PolicyFile.omit({ budget: true, rules: true }).optional(),
+export const policySchemas = whenUsed({
+  file,
+  /** The seed's own nesting, where policy and budget lie below a mount. */
+  mounts: () =>
+    z.strictObject({
+      mounts: z.strictObject({
+        '/claude': z.strictObject({
+          type: z.literal('claude').optional(),
+          access: z
+            .enum(['budgeted', 'read_only', 'read_write', 'full', 'disabled'], {
+              error: 'write budgeted, read_only, read_write, full or disabled',
+            })
+            .optional(),
+          budget: Budget.optional(),
+          policy: file().omit({ budget: true, rules: true }).optional(),
+        }),
+      }),
     }),
-  }),
 })
+export type PolicyFile = z.output<(typeof policySchemas)['file']>
+export type SeedMounts = z.output<(typeof policySchemas)['mounts']>

@@ -17,7 +17,7 @@ import type { z } from 'zod'
 import { allDenied } from './all-denied.ts'
 import { tellContradictions } from './contradictions.ts'
 import { issueWords, unknownKey } from './issue-words.ts'
-import { PolicyFile, SeedMounts } from './policy-schema.ts'
+import { type PolicyFile, policySchemas, type SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
 
 /** Reading takes about two seconds for a megabyte, in which the daemon does nothing else; this is some 4,000 rules. */
@@ -99,14 +99,14 @@ function readAsItComes(file: string, text: string): PolicyReading {
   const keyPlace = (path: Path) => placeOf(keyOffset(doc, path))
 
   const nested = typeof value === 'object' && 'mounts' in (value as object)
-  const known: z.ZodSafeParseResult<unknown> = nested ? SeedMounts.safeParse(value) : PolicyFile.safeParse(value)
+  const known: z.ZodSafeParseResult<unknown> = (nested ? policySchemas.mounts : policySchemas.file).safeParse(value)
   if (!known.success) {
     for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { place, keyPlace, nested }, tell)
     return failed()
   }
   const base: Path = nested ? ['mounts', '/claude', 'policy'] : []
   const budgetAt: Path = nested ? ['mounts', '/claude', 'budget'] : ['budget']
-  const content: PolicyFile = nested ? fromMounts(known.data as z.output<typeof SeedMounts>) : (known.data as PolicyFile)
+  const content: PolicyFile = nested ? fromMounts(known.data as SeedMounts) : (known.data as PolicyFile)
   const settings = settingsOf(file, content, {
     place: (path) => place([...base, ...path]),
     budget: (path) => place([...budgetAt, ...path]),
@@ -116,8 +116,7 @@ function readAsItComes(file: string, text: string): PolicyReading {
     budgetAt,
   })
   if (problems.some(({ level }) => level === 'error')) return failed()
-  if (!nested || (known.data as z.output<typeof SeedMounts>).mounts['/claude'].access !== 'disabled')
-    return { settings, problems }
+  if (!nested || (known.data as SeedMounts).mounts['/claude'].access !== 'disabled') return { settings, problems }
   const { line } = place(['mounts', '/claude', 'access'])
   return { settings: { ...settings, ...allDenied(`${file}:${line}: access: disabled`, line), disabledAt: line }, problems }
 }
@@ -203,7 +202,7 @@ const depth = (issues: readonly z.core.$ZodIssue[]): number => Math.max(0, ...is
 
 /** In the seed an agent is supervised unless its policy says otherwise; who wrote one relied on that. A mount that can only be read
  *  is one where no tool runs. */
-function fromMounts({ mounts: { '/claude': mount } }: z.output<typeof SeedMounts>): PolicyFile {
+function fromMounts({ mounts: { '/claude': mount } }: SeedMounts): PolicyFile {
   const { policy = {}, budget, access } = mount
   return {
     default_autonomy: 'supervised',

@@ -15,7 +15,7 @@ export const IsolationMode = z.enum(['local', 'container', 'gvisor', 'firecracke
 /** Of all sessions that say nothing of it. */
 const UsualNetwork = z.enum(['proxy_only', 'none'], {
   error:
-    'No session has the network of the host by itself: write proxy_only or none here, network_mode: host in policy.yaml, and ask for it by name (--network host)',
+    "No session shares the host's network by default: write proxy_only or none here, network_mode: host in policy.yaml, and ask for it by name (--network host)",
 })
 /** The seed's own lists stand below `custom`. */
 export const SeedRepoFilter = z.union([RepoFilter, z.strictObject({ custom: RepoFilter }).transform(({ custom }) => custom)])

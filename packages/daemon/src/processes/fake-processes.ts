@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { GateCommand, KeeperCommand } from '@anchorhold/protocol/link'
+import type { GateCommand } from '@anchorhold/protocol/gate-commands'
+import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
 import type { WorkspaceAnswer, WorkspaceAsk } from '@anchorhold/protocol/workspace'
 import type { GateProcess } from './gate-process.ts'
 import type { KeeperProcesses } from './keeper-processes.ts'
@@ -44,6 +45,10 @@ export function fakeKeepers(): FakeKeepers {
       return [...new Set([...live.keys(), ...starting.keys()])]
     },
     has: (session) => live.has(session),
+    async stands(session) {
+      await starting.get(session)?.catch(() => {})
+      return live.has(session)
+    },
     async do(session, command) {
       if (!live.has(session)) throw new Failure('keeper_unavailable', `Session "${session}" has no keeper`)
       commands.push({ session, command })
@@ -61,7 +66,10 @@ export function fakeKeepers(): FakeKeepers {
       starting.set(session, start)
       return start
     },
-    reattach: async () => false,
+    async reattach(_, lost) {
+      lost?.()
+      return false
+    },
     async end(session, why) {
       await starting.get(session)?.catch(() => {})
       if (!live.has(session)) return

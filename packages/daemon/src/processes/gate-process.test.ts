@@ -50,3 +50,11 @@ test('ensure() says why when a gate ends each time before it is found', async ()
   await expect(gate.ensure()).rejects.toThrow('Cannot start the gate: it ended as soon as it stood')
   gate.detach()
 })
+
+test('ensure() passes on what a gate that will not stand says of itself, with its remedy', async () => {
+  const why = { message: 'Cannot find the key in the keyring: it is locked', hint: 'Unlock it' }
+  const { gate, count } = launches([{ ready: false, code: 74, why }], 1)
+  await expect(gate.ensure()).rejects.toMatchObject({ code: 'gate_unavailable', ...why })
+  expect(count()).toBe(1)
+  gate.detach()
+})

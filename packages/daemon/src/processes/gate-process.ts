@@ -2,7 +2,7 @@ import type { Attachment } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { type GateCommand, GateHealth } from '@anchorhold/protocol/link'
+import { type GateCommand, GateHealth } from '@anchorhold/protocol/gate-commands'
 import { keyringNote } from '@anchorhold/core/places'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -112,6 +112,8 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
       if (!launched.ready && launched.code === 75) continue
       // Somebody ended it before it was found; it is tried again, within limits.
       if ((launched.ready || launched.code === null) && ++endings < triesMax) continue
+      if (!launched.ready && launched.why !== undefined)
+        throw new Failure('gate_unavailable', launched.why.message, { hint: launched.why.hint ?? `See ${folders.gateLog}` })
       const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
       throw new Failure('gate_unavailable', `Cannot start the gate: it ended ${how}`, { hint: `See ${folders.gateLog}` })
     }

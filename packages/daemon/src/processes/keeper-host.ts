@@ -1,10 +1,11 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { takeLock } from '@anchorhold/link/lock'
+import { lockHolder, takeLock } from '@anchorhold/link/lock'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperPlace, KeeperStart, OutboxRecord } from '@anchorhold/protocol/link'
+import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { OutboxRecord } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
@@ -25,6 +26,8 @@ export interface KeeperHost {
   launch(start: KeeperStart, runAs: User | null, signal: AbortSignal): Promise<Launched>
   /** Whether a process holds the lock of the session's keeper. */
   isHeld(session: SessionId): boolean
+  /** The process that does; null where that cannot be told. */
+  holder(session: SessionId): number | null
   kill(pid: number): void
   /** What a keeper that is gone has left: its outbox after a number, and what its agent was saying. It may be asked for again. */
   remains(session: SessionId, after: number): Promise<Remains>
@@ -113,6 +116,7 @@ export function keeperHost({
       lock?.release()
       return lock === null
     },
+    holder: (session) => lockHolder(folders.keeperLock(session)),
     kill: endProcess,
     async remains(session, after) {
       await removeCgroups(session)

@@ -1,6 +1,6 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -3,7 +3,8 @@ import { type Clock, pause } from '@anchorhold/link/clock'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperCommand, KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
@@ -17,15 +18,18 @@ export interface KeeperProcesses {
   /** Those that have a keeper, or are just getting one. */
   readonly sessions: readonly SessionId[]
   has(session: SessionId): boolean
+  /** The same once one that is being started stands, and one that is going has gone. Starts none. */
+  stands(session: SessionId): Promise<boolean>
   /** Sends a command to the session's keeper; throws when there is none. */
   do(session: SessionId, command: KeeperCommand): Promise<unknown>
   /** Finds the session's keeper or starts one. */
   ensure(session: SessionId): Promise<void>
-  /** Attaches to a keeper that outlived the daemon; false when it is gone, and then its outbox has been read. */
-  reattach(session: SessionId): Promise<boolean>
+  /** Attaches to a keeper that outlived the daemon; false when it is gone, and then its outbox has been read and `lost` been called. Until
+   *  then the session gets no other keeper. */
+  reattach(session: SessionId, lost?: () => void): Promise<boolean>
   /** Has the keeper leave, also one that is just being started, and resolves when it is gone. One that does not leave in
    *  time is killed. */
-  end(session: SessionId, why: string): Promise<void>
+  end(session: SessionId, why: string, keep?: { readonly unread: 'kept' }): Promise<void>
   /** Resolves when the session has no keeper any more. */
   gone(session: SessionId): Promise<void>
   /** Ends the process at once, with everything in its cell. */
@@ -79,6 +83,8 @@ export function keeperProcesses({
 }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
+  /** Those of a daemon before this one that are being looked for. */
+  const finding = new Map<SessionId, Promise<boolean>>()
   let detached = false
   let startsNoMore = false
 
@@ -88,11 +94,21 @@ export function keeperProcesses({
     const gone = closed.promise.then(async () => {
       if (detached) return
       await afterDeath(session, attachment.pid).catch((error: unknown) => log(`keeper of ${session}: ${String(error)}`))
-      if (live.get(session)?.attachment === attachment) live.delete(session)
+      await whenStorable(() => {
+        const isMine = live.get(session) === one
+        if (isMine) live.delete(session)
+        try {
+          onGone(session)
+        } catch (error) {
+          // Until that is stored there is to be no other keeper, which would be taken for this one.
+          if (isMine) live.set(session, one)
+          throw error
+        }
+      })
       host.adjust()
-      await whenStorable(() => onGone(session))
     })
-    live.set(session, { attachment, gone })
+    const one = { attachment, gone }
+    live.set(session, one)
   }
 
   /** What became of a keeper is to be stored, however long the disk is full. */
@@ -109,7 +125,9 @@ export function keeperProcesses({
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
   async function afterDeath(session: SessionId, pid: number | null): Promise<void> {
     if (!(await isFree(session, leaveMs))) {
-      if (pid !== null) host.kill(pid)
+      // One that this daemon has never heard of hangs as it was found.
+      const hung = pid ?? host.holder(session)
+      if (hung !== null) host.kill(hung)
       if (!(await isFree(session, killedMs)))
         throw new Failure('keeper_unavailable', `The keeper of session "${session}" neither answers nor ends`)
     }
@@ -135,6 +153,8 @@ export function keeperProcesses({
     )
 
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
+    await finding.get(session)?.catch(() => {})
+    if (live.get(session)?.attachment.open) return
     await live.get(session)?.gone
     let described = await describe(session)
     let endings = 0
@@ -145,8 +165,9 @@ export function keeperProcesses({
       const launched = await host.launch(described.start, described.runAs, signal)
       if (launched.ready) {
         if (await attached(session)) return
-        // It left at once, and has said why. It may have used what it was given.
+        // It left at once, and has said why; or it died, and had begun by itself with what it was given.
         await afterDeath(session, launched.pid)
+        await whenStorable(() => onGone(session))
         described = await describe(session)
       }
       signal.throwIfAborted()
@@ -164,8 +185,19 @@ export function keeperProcesses({
 
   function kill(session: SessionId): void {
     starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
-    const pid = live.get(session)?.attachment.pid
-    if (pid !== undefined) host.kill(pid)
+    const pid = live.get(session)?.attachment.pid ?? (finding.has(session) ? host.holder(session) : null)
+    if (pid !== null) host.kill(pid)
+  }
+
+  async function find(session: SessionId, lost: () => void): Promise<boolean> {
+    // One that holds its lock and cannot be reached is about to stand, or to leave.
+    for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 10)) {
+      if (await attached(session)) return true
+      if (!host.isHeld(session) || clock.elapsed() >= end) break
+    }
+    await afterDeath(session, null)
+    lost()
+    return false
   }
 
   return {
@@ -173,9 +205,18 @@ export function keeperProcesses({
       return live.size
     },
     get sessions() {
-      return [...new Set([...live.keys(), ...starting.keys()])]
+      return [...new Set([...live.keys(), ...starting.keys(), ...finding.keys()])]
     },
     has: (session) => live.get(session)?.attachment.open ?? false,
+    async stands(session) {
+      for (;;) {
+        const one = live.get(session)
+        if (one?.attachment.open) return true
+        const waited = finding.get(session) ?? starting.get(session)?.done ?? one?.gone
+        if (waited === undefined) return false
+        await waited.catch(() => {})
+      }
+    },
     async do(session, command) {
       const one = live.get(session)
       if (one === undefined) throw new Failure('keeper_unavailable', `Session "${session}" has no keeper`)
@@ -191,26 +232,26 @@ export function keeperProcesses({
       starting.set(session, { done, cancel })
       return done
     },
-    async reattach(session) {
-      // One that holds its lock and cannot be reached is about to stand, or to leave.
-      for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 10)) {
-        if (await attached(session)) return true
-        if (!host.isHeld(session) || clock.elapsed() >= end) break
-      }
-      await afterDeath(session, null)
-      return false
+    reattach(session, lost = () => {}) {
+      const found = find(session, lost).finally(() => finding.delete(session))
+      finding.set(session, found)
+      return found
     },
-    async end(session, why) {
+    async end(session, why, keep) {
+      await finding.get(session)?.catch(() => {})
       await starting.get(session)?.done.catch(() => {})
       const one = live.get(session)
       if (one === undefined) return
       const inTime = clock.after(leaveMs, () => kill(session))
       // It answers by leaving, so the answer itself may not come.
-      await Promise.race([one.attachment.do({ do: 'leave', why }).catch(() => {}), one.gone])
+      await Promise.race([one.attachment.do({ do: 'leave', why, ...keep }).catch(() => {}), one.gone])
       await one.gone
       inTime()
     },
-    gone: (session) => live.get(session)?.gone ?? Promise.resolve(),
+    async gone(session) {
+      await finding.get(session)?.catch(() => {})
+      await live.get(session)?.gone
+    },
     kill,
     claimUser: host.claimUser,
     claimPlace: host.claimPlace,

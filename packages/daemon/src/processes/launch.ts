@@ -49,7 +49,11 @@ export interface Prepared {
 const readyMs = 30_000
 
 /** How a launch ended: the process says that it stands, or it ended before it could. */
-export type Launched = { readonly ready: true; readonly pid: number } | { readonly ready: false; readonly code: number | null }
+export type Launched =
+  | { readonly ready: true; readonly pid: number }
+  | { readonly ready: false; readonly code: number | null; readonly why?: WhyNot | undefined }
+/** In its own words, where it had some. */
+export type WhyNot = z.infer<typeof WhyNot>
 
 /** Starts a host process of its own session group, which outlives this one once it was told to begin. It says that it stands
  *  by closing its third descriptor, so that no pipe to it stays open. */
@@ -74,7 +78,13 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
   const ended = Promise.withResolvers<Launched>()
   ended.promise.catch(() => {})
   child.once('error', ended.reject)
-  child.once('exit', (code) => ended.resolve({ ready: false, code }))
+  child.once('exit', (code) => {
+    const tell = () => ended.resolve({ ready: false, code, why: whyBy(heard) })
+    // What it said last may be on its way yet.
+    if (word.readableEnded) tell()
+    else word.once('close', tell)
+    setTimeout(tell, lastWordMs).unref()
+  })
   const stands = Promise.withResolvers<Launched>()
   word.once('end', () => {
     if (/(^|\n)ready$/.test(heard)) stands.resolve({ ready: true, pid: child.pid ?? 0 })
@@ -111,6 +121,16 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
 }
 
 const heardCharsMax = 16 * 1024
+const lastWordMs = 500
+const WhyNot = z.object({ message: z.string(), hint: z.string().optional() })
+
+/** What one that ended had to say for itself: its last line. */
+function whyBy(heard: string): WhyNot | undefined {
+  const last = heard.split('\n').at(-2)
+  if (last?.startsWith('{"why":') !== true) return undefined
+  return z.object({ why: WhyNot }).safeParse(JSON.parse(last)).data?.why
+}
+
 const Word = z.object({ trouble: z.string().nullable() })
 
 /** By the last whole line of what it has told. */

@@ -1,6 +1,6 @@
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { KeeperStart } from '@anchorhold/protocol/link'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { ContainerEngine } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import {

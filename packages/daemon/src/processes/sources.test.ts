@@ -52,6 +52,16 @@ const record = (n: number, message: string, after?: OutboxRecord['after']): Outb
 const stored = (id = session) =>
   store.events.after(id, 0, 100).map((event) => (event.type === 'notice' ? event.body.message : event.type))
 
+test('take() stores what a source was alone with for long, however much it is', async () => {
+  const count = 150_000
+  const body = { call: 'c', nanos: 1, provider: 'p', model: 'm', simulated: true, notional: false }
+  const records = Array.from({ length: count }, (_, i) => ({ n: i + 1, at: 1, session, type: 'reservation', body }))
+  const taken = sources({ store, hub: hub(), log: () => {} })
+  taken.take('gate', records)
+  await taken.settled('gate')
+  expect(taken.lastOf('gate')).toBe(count)
+})
+
 test('take() stores every record once, in order', async () => {
   const records = [record(1, 'one'), record(2, 'two')]
   one.take(keeper, records)

@@ -27,6 +27,8 @@ type Item =
 
 /** How long a record waits for one of another source before it is stored without it: that source may be gone for good. */
 const orderWaitMs = 5000
+/** What is stored in one go: a keeper that was long on its own has more than that to tell, and others are not to wait for all of it. */
+const perTransaction = 5000
 /** How soon a disk that could not be written is tried again. */
 const retryMs = 1000
 
@@ -76,14 +78,23 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
 
   function storeReady(): void {
     const ready: Item[] = []
-    for (let moved = true; moved;) {
+    /** The last record of each source among them. */
+    const readyTo = new Map<SourceName, number>()
+    let isMore = false
+    for (let moved = true; moved && !isMore;) {
       moved = false
       for (const [source, queue] of queues) {
         let count = 0
-        while (count < queue.length && mayStore(queue[count]!, ready)) count++
+        while (count < queue.length && ready.length < perTransaction && mayStore(queue[count]!, readyTo)) {
+          const item = queue[count]!
+          ready.push(item)
+          if ('record' in item) readyTo.set(source, item.record.n)
+          count++
+        }
+        isMore ||= ready.length >= perTransaction
         if (count === 0) continue
         heldSince.delete(source)
-        ready.push(...queue.splice(0, count))
+        queue.splice(0, count)
         moved = true
       }
     }
@@ -92,6 +103,7 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     const runs = runsOf(ready)
     const stored = storeRuns(runs, acks)
     if (stored === null) return putBack(ready)
+    if (isMore) schedule()
     for (const [index, run] of runs.entries()) {
       if ('live' in run) hub.live(run.session, run.live)
       else if (stored[index]!.length > 0) hub.stored(stored[index]!)
@@ -113,7 +125,10 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
 
   /** Nothing of it is acknowledged, so nothing is lost: it is tried again until the disk takes it. */
   function putBack(items: readonly Item[]): void {
-    for (const [source, queue] of queues) queue.unshift(...items.filter((item) => item.source === source))
+    for (const [source, queue] of queues) {
+      const mine = items.filter((item) => item.source === source)
+      if (mine.length > 0) queues.set(source, mine.concat(queue))
+    }
     clock.after(retryMs, schedule)
   }
 
@@ -136,10 +151,10 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
   }
 
   /** A record that names another source's record waits for it. */
-  function mayStore(item: Item, ready: readonly Item[]): boolean {
+  function mayStore(item: Item, readyTo: ReadonlyMap<SourceName, number>): boolean {
     const after = 'record' in item ? item.record.after : undefined
     if (after === undefined || store.events.lastOf(after.source) >= after.n) return true
-    if (ready.some((one) => 'record' in one && one.source === after.source && one.record.n >= after.n)) return true
+    if ((readyTo.get(after.source) ?? 0) >= after.n) return true
     const since = heldSince.get(item.source) ?? clock.elapsed()
     heldSince.set(item.source, since)
     if (clock.elapsed() - since >= orderWaitMs) return true

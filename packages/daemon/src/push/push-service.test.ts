@@ -19,10 +19,10 @@ const open = (ownHosts: readonly string[] = []) =>
     log: () => {},
   })
 
-test('pushService() makes its key at first use, keeps it, and lets nobody else read it', () => {
-  const key = open().key()
+test('pushService() makes its key at first use, keeps it, and lets nobody else read it', async () => {
+  const key = await open().key()
   expect(key).toMatch(/^[\w-]{87}$/)
-  expect(open().key()).toBe(key)
+  expect(await open().key()).toBe(key)
   expect(statSync(join(folder, 'key.json')).mode & 0o777).toBe(0o600)
   expect(readFileSync(join(folder, 'key.json'), 'utf8')).toContain(key)
 })

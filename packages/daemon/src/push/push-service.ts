@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
-import webPush from 'web-push'
+import type { RequestDetails } from 'web-push'
 import { z } from 'zod'
 import { guardedLookup, isOwn, pushEndpoint } from './endpoint.ts'
 
@@ -12,8 +12,10 @@ export type Sent = 'sent' | 'gone' | 'failed'
 
 /** Sends messages to browsers by way of their push services, which can read none of them. */
 export interface PushService {
+  /** Loads the code that it needs, which a start does not wait for and an update may take away. */
+  load(): Promise<void>
   /** What browsers subscribe with; made at first use. */
-  key(): string
+  key(): Promise<string>
   /** Refuses an address that nothing is ever sent to. */
   check(endpoint: string): URL
   send(target: PushTarget, message: string, topic: string): Promise<Sent>
@@ -31,14 +33,20 @@ export type PushServiceOptions = {
 
 const Keys = z.object({ publicKey: z.string(), privateKey: z.string() })
 const sendMs = 10_000
+const library = async () => (await import('web-push')).default
 /** A request can wait; what nobody got within a day is in the inbox anyway. */
 const keptSeconds = 24 * 60 * 60
 
 export function pushService({ keyFile, subject, ownHosts, log }: PushServiceOptions): PushService {
-  let known: z.infer<typeof Keys> | null = null
-  const keys = () => (known ??= existsSync(keyFile) ? Keys.parse(JSON.parse(readFileSync(keyFile, 'utf8'))) : make())
-  function make(): z.infer<typeof Keys> {
-    const made = webPush.generateVAPIDKeys()
+  let known: Promise<z.infer<typeof Keys>> | null = null
+  const keys = () =>
+    (known ??= read().catch((error: unknown) => {
+      known = null
+      throw error
+    }))
+  async function read(): Promise<z.infer<typeof Keys>> {
+    if (existsSync(keyFile)) return Keys.parse(JSON.parse(readFileSync(keyFile, 'utf8')))
+    const made = (await library()).generateVAPIDKeys()
     // For its owner alone: who has it can speak in this house's name to its devices' services. It is whole or not there.
     writeFileSync(`${keyFile}.new`, JSON.stringify(made), { mode: 0o600 })
     renameSync(`${keyFile}.new`, keyFile)
@@ -47,13 +55,17 @@ export function pushService({ keyFile, subject, ownHosts, log }: PushServiceOpti
   const check = (endpoint: string) => pushEndpoint(endpoint, ownHosts)
 
   return {
-    key: () => keys().publicKey,
+    async load() {
+      await library()
+    },
+    key: async () => (await keys()).publicKey,
     check,
     async send({ endpoint, p256dh, auth }, message, topic) {
       try {
         const url = check(endpoint)
+        const webPush = await library()
         const { method, headers, body } = webPush.generateRequestDetails({ endpoint, keys: { p256dh, auth } }, message, {
-          vapidDetails: { subject, ...keys() },
+          vapidDetails: { subject, ...(await keys()) },
           TTL: keptSeconds,
           urgency: 'high',
           topic,
@@ -71,10 +83,7 @@ export function pushService({ keyFile, subject, ownHosts, log }: PushServiceOpti
   }
 
   /** Redirections are not followed: nobody has looked at where they lead. */
-  function post(
-    url: URL,
-    { method, headers, body }: Pick<webPush.RequestDetails, 'method' | 'headers' | 'body'>,
-  ): Promise<number> {
+  function post(url: URL, { method, headers, body }: Pick<RequestDetails, 'method' | 'headers' | 'body'>): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>()
     const sending = request(url, {
       method,

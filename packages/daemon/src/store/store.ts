@@ -10,7 +10,8 @@ import type { NetHost, SearchHit } from '@anchorhold/protocol/api/records'
 import type { Request } from '@anchorhold/protocol/requests'
 import type { Event, NewEvent, NodeName, Raise, RequestAnswer } from '@anchorhold/protocol/events'
 import type { PromptId, PushDeviceId, RequestId, SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
-import type { Credential, Grant, ProviderKind } from '@anchorhold/protocol/link'
+import type { Credential, ProviderKind } from '@anchorhold/protocol/providers'
+import type { Grant } from '@anchorhold/protocol/authority'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
@@ -21,7 +22,7 @@ import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCaus
 /** What a search found, the best first. */
 export type Found = {
   readonly hits: readonly SearchHit[]
-  /** Sessions that are called so, or whose folder or branch is. */
+  /** Sessions with this name, or whose folder or branch is. */
   readonly sessions: readonly SessionId[]
   /** Whether there are hits beyond the limit. */
   readonly more: boolean
@@ -185,9 +186,11 @@ export type PromptRow = {
   readonly cause: TurnCause
   readonly queuedAt: number
 }
+/** Where a prompt is: it waits, an agent was given it, its turn has ended, or somebody took it back before. */
+type PromptState = 'queued' | 'delivered' | 'done' | 'dropped'
 export interface PromptTable {
   insert(row: PromptRow, key: string | null): void
-  get(id: PromptId): PromptRow | null
+  get(id: PromptId): (PromptRow & { readonly state: PromptState }) | null
   /** The prompt that was stored under an idempotency key. */
   byKey(session: SessionId, key: string): PromptRow | null
   queued(session: SessionId): readonly PromptRow[]

@@ -19,6 +19,8 @@ export type AgentFiles = { readonly program: string; readonly node: string; read
 export interface Agent extends AsyncDisposable {
   /** Of the unfinished prompts that it was started with, those that it has no memory of. */
   readonly unseen: readonly PromptId[]
+  /** Whether it goes on with a conversation that it has written down. */
+  readonly resumed: boolean
   /** Begins a turn, or reaches the running one at its next step. */
   send(prompt: AgentPrompt): void
   /** Lets it know of a prompt without beginning a turn: it belongs to the next one. */

@@ -20,12 +20,15 @@ export type FakeAgentsOptions = {
   readonly interrupt?: () => Promise<void>
   /** What it remembers of its unfinished prompts; all of them if nothing is said. */
   readonly unseen?: readonly PromptId[]
+  /** Whether it finds the conversation; as it was asked to if nothing is said. */
+  readonly resumed?: boolean
 }
 
 export function fakeAgents({
   starting = async () => {},
   interrupt = async () => {},
   unseen = [],
+  resumed,
 }: FakeAgentsOptions = {}): FakeAgents {
   const starts: AgentStart[] = []
   const prompts: AgentPrompt[] = []
@@ -54,6 +57,7 @@ export function fakeAgents({
       await starting()
       const agent = {
         unseen,
+        resumed: resumed ?? options.resume,
         send: (prompt: AgentPrompt) => void prompts.push(prompt),
         remind: (prompt: AgentPrompt) => void reminders.push(prompt),
         interrupt() {

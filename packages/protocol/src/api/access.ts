@@ -48,7 +48,7 @@ export const accessRoutes = {
     body: z.strictObject({
       name: z.string().trim().min(1).max(100),
       days: z.int().min(1).max(3650).optional(),
-      user: UserName.optional().describe('Whose it is to be; your own otherwise'),
+      user: UserName.optional().describe('Whose it is (default: yours)'),
     }),
     status: 201,
     response: z.object({ token: Token, secret: z.string() }),

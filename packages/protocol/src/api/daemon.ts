@@ -32,7 +32,7 @@ export const Status = z.object({
     .object({ free_bytes: z.int(), low: z.boolean() })
     .nullable()
     .describe('Where the state folder lies; null where that cannot be told'),
-  policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; what it said before stays in force'),
+  policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; the version before it stays in force'),
 })
 export type Status = z.infer<typeof Status>
 

@@ -14,7 +14,7 @@ export const PolicyText = PolicyFileView.extend({
 export type PolicyText = z.infer<typeof PolicyText>
 
 export const WritePolicy = z.strictObject({
-  name: PolicyName.optional().describe('A named policy; that of the house otherwise'),
+  name: PolicyName.optional().describe('A named policy (default: that of the house)'),
   text: z.string().max(textCharsMax),
   was: Digest.describe('Of the text that was changed: nothing is written where the file is another by now'),
 })

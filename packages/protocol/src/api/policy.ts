@@ -64,7 +64,7 @@ export type PolicyView = z.infer<typeof PolicyView>
 export const ShowPolicy = z.strictObject({ session: SessionId.optional() })
 
 export const CheckPolicy = z.strictObject({
-  text: z.string().max(textCharsMax).optional().describe('A file that is not in force; those of the config folder otherwise'),
+  text: z.string().max(textCharsMax).optional().describe('A file that is not in force (default: those of the config folder)'),
   name: z.string().max(200).optional().describe('What to call it'),
 })
 export const PolicyCheck = z.object({ ok: z.boolean(), rules: z.int(), problems: z.array(PolicyProblem) })
@@ -126,7 +126,7 @@ export const PolicyProposed = z.object({
 export const BacktestPolicy = z.strictObject({
   text: z.string().max(textCharsMax).optional().describe('A policy file'),
   rule: Rule.optional().describe('Or one rule, beside what is in force'),
-  days: z.int().min(1).max(daysMax).optional().describe('How far back; 30 days otherwise'),
+  days: z.int().min(1).max(daysMax).optional().describe('How far back (default: 30 days)'),
 })
 export type BacktestPolicy = z.infer<typeof BacktestPolicy>
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ProviderKind, ProviderVerdict } from '../link.ts'
+import { ProviderKind, ProviderVerdict } from '../providers.ts'
 import { ModelName } from '../sessions.ts'
 import { Done, type Route } from './route.ts'
 

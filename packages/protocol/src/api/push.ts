@@ -32,14 +32,14 @@ export const pushRoutes = {
   listPushDevices: {
     method: 'GET',
     path: '/push/devices',
-    summary: 'Your devices that are told when you are needed',
+    summary: 'Your devices that are notified when you are needed',
     status: 200,
     response: z.object({ devices: z.array(PushDevice) }),
   },
   addPushDevice: {
     method: 'POST',
     path: '/push/devices',
-    summary: 'Have this device told; for as long as its login lasts',
+    summary: 'Notify this device, until its login ends',
     body: AddPushDevice,
     status: 201,
     response: PushDevice,
@@ -47,7 +47,7 @@ export const pushRoutes = {
   removePushDevice: {
     method: 'DELETE',
     path: '/push/devices/:id',
-    summary: 'Tell a device no more',
+    summary: 'Stop notifying a device',
     params: z.strictObject({ id: PushDeviceId }),
     status: 200,
     response: Done,
@@ -55,7 +55,7 @@ export const pushRoutes = {
   watching: {
     method: 'POST',
     path: '/sessions/:id/watching',
-    summary: 'Somebody looks at a session right now: they need not be told that its turn ended',
+    summary: 'Somebody looks at a session right now: they need no notification when its turn ends',
     params: z.strictObject({ id: SessionId }),
     status: 200,
     response: Done,
@@ -63,7 +63,7 @@ export const pushRoutes = {
   notWatching: {
     method: 'DELETE',
     path: '/sessions/:id/watching',
-    summary: 'They have put it away: they are told from now on',
+    summary: 'They have put it away: they are notified from now on',
     params: z.strictObject({ id: SessionId }),
     status: 200,
     response: Done,

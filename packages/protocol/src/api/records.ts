@@ -48,15 +48,11 @@ export type SearchHit = z.infer<typeof SearchHit>
 
 export const SearchAnswer = z.object({
   hits: z.array(SearchHit),
-  sessions: z.array(Session).describe('Sessions that are called so, or whose folder or branch is'),
+  sessions: z.array(Session).describe('Sessions with this name, or whose folder or branch is'),
   more: z.boolean().describe('Whether there are hits beyond the limit'),
   deeper: z.array(SessionId).describe('Sessions that have more hits than one may have here'),
 })
 export type SearchAnswer = z.infer<typeof SearchAnswer>
-
-/** What a session is opened with: its newest page. The door has browsers ask for it before the page's code is there, so both must say
- *  it in the same words. */
-export const newestPage = { before: Number.MAX_SAFE_INTEGER, limit: 200 } as const
 
 export const recordsRoutes = {
   sessionNet: {

@@ -10,7 +10,7 @@ export const AnswerRequest = z.discriminatedUnion('decision', [
   z.strictObject({
     decision: z.literal('allow'),
     scope: GrantScope.optional().describe(
-      'How far it reaches: this action once, this session, or a rule for all; once otherwise',
+      'How far it reaches: this action once, this session, or a rule for all (default: once)',
     ),
     answers: RequestAnswer.shape.answers.describe("To a question: each question's answer, by its text"),
   }),

@@ -45,3 +45,7 @@ export const session = { params: z.strictObject({ id: SessionId }) }
 export const Cursor = z.coerce.number().int().min(0)
 
 export const eventsPerPageMax = 1000
+
+/** What a session is opened with: its newest page. The door has browsers ask for it before the page's code is there, so both must say
+ *  it in the same words. */
+export const newestPage = { before: Number.MAX_SAFE_INTEGER, limit: 200 } as const

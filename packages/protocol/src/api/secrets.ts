@@ -19,7 +19,7 @@ export const CredentialView = z.object({
   as: z.enum(['header', 'basic', 'query']),
   secret: SecretName,
   env: z.string().optional().describe('The variable of a cell that holds the placeholder'),
-  for: z.array(z.string()).optional().describe('The users whose sessions it is put in for; those of all users otherwise'),
+  for: z.array(z.string()).optional().describe('The users whose sessions it is put in for (default: those of all users)'),
 })
 export type CredentialView = z.infer<typeof CredentialView>
 

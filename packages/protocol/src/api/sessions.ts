@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { SessionId } from '../ids.ts'
+import { PromptId, SessionId } from '../ids.ts'
 import { Micros } from '../money.ts'
 import { Rung } from '../rungs.ts'
 import { NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from '../sessions.ts'
@@ -103,6 +103,14 @@ export const sessionsRoutes = {
     body: NewPrompt,
     status: 202,
     response: PromptReceipt,
+  },
+  dropPrompt: {
+    method: 'DELETE',
+    path: '/sessions/:id/prompts/:prompt',
+    summary: 'Take back a prompt that the agent has not been given yet',
+    params: z.strictObject({ id: SessionId, prompt: PromptId }),
+    status: 200,
+    response: Session,
   },
   interrupt: {
     ...verb('interrupt', 'End the running turn'),

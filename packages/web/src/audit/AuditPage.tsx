@@ -100,7 +100,7 @@ export function AuditPage() {
           <Export session={session} owner={owner} />
           {found.error !== null && <Trouble>{wordsOf(found.error)}</Trouble>}
           {found.data !== undefined && entries.length === 0 && !found.hasNextPage && (
-            <Empty title="Nothing of that kind">The logs have no such entry in that time.</Empty>
+            <Empty title="Nothing of that kind">No entry matches in that time.</Empty>
           )}
           {entries.length > 0 && (
             <ol aria-label="Entries, the newest first" className="card divide-y divide-line">
@@ -180,8 +180,8 @@ function Export({ session, owner }: { readonly session: SessionId | null; readon
         </a>
       </div>
       <p className="text-soft">
-        Each line carries the hash of the one before, and the last one is signed. Whether anything was changed since can be told
-        without this house: <code className="font-mono text-[0.8125rem]">anchorhold verify {name}</code>
+        Each line carries the hash of the one before, and the last one is signed. Anybody can check that nothing was changed
+        since, without this daemon: <code className="font-mono text-[0.8125rem]">anchorhold verify {name}</code>
       </p>
     </section>
   )

@@ -1,6 +1,7 @@
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { Usage } from '@anchorhold/protocol/api/money'
-import { newestPage, type SearchAnswer } from '@anchorhold/protocol/api/records'
+import type { SearchAnswer } from '@anchorhold/protocol/api/records'
+import { newestPage } from '@anchorhold/protocol/api/route'
 import type { Request } from '@anchorhold/protocol/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'

@@ -3,6 +3,7 @@ import { QueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
+import { type Drafts, drafts as makeDrafts } from '../outbox/drafts.ts'
 import { applyTo, catchUp } from './apply.ts'
 import { clearOwn, dropSeen, handTo } from './hands.ts'
 import { meQuery } from './me.ts'
@@ -17,6 +18,7 @@ export type Connection = StreamState | 'offline'
 export interface House {
   readonly cache: QueryClient
   readonly outbox: Outbox
+  readonly drafts: Drafts
   connection(): Connection
   subscribe(listener: () => void): () => void
   /** Begins to follow the house; again after a login. */
@@ -163,6 +165,7 @@ export function house(): House {
   return {
     cache,
     outbox,
+    drafts: makeDrafts(localStorage),
     connection: () => connection,
     subscribe(listener) {
       listeners.add(listener)
@@ -197,4 +200,10 @@ export function useWaiting(session: SessionId): readonly Waiting[] {
   const { outbox } = useHouse()
   const all = useSyncExternalStore(outbox.subscribe, outbox.list)
   return all.filter((one) => one.session === session)
+}
+
+/** What is being written for a session, and how to change it. */
+export function useDraft(session: SessionId): readonly [string, (text: string) => void] {
+  const { drafts } = useHouse()
+  return [useSyncExternalStore(drafts.subscribe, () => drafts.read(session)), (text) => drafts.write(session, text)]
 }

@@ -98,7 +98,7 @@ test('fold() shows a queued prompt last until the agent has it, and what was tak
     ['prompt', 'and then', 'queue'],
   ])
   expect(briefly(logOf(queued, ['prompt.dropped', { id: prompt, why: 'interrupted' }]))).toEqual([
-    ['note', 'Taken back: “and then”'],
+    ['note', 'Withdrawn: “and then”'],
   ])
 })
 

@@ -1,4 +1,5 @@
 import type { Event, RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
+import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import type { Rule } from '@anchorhold/protocol/policy'
 import type { PromptMode, TurnEnd } from '@anchorhold/protocol/sessions'
@@ -14,7 +15,7 @@ type Base = {
 }
 export type PromptItem = Base & {
   readonly kind: 'prompt'
-  readonly id: string
+  readonly id: PromptId
   readonly text: string
   readonly images: number
   readonly by: string | null
@@ -67,7 +68,13 @@ export type TurnItem = Base & {
 /** The agent's own list of what it has to do, as it stood last in a turn. */
 export type ChecklistItem = Base & { readonly kind: 'checklist'; readonly todos: readonly Todo[] }
 
-export type NoteItem = Base & { readonly kind: 'note'; readonly level: 'info' | 'warning' | 'error'; readonly text: string }
+export type NoteItem = Base & {
+  readonly kind: 'note'
+  readonly level: 'info' | 'warning' | 'error'
+  readonly text: string
+  /** The place in another session that it speaks of. */
+  readonly of?: { readonly session: SessionId; readonly at: number | null }
+}
 export type Item = PromptItem | WordsItem | ToolItem | RequestItem | TurnItem | ChecklistItem | NoteItem
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -131,14 +138,11 @@ export function fold(events: readonly Event[]): readonly Item[] {
       case 'prompt.dropped': {
         const taken = queued.get(event.body.id)
         queued.delete(event.body.id)
-        note(
-          'info',
-          taken === undefined ? `A prompt was taken back: ${event.body.why}` : `Taken back: “${clip(taken.text, 120)}”`,
-        )
+        note('info', taken === undefined ? `A prompt was withdrawn: ${event.body.why}` : `Withdrawn: “${clip(taken.text, 120)}”`)
         break
       }
       case 'prompt.again':
-        note('info', 'The agent that had this prompt ended before it read it, so it was given to the next one')
+        note('info', 'The agent ended before it read this prompt, so the next one was given it')
         break
       case 'text':
       case 'thinking': {
@@ -223,18 +227,25 @@ export function fold(events: readonly Event[]): readonly Item[] {
         break
       }
       case 'turn.started':
-        if (event.body.cause === 'resume') note('info', 'The turn is taken up again')
+        if (event.body.cause === 'resume') note('info', 'The turn was resumed')
         break
       case 'session.created':
-        if (event.body.forked_from !== null) note('info', 'Forked from another session')
+        if (event.body.forked_from !== null)
+          items.push({
+            ...base,
+            kind: 'note',
+            level: 'info',
+            text: 'Forked: the agent knows what was said before, up to this point',
+            of: { session: event.body.forked_from, at: event.body.at ?? null },
+          })
         break
       case 'session.changed': {
         const { name, model, autonomy, budget_nanos: budget } = event.body
         if (name !== undefined) note('info', `Renamed to “${name}”`)
-        if (model !== undefined) note('info', `The model is ${model} from here on`)
-        if (autonomy !== undefined) note('info', `The autonomy is ${autonomy.replaceAll('_', ' ')} from here on`)
+        if (model !== undefined) note('info', `The model is now ${model}`)
+        if (autonomy !== undefined) note('info', `The autonomy is now ${autonomy.replaceAll('_', ' ')}`)
         if (budget !== undefined)
-          note('info', budget === null ? 'The budget was lifted' : `The budget is ${formatUsd(microsUp(budget))}`)
+          note('info', budget === null ? 'The budget was removed' : `The budget is now ${formatUsd(microsUp(budget))}`)
         break
       }
       case 'session.state': {
@@ -276,14 +287,14 @@ function stateNote({
       return { level: 'error', text: because('It could not go on') }
     case 'interrupted':
       return goes_on
-        ? { level: 'warning', text: because('Interrupted, and taken up again') }
+        ? { level: 'warning', text: because('Interrupted, then resumed') }
         : { level: 'error', text: because('Interrupted') }
     case 'paused':
       return { level: 'info', text: 'Paused' }
     case 'stopped':
       return { level: 'info', text: because('Stopped') }
     case 'archived':
-      return { level: 'info', text: 'Archived: read-only from here on' }
+      return { level: 'info', text: 'Archived: read-only from now on' }
     default:
       return null
   }

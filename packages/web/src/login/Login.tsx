@@ -128,7 +128,7 @@ function CodeForm({
         </Button>
       }
     >
-      <p className="text-soft">The password is right. Now the code that your authenticator shows.</p>
+      <p className="text-soft">Password accepted. Now the code from your authenticator.</p>
     </AskForm>
   )
 }

@@ -49,7 +49,7 @@ function PasswordProof({
   return (
     <AskForm
       fields={{ password: { ...passwordField, autoFocus: !quiet }, ...(totp ? { code: codeField } : {}) }}
-      action="Go on with the password"
+      action="Continue with the password"
       quiet={quiet}
       isReady={(values) => values.password !== '' && (!totp || isCode(values.code))}
       send={(values) => daemon.proveByPassword({ body: { password: values.password, ...(totp ? { code: values.code } : {}) } })}

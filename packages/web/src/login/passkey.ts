@@ -27,8 +27,8 @@ async function given(asked: Promise<Credential | null>): Promise<unknown> {
     if (credential instanceof PublicKeyCredential) return credential.toJSON()
   } catch (error) {
     if (error instanceof DOMException && error.name === 'InvalidStateError')
-      throw new Failure('conflict', 'This device has a passkey for this house already')
+      throw new Failure('conflict', 'This device already has a passkey here')
     if (!(error instanceof DOMException)) throw error
   }
-  throw new Failure('bad_request', 'No passkey came: it was cancelled, took too long, or this device has none for this house')
+  throw new Failure('bad_request', 'No passkey was given: it was cancelled, timed out, or this device has none for this daemon')
 }

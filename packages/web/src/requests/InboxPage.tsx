@@ -17,7 +17,7 @@ export function InboxPage() {
       <div className="scroll flex-1 px-4 pb-8 lg:px-8">
         <div className="mx-auto grid w-full max-w-2xl grid-cols-1 gap-4">
           {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
-          {data?.length === 0 && <Empty title="Nothing waits for you">When an agent asks something, it is here.</Empty>}
+          {data?.length === 0 && <Empty title="Nothing is waiting for you">When an agent asks something, it appears here.</Empty>}
           {data
             ?.toSorted((a, b) => Number(a.deferred) - Number(b.deferred) || a.opened_at - b.opened_at)
             .map((request) => (
@@ -33,7 +33,7 @@ export function InboxPage() {
                   <Link
                     to="/sessions/$id"
                     params={{ id: request.session }}
-                    className="max-w-[45%] shrink-0 truncate rounded-lg text-sm text-soft underline decoration-line-strong underline-offset-4 hover:text-ink"
+                    className="min-w-0 justify-self-start truncate rounded-lg text-sm sm:max-w-[45%] sm:shrink-0 text-soft underline decoration-line-strong underline-offset-4 hover:text-ink"
                   >
                     {printableLine(request.session_name)}
                     <span className="text-faint"> · {ago(request.opened_at, Date.now())}</span>

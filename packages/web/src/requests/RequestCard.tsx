@@ -1,4 +1,5 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
+import { type RequestWords, requestWords } from '@anchorhold/core/request-words'
 import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import type { RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
 import type { Rule } from '@anchorhold/protocol/policy'
@@ -13,7 +14,6 @@ import { LongText } from '../ui/LongText.tsx'
 import { Markdown } from '../ui/Markdown.tsx'
 import { QuestionForm } from './QuestionForm.tsx'
 import { RulePast } from './RulePast.tsx'
-import { asked } from './words.ts'
 
 export type RequestCardProps = {
   readonly id: string
@@ -40,7 +40,7 @@ const icons = {
 export function RequestCard({ id, action, why, rule, deferred, settled, from }: RequestCardProps) {
   const titleId = useId()
   const cache = useQueryClient()
-  const { title, exact } = asked(action)
+  const { title, exact } = requestWords(action)
   const answer = useMutation({
     mutationFn: (body: AnswerRequest) => daemon.answerRequest({ params: { id }, body }),
     onSettled: () => cache.invalidateQueries({ queryKey: keys.requests }),
@@ -56,14 +56,16 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
         <span aria-hidden className="text-accent-ink">
           {icons[action.kind]}
         </span>
-        <h3 id={titleId} className="min-w-0 flex-1 font-semibold [overflow-wrap:anywhere]">
-          {printableLine(title)}
-        </h3>
-        {from}
+        <div className="grid min-w-0 flex-1 grid-cols-1 sm:flex sm:items-center sm:gap-4">
+          <h3 id={titleId} className="min-w-0 flex-1 font-semibold [overflow-wrap:anywhere]">
+            {printableLine(title)}
+          </h3>
+          {from}
+        </div>
       </header>
       <div className={`grid grid-cols-1 gap-4 px-4 pb-4 ${done === null ? 'pt-4' : ''}`}>
         {action.kind === 'plan' && <Markdown text={action.plan} />}
-        {exact.length > 0 && <Exact exact={exact} />}
+        {action.kind !== 'plan' && action.kind !== 'question' && exact.length > 0 && <Exact exact={exact} />}
         {why !== null && <p className="text-sm text-soft [overflow-wrap:anywhere]">{printable(why)}</p>}
         {done !== null ? (
           <Settled action={action} {...done} />
@@ -79,7 +81,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
         )}
         {done === null &&
           (deferred ? (
-            <p className="text-sm text-faint">Put off: it stays open, and the session waits</p>
+            <p className="text-sm text-faint">Deferred: it stays open, and the session waits</p>
           ) : (
             <button
               type="button"
@@ -97,7 +99,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
 }
 
 /** The very words, every character of them visible. */
-function Exact({ exact }: { readonly exact: ReturnType<typeof asked>['exact'] }) {
+function Exact({ exact }: { readonly exact: RequestWords['exact'] }) {
   return (
     <dl className="grid gap-2 rounded-xl bg-raised px-4 py-3">
       {exact.map(({ name, text }, index) => (

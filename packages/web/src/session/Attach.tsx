@@ -45,7 +45,7 @@ export function AttachButton({ busy, onFiles }: { readonly busy: boolean; readon
         type="file"
         multiple
         hidden
-        aria-label="Files to put into the workspace"
+        aria-label="Files to upload to the workspace"
         onChange={(event) => {
           onFiles([...(event.target.files ?? [])])
           event.target.value = ''
@@ -53,8 +53,8 @@ export function AttachButton({ busy, onFiles }: { readonly busy: boolean; readon
       />
       <button
         type="button"
-        aria-label={busy ? 'Putting files into the workspace…' : 'Put files into the workspace'}
-        title="Put files into the workspace"
+        aria-label={busy ? 'Uploading files to the workspace…' : 'Upload files to the workspace'}
+        title="Upload files to the workspace"
         aria-busy={busy}
         onClick={() => input.current?.click()}
         className="grid size-11 shrink-0 place-items-center rounded-full text-soft hover:bg-raised hover:text-ink"

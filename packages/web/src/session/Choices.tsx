@@ -1,7 +1,7 @@
 import { printableLine } from '@anchorhold/core/printable'
 import type { Choice } from './completion.ts'
 
-/** What could be meant by what is being typed. The field above keeps the focus. */
+/** Completions by what is being typed. The field above keeps the focus. */
 export function Choices({
   id,
   choices,
@@ -14,7 +14,7 @@ export function Choices({
   readonly onChoose: (choice: Choice) => void
 }) {
   return (
-    <ul id={id} role="listbox" aria-label="What could be meant" className="card overflow-hidden p-1 shadow-float">
+    <ul id={id} role="listbox" aria-label="Completions" className="card overflow-hidden p-1 shadow-float">
       {choices.map((choice, index) => (
         <li
           key={choice.insert}

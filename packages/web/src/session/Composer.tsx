@@ -4,26 +4,25 @@ import { useMutation, useQuery } from '@tanstack/react-query'
 import { ArrowUp, Square } from 'lucide-react'
 import { useEffect, useId, useRef, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
-import { useHouse } from '../live/house.ts'
+import { useDraft, useHouse } from '../live/house.ts'
 import { completionsQuery } from '../live/queries.ts'
 import { Trouble } from '../ui/controls.tsx'
 import { AttachButton, useUploads } from './Attach.tsx'
 import { Choices } from './Choices.tsx'
 import { type Choice, choicesFor, completed, writingAt } from './completion.ts'
 
-const draftPlace = (id: string) => `anchorhold.draft.${id}`
 /** Whoever has a mouse has an Enter key that sends; a thumb has a button. */
 const hasKeyboard = matchMedia('(pointer: fine)').matches
 
 const modes = [
   { mode: 'steer', label: 'Steer', about: 'Reaches the agent at its next step' },
-  { mode: 'queue', label: 'Queue', about: 'Waits until the turn is over' },
+  { mode: 'queue', label: 'Queue', about: 'Waits until the turn ends' },
 ] as const satisfies readonly { mode: PromptMode; label: string; about: string }[]
 
 /** Where the next prompt is written. */
 export function Composer({ session }: { readonly session: Session }) {
-  const { outbox } = useHouse()
-  const [text, setText] = useState(() => localStorage.getItem(draftPlace(session.id)) ?? '')
+  const { outbox, drafts } = useHouse()
+  const [text, setText] = useDraft(session.id)
   const [mode, setMode] = useState<PromptMode>('steer')
   const warmed = useRef(false)
   const busy = session.state === 'working' || session.state === 'waiting'
@@ -55,15 +54,13 @@ export function Composer({ session }: { readonly session: Session }) {
     busy: uploading,
   } = useUploads(session.id, (path) => {
     // Who has gone elsewhere meanwhile finds it in what they had begun to write.
-    const now = field.current?.value ?? localStorage.getItem(draftPlace(session.id)) ?? ''
+    const now = drafts.read(session.id)
     change(`${now}${now === '' || /\s$/.test(now) ? '' : ' '}@${path} `)
   })
   const ready = text.trim() !== '' && mayDo(session.state, 'prompt')
 
   const change = (value: string) => {
     setText(value)
-    if (value === '') localStorage.removeItem(draftPlace(session.id))
-    else localStorage.setItem(draftPlace(session.id), value)
     // Cell and agent start while the prompt is being written.
     if (warmed.current || value === '' || !mayDo(session.state, 'warm')) return
     warmed.current = true
@@ -98,7 +95,7 @@ export function Composer({ session }: { readonly session: Session }) {
       <div className="mx-auto grid w-full max-w-3xl gap-2">
         {stop.error !== null && <Trouble>{wordsOf(stop.error)}</Trouble>}
         {busy && text !== '' && (
-          <div role="group" aria-label="When it is given" className="flex justify-self-end rounded-full bg-raised p-0.5">
+          <div role="group" aria-label="When to send it" className="flex justify-self-end rounded-full bg-raised p-0.5">
             {modes.map((one) => (
               <button
                 key={one.mode}
@@ -159,7 +156,7 @@ export function Composer({ session }: { readonly session: Session }) {
               send()
             }}
             placeholder={session.state === 'waiting' ? 'Or say something else…' : busy ? 'Say something…' : 'What next?'}
-            className="max-h-[35vh] min-h-11 min-w-0 flex-1 resize-none bg-transparent px-3.5 py-2.5 leading-normal placeholder:text-faint focus:outline-none"
+            className="max-h-[35vh] min-h-11 min-w-0 flex-1 resize-none bg-transparent py-2.5 pr-2 pl-1 leading-normal placeholder:text-faint focus:outline-none"
           />
           {busy && (
             <button

@@ -50,12 +50,12 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
         {rung.label}
       </Chip>
       {session.network === 'host' && session.rung !== 'none' && (
-        <Chip tone="danger" title="This cell has the network of this machine: what it reads can leave">
+        <Chip tone="danger" title="This cell shares the host's network: anything it reads can leave">
           Host network
         </Chip>
       )}
       {session.secrets_inside.length > 0 && (
-        <Chip tone="danger" title={`What runs in this cell can read: ${session.secrets_inside.join(', ')}`}>
+        <Chip tone="danger" title={`Code in this cell can read: ${session.secrets_inside.join(', ')}`}>
           Secrets inside
         </Chip>
       )}
@@ -72,9 +72,9 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
     mayDo(session.state, verb) ? [{ label, icon, danger, onSelect }] : []
   const entries = [
     ...entry('pause', 'Pause', <CirclePause size={18} />, () => act.mutate('pause')),
-    ...entry('resume', 'Go on', <CirclePlay size={18} />, () => act.mutate('resume')),
+    ...entry('resume', 'Resume', <CirclePlay size={18} />, () => act.mutate('resume')),
     ...entry('start', 'Start again', <CirclePlay size={18} />, () => act.mutate('start')),
-    ...entry('stop', 'Stop its cell', <Power size={18} />, () => act.mutate('stop')),
+    ...entry('stop', 'Stop the cell', <Power size={18} />, () => act.mutate('stop')),
     ...entry('fork', 'Fork', <GitFork size={18} />, () => onFork(null)),
     ...entry('change', 'Rename…', <Pencil size={18} />, () => setAsking('rename')),
     ...entry('change', 'Budget…', <Wallet size={18} />, () => setAsking('budget')),
@@ -132,7 +132,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
       )}
       {session.simulated && (
         <p className="border-t border-line bg-accent-wash px-5 py-1.5 text-center text-xs text-accent-ink">
-          Rehearsal: no model is asked, the money is play money
+          Rehearsal: no model is called, the money is play money
         </p>
       )}
       {session.state === 'interrupted' && (
@@ -251,7 +251,7 @@ function Change({
     },
     budget: {
       field: {
-        label: 'What it may spend, in dollars; empty for no limit',
+        label: 'Budget in dollars; empty for no limit',
         initial: budget === null ? '' : (budget / 1_000_000).toFixed(2),
         inputMode: 'decimal',
       },

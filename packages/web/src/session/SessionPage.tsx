@@ -54,7 +54,7 @@ export function SessionPage() {
   const shelf = useShelf(session)
   if (error !== null && isFailure(error) && error.code === 'not_found') return <Lost />
   if (session === undefined)
-    return error === null ? <div className="flex-1" /> : <Empty title="Not to be had right now">{wordsOf(error)}</Empty>
+    return error === null ? <div className="flex-1" /> : <Empty title="Not available right now">{wordsOf(error)}</Empty>
   return (
     <>
       <SessionHeader session={session} onFork={(seq) => fork.mutate(seq)} />
@@ -67,7 +67,7 @@ export function SessionPage() {
       {tab !== undefined ? (
         <View key={`${tab} ${id}`} tab={tab} session={session} />
       ) : log.data === undefined ? (
-        <div className="flex-1">{log.error !== null && <Empty title="Not to be had right now">{wordsOf(log.error)}</Empty>}</div>
+        <div className="flex-1">{log.error !== null && <Empty title="Not available right now">{wordsOf(log.error)}</Empty>}</div>
       ) : (
         <PictureShelfContext value={shelf}>
           <Transcript
@@ -120,7 +120,7 @@ function View({ tab, session }: { readonly tab: Tab; readonly session: Session }
     return (
       <>
         <div className="flex-1">
-          <Empty title="There is no cell to look into">This is seen from inside the session's cell.</Empty>
+          <Empty title="The cell is not running">This view needs the session's cell.</Empty>
         </div>
         <Ended session={session} />
       </>

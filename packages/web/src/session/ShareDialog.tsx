@@ -8,7 +8,10 @@ import { peopleQuery } from '../settings/people-query.ts'
 import { Button, Dialog, Trouble } from '../ui/controls.tsx'
 import { Field } from '../ui/Field.tsx'
 
-const words = { work: 'works on it and answers what it asks', view: 'looks at it' } as const satisfies Record<ShareAccess, string>
+const words = { work: 'can work on it and answer its requests', view: 'can view it' } as const satisfies Record<
+  ShareAccess,
+  string
+>
 
 /** Who else may work on a session or look at it: to be given, and to be taken back. */
 export function ShareDialog({ session, onClose }: { readonly session: Session; readonly onClose: () => void }) {
@@ -53,7 +56,7 @@ export function ShareDialog({ session, onClose }: { readonly session: Session; r
               <span className="text-soft">{words[one.access]}</span>
             </span>
             <Button look="ghost" disabled={unshare.isPending} onClick={() => unshare.mutate(one.name)}>
-              Take back<span className="sr-only"> from {printableLine(one.name)}</span>
+              Remove<span className="sr-only"> {printableLine(one.name)}</span>
             </Button>
           </li>
         ))}
@@ -65,7 +68,7 @@ export function ShareDialog({ session, onClose }: { readonly session: Session; r
         </div>
       )}
       {others.length === 0 ? (
-        <p className="mt-4 text-sm text-faint">There is nobody to share it with: members and viewers are added under People.</p>
+        <p className="mt-4 text-sm text-faint">Nobody to share it with yet: add members and viewers under People.</p>
       ) : (
         <form
           className="mt-5 grid gap-4 border-t border-line pt-4"
@@ -87,8 +90,8 @@ export function ShareDialog({ session, onClose }: { readonly session: Session; r
           {mayWork && (
             <Field label="For">
               <select className="field" value={access} onChange={(event) => setAccess(ShareAccess.parse(event.target.value))}>
-                <option value="view">Looking at it</option>
-                <option value="work">Working on it, and answering what it asks</option>
+                <option value="view">View it</option>
+                <option value="work">Work on it and answer its requests</option>
               </select>
             </Field>
           )}

@@ -56,14 +56,12 @@ export function FolderDialog({ onClose, onChoose }: Props) {
             </button>
           </li>
         ))}
-        {data?.more === true && (
-          <li className="px-3 py-2 text-sm text-faint">There are more than are shown: write the path below.</li>
-        )}
+        {data?.more === true && <li className="px-3 py-2 text-sm text-faint">Not all are shown: type the path below.</li>}
         {data !== undefined && data.folders.length === 0 && (
           <li className="px-3 py-6 text-center text-sm text-faint">
             {at === null
-              ? 'No folders are for everybody here: an owner names them in config.yaml (shared_folders).'
-              : 'No folders in here: this one can be used.'}
+              ? 'No folders are shared: an owner lists them in config.yaml (shared_folders).'
+              : 'No folders in here. You can use this one.'}
           </li>
         )}
         {error !== null && (
@@ -75,7 +73,7 @@ export function FolderDialog({ onClose, onChoose }: Props) {
       {/* No form: it stands in one. */}
       <div className="mt-4 grid gap-3 border-t border-line pt-4">
         <label className="grid gap-1.5 text-sm font-medium">
-          Or its whole path
+          Or its full path
           <input
             className="field font-mono text-sm font-normal"
             value={typed}
@@ -99,7 +97,7 @@ export function FolderDialog({ onClose, onChoose }: Props) {
             className="min-w-0"
             onClick={() => chosen !== null && onChoose(chosen)}
           >
-            <span className="truncate">{chosen === null ? 'Use it' : `Use ${printableLine(lastPart(chosen))}`}</span>
+            <span className="truncate">{chosen === null ? 'Use this folder' : `Use ${printableLine(lastPart(chosen))}`}</span>
           </Button>
         </div>
       </div>

@@ -25,7 +25,7 @@ export function Hits({ q }: { readonly q: string }) {
   return (
     <div className="pt-3">
       {data.sessions.length > 0 && (
-        <section aria-label="Sessions that are called so" className="pb-3">
+        <section aria-label="Sessions with this name" className="pb-3">
           <ul className="grid gap-0.5">
             {data.sessions.map((session) => (
               <SessionRow key={session.id} session={session} now={now} />

@@ -25,7 +25,7 @@ export function HomePage() {
       <header className="safe-top flex items-center gap-2 px-5 pt-3 pb-1">
         <div className="min-w-0">
           <h1 className="text-2xl font-semibold tracking-tight">Sessions</h1>
-          {status?.simulated && <p className="text-xs text-faint">Rehearsal: no model is asked</p>}
+          {status?.simulated && <p className="text-xs text-faint">Rehearsal: no model is called</p>}
         </div>
         <span className="ml-auto" />
         <ConnectionMark />

@@ -28,18 +28,18 @@ const suggestions = [
 ] as const
 
 const autonomies = {
-  full: { label: 'Full', about: 'Runs what no rule speaks of: the wall is the boundary' },
-  supervised: { label: 'Supervised', about: 'Asks for what no rule speaks of' },
+  full: { label: 'Full', about: 'Runs anything no rule covers: the wall is the boundary' },
+  supervised: { label: 'Supervised', about: 'Asks about anything no rule covers' },
   restricted: { label: 'Restricted', about: 'Asks before every tool' },
   read_only: { label: 'Read only', about: 'Runs no tool at all' },
 } as const satisfies Record<Autonomy, { label: string; about: string }>
 
 const networks = {
   none: { label: 'None', about: 'Nothing but its model can be reached' },
-  proxy_only: { label: 'What rules open', about: 'What no rule speaks of is asked for' },
+  proxy_only: { label: 'What rules open', about: 'Asks about anything no rule covers' },
   host: {
     label: 'Everything',
-    about: 'All that this machine reaches, and nobody counts what leaves: only where the policy allows it',
+    about: 'Everything this machine can reach, unwatched; only where the policy allows it',
   },
 } as const satisfies Record<Network, { label: string; about: string }>
 
@@ -163,7 +163,7 @@ export function NewSession() {
             <div className="card mt-2 grid gap-4 p-4 sm:grid-cols-2">
               <Field label="Wall" hint={rung === '' ? 'How strong the cell must be' : rungFaces[Rung.parse(rung)].about}>
                 <select className="field" value={rung} onChange={(event) => setRung(event.target.value)}>
-                  <option value="">{status === undefined ? 'The usual' : `The usual: ${rungFaces[status.rung].label}`}</option>
+                  <option value="">{status === undefined ? 'Default' : `Default: ${rungFaces[status.rung].label}`}</option>
                   {Rung.options
                     .filter((one) => one !== 'seatbelt' || status?.rung === 'seatbelt')
                     .map((one) => (
@@ -198,10 +198,10 @@ export function NewSession() {
               </Field>
               <Field
                 label="Network"
-                hint={network === '' ? 'What it reaches beside its model' : networks[Network.parse(network)].about}
+                hint={network === '' ? 'What it can reach besides its model' : networks[Network.parse(network)].about}
               >
                 <select className="field" value={network} onChange={(event) => setNetwork(event.target.value)}>
-                  <option value="">The usual</option>
+                  <option value="">Default</option>
                   {Network.options
                     .filter((one) => one !== 'host' || rung === 'none' || rung === 'bwrap')
                     .map((one) => (
@@ -211,7 +211,7 @@ export function NewSession() {
                     ))}
                 </select>
               </Field>
-              <Field label="Model" hint="The provider's own otherwise">
+              <Field label="Model" hint="Default: the provider's own">
                 <input
                   className="field"
                   value={model}

@@ -102,7 +102,9 @@ function Rows({ show }: { readonly show: Show | undefined }) {
       </Empty>
     ) : (
       <Empty
-        title={show === 'needs_you' ? 'Nothing waits for you' : show === 'working' ? 'Nobody is working' : 'Nothing is archived'}
+        title={
+          show === 'needs_you' ? 'Nothing is waiting for you' : show === 'working' ? 'Nothing is running' : 'Nothing is archived'
+        }
       />
     )
   }

@@ -53,7 +53,7 @@ function PasskeysPanel({ account: { passkeys } }: { readonly account: Account })
   return (
     <Panel
       title="Passkeys"
-      about="The fingerprint, face or PIN of a device instead of a password. The quickest way in, and nothing that could be given away."
+      about="The fingerprint, face or PIN of a device instead of a password. The quickest way in, with nothing to leak."
     >
       {passkeys.length > 0 && (
         <ul className="grid gap-1">
@@ -74,7 +74,7 @@ function PasskeysPanel({ account: { passkeys } }: { readonly account: Account })
         </Button>
       ) : (
         <p className="text-sm text-faint">
-          This page cannot have passkeys: open it as http://localhost, or under a public URL with HTTPS.
+          Passkeys do not work here: open it as http://localhost, or under a public URL with HTTPS.
         </p>
       )}
       {add.error !== null && <Trouble>{wordsOf(add.error)}</Trouble>}
@@ -116,7 +116,7 @@ function PasswordPanel({ account: { user, password: has } }: { readonly account:
   const remove = useChange(() => daemon.removePassword())
   const failed = set.error ?? remove.error
   return (
-    <Panel title="Password" about={has ? 'One is set.' : 'None is set: nobody can log in with one.'}>
+    <Panel title="Password" about={has ? 'One is set.' : 'None is set: nobody can log in with a password.'}>
       <form
         className="grid gap-4"
         onSubmit={(event) => {
@@ -146,7 +146,7 @@ function PasswordPanel({ account: { user, password: has } }: { readonly account:
           </Button>
           {has && (
             <Button look="ghost" disabled={remove.isPending} onClick={() => remove.mutate()}>
-              Take it away
+              Remove it
             </Button>
           )}
         </div>

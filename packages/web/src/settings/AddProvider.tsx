@@ -82,13 +82,13 @@ export function AddProvider({ replacing, onDone }: { readonly replacing: Provide
           </div>
         )}
         {(kind === 'local' || replacing?.base_url != null) && (
-          <Field label="Address" hint="As this machine reaches it, for Ollama http://127.0.0.1:11434">
+          <Field label="Address" hint="As seen from this machine; for Ollama http://127.0.0.1:11434">
             <input className="field" type="url" value={url} onChange={(event) => setUrl(event.target.value)} />
           </Field>
         )}
         <Field
           label="Key"
-          hint={kinds[kind].needsKey ? 'It leaves this field once, for the daemon' : 'Where the server wants one'}
+          hint={kinds[kind].needsKey ? 'Sent to the daemon once, and not shown again' : 'If the server needs one'}
         >
           <input
             className="field"
@@ -98,7 +98,7 @@ export function AddProvider({ replacing, onDone }: { readonly replacing: Provide
             onChange={(event) => setKey(event.target.value)}
           />
         </Field>
-        <Field label="Model" hint="Of sessions that name none; the usual one otherwise">
+        <Field label="Model" hint="For sessions that name none. Default: the provider's own">
           <input className="field" value={model} onChange={(event) => setModel(event.target.value)} spellCheck={false} />
         </Field>
         {put.error !== null && <Trouble>{wordsOf(put.error)}</Trouble>}
@@ -106,11 +106,11 @@ export function AddProvider({ replacing, onDone }: { readonly replacing: Provide
           <Button onClick={onDone}>Cancel</Button>
           {put.error !== null && (
             <Button disabled={!ready} onClick={() => put.mutate({ test: false })}>
-              Store it untested
+              Save without testing
             </Button>
           )}
           <Button type="submit" look="primary" disabled={!ready}>
-            {put.isPending ? 'Trying it…' : 'Try and store'}
+            {put.isPending ? 'Testing it…' : 'Test and save'}
           </Button>
         </div>
       </form>

@@ -19,7 +19,7 @@ const budgetsQuery = queryOptions({
 const spans = {
   day: 'Each day (UTC)',
   tick: 'Each tick',
-  life: 'In all',
+  life: 'In total',
 } as const satisfies Record<SetBudget['per'], string>
 type Asked = { readonly node: string; readonly per: SetBudget['per']; readonly cap: number | null }
 
@@ -161,7 +161,7 @@ function Change({ node, per, cap, onClose }: Asked & { readonly onClose: () => v
             ))}
           </select>
         </Field>
-        <Field label="It may spend" hint={wrong ? 'An amount like 2 or 0.50' : 'In dollars; empty for no limit'} wrong={wrong}>
+        <Field label="Budget" hint={wrong ? 'An amount like 2 or 0.50' : 'In dollars; empty for no limit'} wrong={wrong}>
           <input
             autoFocus
             className="field"
@@ -203,7 +203,7 @@ function GroupName({
           if (good) onName(name)
         }}
       >
-        <Field label="Name" hint="Small letters, digits, dot, dash, underscore; sessions are put into it when they are made">
+        <Field label="Name" hint="Small letters, digits, dot, dash, underscore; sessions join it when they are created">
           <input autoFocus className="field" value={name} onChange={(event) => setName(event.target.value)} spellCheck={false} />
         </Field>
         <div className="flex justify-end gap-2">

@@ -2,7 +2,7 @@ import { choose, type Scheme, useLetters, useScheme } from '../shell/device.ts'
 import { useWide } from '../shell/use-wide.ts'
 import { Panel } from './SettingsFrame.tsx'
 
-const schemes = { system: 'As the system', light: 'Light', dark: 'Dark' } as const satisfies Record<Scheme, string>
+const schemes = { system: 'Match the system', light: 'Light', dark: 'Dark' } as const satisfies Record<Scheme, string>
 
 /** What is chosen for this device alone, and stays on it. */
 export function DevicePanel() {

@@ -17,7 +17,7 @@ export function DevicesPanel({ devices }: { readonly devices: readonly Device[] 
     onSuccess: () => cache.invalidateQueries({ queryKey: accountQuery.queryKey }),
   })
   return (
-    <Panel title="Devices" about="Where you are logged in. Each is logged out by itself after seven days.">
+    <Panel title="Devices" about="Where you are logged in. Each is logged out automatically after seven days.">
       <ul className="grid gap-1">
         {devices.map((device) => (
           <OneDevice key={device.id} device={device} />

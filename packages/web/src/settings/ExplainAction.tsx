@@ -37,7 +37,7 @@ export function ExplainAction({ text }: { readonly text: string | null }) {
   return (
     <Panel
       title="What would happen?"
-      about={text === null ? 'By what is in force now' : 'By the text above alone, which is not in force yet'}
+      about={text === null ? 'Under the policy in force' : 'Under the text above alone, which is not in force yet'}
     >
       <form
         className="grid gap-3 sm:grid-cols-[auto_1fr_auto] sm:items-end"

@@ -42,26 +42,25 @@ export function NotificationsPage() {
     <SettingsFrame title="Notifications">
       <Panel
         title="This device"
-        about="It is told when an agent needs you, and when a turn has ended that nobody watched. Of nothing else."
+        about="Get a notification when an agent needs you, and when a turn ends that nobody watched. Nothing else."
       >
         {!isPossible() ? (
           <p className="text-sm text-soft">
-            This browser cannot be told. On an iPhone, add the app to the home screen first; elsewhere, the app must be reached by
-            HTTPS or on this machine.
+            This browser cannot receive notifications. On an iPhone, add the app to the home screen first; elsewhere, the app must
+            be reached by HTTPS or on this machine.
           </p>
         ) : here && subscribed === true ? (
-          <p className="text-sm text-good">It is told.</p>
+          <p className="text-sm text-good">Notifications are on.</p>
         ) : (
           <>
             {here && subscribed === false && (
               <p className="text-sm text-danger">
-                The daemon would tell it, but this browser no longer lets it: it was told to forget this page, or has done so by
-                itself.
+                The daemon would notify it, but this browser no longer allows it: its permission was taken back or has expired.
               </p>
             )}
             <Button look="primary" className="justify-self-start" disabled={add.isPending} onClick={() => add.mutate()}>
               <BellRing size={18} aria-hidden />
-              {add.isPending ? 'Asking the browser…' : 'Tell this device'}
+              {add.isPending ? 'Asking the browser…' : 'Notify this device'}
             </Button>
           </>
         )}
@@ -73,7 +72,7 @@ export function NotificationsPage() {
       </Panel>
       {failed !== null && <Trouble>{wordsOf(failed)}</Trouble>}
       {data !== undefined && data.length > 0 && (
-        <Panel title="Devices that are told" about="Each for as long as its login lasts">
+        <Panel title="Notified devices" about="Each until its login ends">
           <ul className="grid gap-3">
             {data.map(({ id, name, service, created_at: at, this_one: mine }) => (
               <li key={id} className="flex items-center justify-between gap-4">
@@ -88,7 +87,7 @@ export function NotificationsPage() {
                 </span>
                 <Button
                   disabled={remove.isPending}
-                  aria-label={`Stop telling ${printableLine(name)}`}
+                  aria-label={`Stop notifying ${printableLine(name)}`}
                   onClick={() => remove.mutate(id)}
                 >
                   Stop
@@ -107,7 +106,7 @@ class Refusal extends Error {}
 
 async function subscribe(): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted')
-    throw new Refusal('The browser does not allow notifications of this page: its settings can change that')
+    throw new Refusal('The browser blocks notifications from this page; its settings can change that')
   const { key } = await daemon.pushKey()
   const registration = await navigator.serviceWorker.ready
   let subscription: PushSubscription

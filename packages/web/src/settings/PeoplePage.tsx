@@ -14,9 +14,9 @@ import { Panel, SettingsFrame } from './SettingsFrame.tsx'
 
 const roles = {
   owner: 'May do everything here',
-  member: 'Works on sessions of their own and on those shared with them',
-  viewer: 'Looks at what is shown to them',
-  agent: 'A program: works its own sessions under its policy, and widens nothing',
+  member: 'Works on their own sessions and on those shared with them',
+  viewer: 'Sees what is shared with them',
+  agent: 'A program: runs its own sessions under its policy, and cannot widen anything',
 } as const satisfies Record<Role, string>
 
 /** Who may enter, and what each of them may do. */
@@ -144,8 +144,8 @@ function ShareSession({ user, onClose }: { readonly user: User; readonly onClose
         </Field>
         <Field label="For">
           <select className="field" value={access} onChange={(event) => setAccess(ShareAccess.parse(event.target.value))}>
-            {user.role !== 'viewer' && <option value="work">Working on it, and answering what it asks</option>}
-            <option value="view">Looking at it</option>
+            {user.role !== 'viewer' && <option value="work">Work on it and answer its requests</option>}
+            <option value="view">View it</option>
           </select>
         </Field>
         {share.error !== null && <Trouble>{wordsOf(share.error)}</Trouble>}

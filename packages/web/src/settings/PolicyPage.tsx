@@ -110,8 +110,8 @@ function Writing({ file }: { readonly file: PolicyText }) {
           file.in_force === 'current'
             ? 'The file itself, in the config folder of this machine'
             : file.in_force === 'locked'
-              ? 'It cannot be used and nothing is known of it from before: nothing is allowed under it'
-              : 'It cannot be used as it stands: what it said before stays in force'
+              ? 'It is invalid, and there is no earlier version: nothing is allowed under it'
+              : 'It is invalid: the version before it stays in force'
         }
       >
         <PolicyEditor text={text} onChange={setText} problems={check.data?.problems ?? []} />
@@ -127,7 +127,7 @@ function Writing({ file }: { readonly file: PolicyText }) {
           )}
           {tried && changed ? (
             <Button look="primary" disabled={!usable || save.isPending} onClick={() => save.mutate()}>
-              {save.isPending ? 'Saving…' : 'Save and put in force'}
+              {save.isPending ? 'Saving…' : 'Save and apply'}
             </Button>
           ) : (
             <Button look="primary" disabled={!changed || !usable || backtest.isPending} onClick={() => backtest.mutate(text)}>

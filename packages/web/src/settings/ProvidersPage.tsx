@@ -99,7 +99,7 @@ function OneProvider({
       )}
       {test.data !== undefined && (
         <p role="status" className={`text-sm ${test.data.verdict === 'ok' ? 'text-good' : 'text-danger'}`}>
-          {test.data.verdict === 'ok' ? 'It answers.' : printable(`${verdicts[test.data.verdict]}: ${test.data.message}`)}
+          {test.data.verdict === 'ok' ? 'It works.' : printable(`${verdicts[test.data.verdict]}: ${test.data.message}`)}
         </p>
       )}
       {failed !== null && <Trouble>{wordsOf(failed)}</Trouble>}
@@ -125,7 +125,7 @@ function OneProvider({
       )}
       <Dialog open={removing} title={`Remove ${printableLine(name)}?`} onClose={() => setRemoving(false)}>
         <p className="mt-2 text-soft">
-          Its key is forgotten. Sessions that use it cannot make another call until they are given a provider.
+          Its key is deleted. Sessions that use it cannot make calls until they are given another provider.
         </p>
         <div className="mt-6 flex justify-end gap-2">
           <Button onClick={() => setRemoving(false)}>Cancel</Button>
@@ -148,5 +148,5 @@ function OneProvider({
 const verdicts = {
   refused: 'The key was refused',
   unreachable: 'It cannot be reached',
-  incompatible: 'It answers in a way that agents cannot use',
+  incompatible: 'Agents cannot use its answers',
 } as const

@@ -18,7 +18,7 @@ export function RungsPage() {
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {data === undefined && error === null && (
         <p role="status" className="px-1 text-sm text-soft">
-          Looking at this machine: cells are being started…
+          Checking this machine by starting cells…
         </p>
       )}
       {data?.rungs.map((rung) => (
@@ -40,7 +40,7 @@ function OneRung({ finding, usual }: { readonly finding: DoctorReport['rungs'][n
   const open = limits.filter(({ enforcement }) => enforcement === 'not enforced')
   return (
     <Panel
-      title={usual ? `${label} (the usual one)` : label}
+      title={usual ? `${label} (default)` : label}
       about={about}
       action={
         <Chip tone={rung === 'none' ? 'danger' : available ? 'good' : 'quiet'}>

@@ -20,8 +20,8 @@ export function SecondFactorPanel({ account: { totp, recovery_codes: left } }: {
       title="Authenticator"
       about={
         totp
-          ? `The password needs a code of your authenticator beside it. Recovery codes left: ${left}.`
-          : 'A code of an app on your phone, asked for beside the password.'
+          ? `Logging in with the password also needs a code from your authenticator. Recovery codes left: ${left}.`
+          : 'A code from an app on your phone, asked for with the password.'
       }
     >
       {codes !== null && <RecoveryCodes codes={codes} onDone={() => setCodes(null)} />}
@@ -95,7 +95,7 @@ function RecoveryCodes({ codes, onDone }: { readonly codes: readonly string[]; r
   return (
     <div role="status" className="grid gap-3 rounded-xl bg-raised p-4">
       <p className="text-sm">
-        Keep these where you keep papers. Each lets you in once when the phone is gone, and they are not shown again.
+        Keep these somewhere safe. Each lets you in once if you lose the phone, and they are not shown again.
       </p>
       <ul className="grid gap-x-6 gap-y-1 font-mono text-sm sm:grid-cols-2">
         {codes.map((code) => (
@@ -103,7 +103,7 @@ function RecoveryCodes({ codes, onDone }: { readonly codes: readonly string[]; r
         ))}
       </ul>
       <div className="flex items-center gap-2">
-        <Button onClick={onDone}>I have kept them</Button>
+        <Button onClick={onDone}>I have saved them</Button>
         <CopyButton text={codes.join('\n')} name="Copy the recovery codes" />
       </div>
     </div>

@@ -19,7 +19,7 @@ export function SecretsPage() {
   const [changing, setChanging] = useState<'new' | SecretView | null>(null)
   return (
     <SettingsFrame title="Secrets">
-      {!owner && <p className="text-sm text-soft">Only an owner sees which secrets there are.</p>}
+      {!owner && <p className="text-sm text-soft">Only an owner can see the secrets.</p>}
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {data?.secrets.length === 0 && changing === null && (
         <Empty title="No secrets yet">
@@ -75,7 +75,7 @@ function OneSecret({
     >
       {inside && <p className="text-sm text-danger">Sessions may be given it: code in their cells can read it then.</p>}
       {uses.length === 0 ? (
-        <p className="text-sm text-soft">It is for no host yet: credentials.yaml says where a secret is put in.</p>
+        <p className="text-sm text-soft">No host uses it yet: credentials.yaml says where a secret is put in.</p>
       ) : (
         <ul aria-label={`Where ${name} is used`} className="grid gap-1.5 text-sm [overflow-wrap:anywhere]">
           {uses.map((use, index) => (
@@ -99,7 +99,7 @@ function OneSecret({
       </div>
       <Dialog open={removing} title={`Forget ${name}?`} onClose={() => setRemoving(false)}>
         <p className="mt-2 text-soft">
-          It cannot be had back from here. Calls that need it are made without it, and will be refused there.
+          It cannot be recovered from here. Calls that need it are made without it, and will be refused.
         </p>
         <div className="mt-6 flex justify-end gap-2">
           <Button onClick={() => setRemoving(false)}>Cancel</Button>
@@ -110,7 +110,7 @@ function OneSecret({
               remove.mutate()
             }}
           >
-            Forget it
+            Delete it
           </Button>
         </div>
       </Dialog>
@@ -146,7 +146,7 @@ function PutSecret({ secret, onDone }: { readonly secret: SecretView | null; rea
           value: {
             label: 'Secret',
             type: 'password',
-            hint: `At least ${secretCharsMin} characters; it leaves this field once, for the daemon`,
+            hint: `At least ${secretCharsMin} characters; sent to the daemon once, and not shown again`,
             autoComplete: 'off',
           },
         }}

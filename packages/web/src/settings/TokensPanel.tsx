@@ -23,10 +23,7 @@ export function TokensPanel({ user }: { readonly user: string }) {
   const mine = data?.filter((token) => token.kind === 'token' && token.user === user)
   const again = () => cache.invalidateQueries({ queryKey: tokensQuery.queryKey })
   return (
-    <Panel
-      title="Tokens"
-      about="What programs come in with instead of a login. A token may do what you may, until it is revoked."
-    >
+    <Panel title="Tokens" about="What programs use instead of a login. A token may do what you may, until it is revoked.">
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
       {mine !== undefined && mine.length > 0 && (
         <ul aria-label="Tokens" className="grid gap-1">
@@ -35,7 +32,7 @@ export function TokensPanel({ user }: { readonly user: string }) {
           ))}
         </ul>
       )}
-      {mine?.length === 0 && <p className="text-sm text-faint">There is none.</p>}
+      {mine?.length === 0 && <p className="text-sm text-faint">No tokens yet.</p>}
       <Button className="justify-self-start" onClick={() => setMade('asking')}>
         <Plus size={18} aria-hidden />
         Make a token
@@ -46,7 +43,7 @@ export function TokensPanel({ user }: { readonly user: string }) {
             <AskForm
               fields={{
                 name: { label: 'Name', hint: 'What it is for', autoFocus: true, maxLength: 100 },
-                days: { label: 'Days that it lives', hint: 'Empty for no end', inputMode: 'numeric', initial: '90' },
+                days: { label: 'Valid for (days)', hint: 'Empty: it does not expire', inputMode: 'numeric', initial: '90' },
               }}
               action="Make it"
               isReady={({ name, days }) => name.trim() !== '' && (days.trim() === '' || daysIn(days) !== null)}
@@ -78,13 +75,13 @@ function daysIn(text: string): number | null {
 function Shown({ name, secret, onDone }: { readonly name: string; readonly secret: string; readonly onDone: () => void }) {
   return (
     <div className="mt-2 grid gap-4">
-      <p className="text-soft">It is shown this once: the house keeps only its hash. Whoever has it can do what you can.</p>
+      <p className="text-soft">It is shown only once: the daemon keeps just its hash. Whoever has it can do what you can.</p>
       <p className="flex items-start gap-2 rounded-xl bg-raised py-2 pr-2 pl-4">
         <code className="min-w-0 flex-1 py-1 font-mono text-[0.8125rem] [overflow-wrap:anywhere]">{printableLine(secret)}</code>
         <CopyButton text={secret} name={`Copy the token ${printableLine(name)}`} />
       </p>
       <Button look="primary" onClick={onDone}>
-        I have it
+        I have saved it
       </Button>
     </div>
   )
@@ -96,7 +93,7 @@ function OneToken({ token, onGone }: { readonly token: Token; readonly onGone: (
   const now = Date.now()
   const used =
     token.used_at === null ? 'never used' : ago(token.used_at, now) === 'now' ? 'used now' : `used ${ago(token.used_at, now)} ago`
-  const ends = token.expires_at === null ? 'no end' : `until ${new Date(token.expires_at).toLocaleDateString()}`
+  const ends = token.expires_at === null ? 'does not expire' : `until ${new Date(token.expires_at).toLocaleDateString()}`
   return (
     <li className="flex min-h-14 items-center gap-3">
       <KeySquare size={20} aria-hidden className="shrink-0 text-faint" />

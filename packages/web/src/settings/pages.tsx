@@ -6,7 +6,7 @@ export const settingsPages = [
   {
     to: '/settings/account',
     label: 'Account, devices, tokens',
-    about: 'How you and your programs come in',
+    about: 'How you and your programs log in',
     icon: <CircleUserRound size={20} />,
   },
   { to: '/settings/providers', label: 'Providers and keys', about: 'Where model calls go', icon: <KeyRound size={20} /> },
@@ -18,12 +18,12 @@ export const settingsPages = [
   },
   { to: '/settings/policy', label: 'Policy', about: 'What agents may do without asking', icon: <ScrollText size={20} /> },
   { to: '/settings/rungs', label: 'Walls', about: 'What this machine can isolate', icon: <Boxes size={20} /> },
-  { to: '/settings/people', label: 'People', about: 'Who else may enter, and what they may do', icon: <Users size={20} /> },
+  { to: '/settings/people', label: 'People', about: 'Who else has access, and what they may do', icon: <Users size={20} /> },
   { to: '/settings/budgets', label: 'Budgets', about: 'What the house and its groups may spend', icon: <Wallet size={20} /> },
   {
     to: '/settings/notifications',
     label: 'Notifications',
-    about: 'Which devices are told when you are needed',
+    about: 'Which devices are notified when you are needed',
     icon: <BellRing size={20} />,
   },
 ] as const satisfies readonly { to: `/settings/${string}`; label: string; about: string; icon: ReactNode }[]

@@ -7,7 +7,7 @@ export function Broken() {
   return (
     <div role="alert" className="flex-1">
       <Empty title="This could not be shown">
-        A part of the app did not load, or has a fault. Nothing that you wrote is lost.
+        A part of the app did not load, or has a fault. Nothing you wrote is lost.
         <span className="mt-4 flex justify-center">
           <Button look="primary" onClick={() => location.reload()}>
             Reload

@@ -30,7 +30,11 @@ export function HouseMenu({ up = false }: { readonly up?: boolean }) {
       />
       {up && (
         <p className="min-w-0 truncate pl-1 text-xs text-faint">
-          {status?.simulated ? 'Rehearsal: no model is asked' : status === undefined ? '' : `${status.provider} · ${status.rung}`}
+          {status?.simulated
+            ? 'Rehearsal: no model is called'
+            : status === undefined
+              ? ''
+              : `${status.provider} · ${status.rung}`}
         </p>
       )}
       <PanicDialog open={asking} onClose={() => setAsking(false)} />

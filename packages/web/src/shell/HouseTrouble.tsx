@@ -16,9 +16,9 @@ type Trouble = {
   /** Where it can be mended. */
   readonly to?: { readonly path: '/settings/providers' | '/settings/rungs' | '/settings/policy'; readonly label: string }
 }
-const providers = { path: '/settings/providers', label: 'Mend it' } as const
+const providers = { path: '/settings/providers', label: 'Fix it' } as const
 const rungs = { path: '/settings/rungs', label: 'What to do' } as const
-const policy = { path: '/settings/policy', label: 'Mend it' } as const
+const policy = { path: '/settings/policy', label: 'Fix it' } as const
 
 /** What is wrong with the house itself, each with the way to mend it. */
 export function HouseTrouble() {
@@ -53,7 +53,7 @@ export function troublesOf(status: Status): readonly Trouble[] {
           {
             kind: 'gate',
             what: 'The gate is down: no agent can reach its model.',
-            more: 'It is started again by itself; this tells more:',
+            more: 'It restarts by itself; for details:',
             command: 'anchorhold status',
           },
         ]
@@ -74,14 +74,14 @@ export function troublesOf(status: Status): readonly Trouble[] {
           {
             kind: 'disk',
             what: 'The disk is nearly full: when it is, agents stop.',
-            more: `${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB are left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
+            more: `${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
             command: 'anchorhold disk',
           },
         ]
       : []),
     ...policy_trouble.map(({ file, line, message }) => ({
       kind: `policy ${file}`,
-      what: `${file} cannot be used, and what it said before stays in force: line ${line}: ${message}.`,
+      what: `${file} is invalid, and the version before it stays in force: line ${line}: ${message}.`,
       to: policy,
     })),
   ]

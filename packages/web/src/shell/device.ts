@@ -27,10 +27,10 @@ export function choose(choice: Partial<Choices>): void {
   dispatchEvent(new Event(changed))
 }
 
-/** Every colour of the page follows the scheme of its root. */
+/** Every colour of the page follows the scheme of its root, which style.css sets by this attribute: a style set from here would move
+ *  the browser's own controls alone, since `light-dark()` is built into what older browsers know. */
 export function applyScheme(): void {
-  const { scheme } = read()
-  document.documentElement.style.colorScheme = scheme === 'system' ? '' : scheme
+  document.documentElement.dataset['scheme'] = read().scheme
 }
 
 export const lettersAreKeys = (): boolean => read().letters

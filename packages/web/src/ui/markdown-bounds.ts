@@ -5,13 +5,27 @@ const markdownCharsMax = 60_000
 const lineCharsMax = 8000
 const tooDeep = /^(?:[ \t]*(?:[>*+-]|\d{1,9}[.)])){20}/m
 const tooManyMarks = /[[*_`~]{200}/
+/** A list that is nested by its indentation. */
+const tooFarIn = /^[ \t]{60,}(?:[*+-]|\d{1,9}[.)])[ \t]/m
+/** Each mark may begin or end something, and some are held against each other: the time grows with their square. */
+const marksMax = 4000
+const linesMax = 4000
 
 /** What an agent wrote, made safe to take apart: nothing in it moves, hides or turns text. */
 export function readable(text: string): { readonly text: string; readonly markdown: boolean } {
   const clean = printable(text.replaceAll('\r\n', '\n'))
-  const markdown = clean.length <= markdownCharsMax && !tooDeep.test(clean) && !tooManyMarks.test(clean) && !hasLongLine(clean)
+  const markdown =
+    clean.length <= markdownCharsMax &&
+    !tooDeep.test(clean) &&
+    !tooFarIn.test(clean) &&
+    !tooManyMarks.test(clean) &&
+    !hasLongLine(clean) &&
+    countOf(/[*_~`[\]|<>!&]/g, clean) <= marksMax &&
+    countOf(/\n/g, clean) <= linesMax
   return { text: clean, markdown }
 }
+
+const countOf = (what: RegExp, text: string): number => text.match(what)?.length ?? 0
 
 function hasLongLine(text: string): boolean {
   for (let from = 0; from < text.length;) {

@@ -82,6 +82,13 @@ test.each([
   ['many marks', '['.repeat(50_000)],
   ['many stars', '*'.repeat(50_000)],
   ['a long text', 'word\n'.repeat(50_000)],
+  ['lists in lists', Array.from({ length: 200 }, (_, n) => `${' '.repeat(n * 2)}- x`).join('\n')],
+  ['a table of nothing else', `|a|b|\n|-|-|\n${'|a|b|\n'.repeat(5000)}`],
+  ['thousands of links', '[a](http://b.example) '.repeat(100).concat('\n').repeat(25)],
+  ['one address named thousands of times', `[a]: http://b.example\n\n${'[a]\n'.repeat(14_000)}`],
+  ['stars within words', 'a**b_c\n'.repeat(8000)],
+  ['thousands of blocks of code', '```\na\n```\n'.repeat(5000)],
+  ['thousands of headings', '# a\n'.repeat(14_000)],
 ])('Markdown shows %s as it is, without taking it apart', (_, text) => {
   expect(readable(text).markdown).toBe(false)
   expect(html(text).length).toBeLessThan(200_000)

@@ -40,7 +40,7 @@ function Figures({ usage }: { readonly usage: Usage }) {
   return (
     <>
       <section aria-label="Total" className="card grid gap-1 p-5">
-        <p className="text-sm text-soft">{simulated ? 'Play money of the rehearsal: no model was asked' : 'Spent in all'}</p>
+        <p className="text-sm text-soft">{simulated ? 'Rehearsal play money: no model was called' : 'Total spent'}</p>
         <p className="text-4xl font-semibold tracking-tight tabular-nums">{formatUsd(total.cost_micros)}</p>
         <p className="text-sm text-faint tabular-nums">
           {total.calls.toLocaleString()} model calls · {formatUsd(month)} in the last {daysShown} days

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
+import { prompt as sendPrompt } from '../../app/prompt.ts'
 import { archive, stop } from '../../app/lifecycle.ts'
 import { record } from '../../app/parts.ts'
 import { addUser, shareSession } from '../../app/people.ts'
@@ -60,6 +61,7 @@ const expected: Record<ApiName, Row> = {
   deleteSession: working,
   purgeSession: owning,
   prompt: working,
+  dropPrompt: working,
   interrupt: working,
   warm: working,
   pause: working,
@@ -180,6 +182,9 @@ const sent: Partial<Record<ApiName, (scene: Scene) => Sent>> = {
     before: async () => void (await archive(door.parts, owner, session)),
   }),
   prompt: () => ({ body: { text: 'Go on' } }),
+  dropPrompt: ({ session }) => ({
+    params: { id: session, prompt: sendPrompt(door.parts, owner, session, { text: 'Go on', mode: 'queue' }).id },
+  }),
   removePushDevice: () => ({ params: { id: 'psh_0000000000000000' } }),
   addPushDevice: () => ({
     body: {

@@ -17,6 +17,7 @@ import * as people from '../../app/people.ts'
 import * as policyFiles from '../../app/policy-files.ts'
 import { backtestPolicy, proposePolicy, requestRule } from '../../app/policy-history.ts'
 import * as policy from '../../app/policy-verbs.ts'
+import { dropPrompt } from '../../app/drop.ts'
 import { prompt } from '../../app/prompt.ts'
 import * as providers from '../../app/providers.ts'
 import * as push from '../../app/push.ts'
@@ -97,6 +98,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       return done
     },
     prompt: ({ actor, params, body }) => prompt(parts, actor, params.id, body),
+    dropPrompt: ({ actor, params }) => dropPrompt(parts, actor, params.id, params.prompt),
     interrupt: ({ actor, params, body }) =>
       lifecycle.interrupt(parts, actor, params.id, { dropQueued: body?.drop_queued ?? false }),
     warm: ({ actor, params }) => lifecycle.warm(parts, actor, params.id),

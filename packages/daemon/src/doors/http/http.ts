@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpApi } from './api.ts'
 import { type Address, checkOrigin, isSecure } from './guard.ts'
 import { isReply, reply } from './reply.ts'
-import { type Web, webAnswer } from './web.ts'
+import { lostAnswer, type Web, webAnswer } from './web.ts'
 
 /** A listener for a server of `node:http`. */
 export type HttpDoor = (request: IncomingMessage, response: ServerResponse) => void
@@ -31,8 +31,11 @@ export function httpDoor({ address, api, web, log }: HttpDoorOptions): HttpDoor 
       const answered = await (await api()).answer({ request, method, pathname, query, signal: gone.signal })
       if (answered !== null) return send(response, answered.status, answered.answer)
     } else if (method === 'GET') {
-      const file = webAnswer(web, pathname, request.headers['accept-encoding'] ?? '')
+      const accepts = request.headers['accept-encoding'] ?? ''
+      const file = webAnswer(web, pathname, accepts)
       if (file !== null) return send(response, 200, file)
+      const lost = /\btext\/html\b/.test(request.headers.accept ?? '') ? lostAnswer(web, accepts) : null
+      if (lost !== null) return send(response, 404, lost)
     }
     throw new Failure('not_found', 'There is nothing under this path', {
       hint: `The API is described at ${apiRoot}/openapi.json`,

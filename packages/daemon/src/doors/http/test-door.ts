@@ -1,6 +1,6 @@
 import { headMessage } from '@anchorhold/core/chain'
 import { apiRoot } from '@anchorhold/protocol/api/route'
-import type { GateCommand } from '@anchorhold/protocol/link'
+import type { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { createServer } from 'node:http'
 import { request } from 'node:http'
@@ -52,7 +52,7 @@ export async function testDoor(): Promise<TestDoor> {
   const door = httpDoor({
     address,
     api: async () => api,
-    web: { files: new Map(), sessionCode: [] },
+    web: { files: new Map(), sessionCode: () => [] },
     log: (message) => void logged.push(message),
   })
   const server = createServer(door)

@@ -1,5 +1,4 @@
-import { newestPage } from '@anchorhold/protocol/api/records'
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot, newestPage } from '@anchorhold/protocol/api/route'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -9,7 +8,7 @@ import { type Reply, reply } from './reply.ts'
 export type Web = {
   readonly files: ReadonlyMap<string, File>
   /** What a session's screen needs beside what every screen does. */
-  readonly sessionCode: readonly string[]
+  readonly sessionCode: () => readonly string[]
 }
 type File = { readonly type: string; readonly plain: () => Buffer; readonly brotli: (() => Buffer) | null }
 
@@ -32,19 +31,15 @@ export function readWeb(folder: string): Web {
   // A daemon that was not built, as in a unit test, has its API all the same.
   const names = existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []
   const has = new Set(names)
+  const file = (name: string) => once(() => readFileSync(join(folder, name)))
   const files = new Map(
     names.flatMap((name): [string, File][] => {
       const type = types[/\.(\w+)$/.exec(name)?.[1] ?? '']
       if (type === undefined) return []
-      return [
-        [
-          `/${name}`,
-          { type, plain: once(join(folder, name)), brotli: has.has(`${name}.br`) ? once(join(folder, `${name}.br`)) : null },
-        ],
-      ]
+      return [[`/${name}`, { type, plain: file(name), brotli: has.has(`${name}.br`) ? file(`${name}.br`) : null }]]
     }),
   )
-  return { files, sessionCode: has.has(manifest) ? sessionCode(join(folder, manifest)) : [] }
+  return { files, sessionCode: once(() => (has.has(manifest) ? sessionCode(join(folder, manifest)) : [])) }
 }
 
 const manifest = '.vite/manifest.json'
@@ -72,30 +67,40 @@ function ahead({ sessionCode }: Web, pathname: string): string | null {
   const calls = [`/sessions/${id}/events?${query.toString()}`, `/sessions/${id}`]
   return [
     ...calls.map((path) => `<${apiRoot}${path}>; rel=preload; as=fetch; crossorigin`),
-    ...sessionCode.map((file) => `</${file}>; rel=modulepreload`),
+    ...sessionCode().map((file) => `</${file}>; rel=modulepreload`),
   ].join(', ')
 }
 
-function once(path: string): () => Buffer {
-  let read: Buffer | undefined
-  return () => (read ??= readFileSync(path))
+function once<T>(make: () => T): () => T {
+  let made: { readonly it: T } | undefined
+  return () => (made ??= { it: make() }).it
 }
 
 /** The file under an address, or null. A name with a hash in it never changes; every other is asked for anew. */
 export function webAnswer(web: Web, pathname: string, accepts: string): Reply | null {
   const isScreen = screens.some((screen) => screen.test(pathname))
-  const file = web.files.get(isScreen ? page : pathname)
+  if (!isScreen && pathname === page) return null
   const link = ahead(web, pathname)
-  if (file === undefined || (!isScreen && pathname === page)) return null
+  return fileAnswer(web.files.get(isScreen ? page : pathname), accepts, {
+    'cache-control': cacheFor(pathname, isScreen),
+    ...(link === null ? {} : { link }),
+  })
+}
+
+/** The app all the same, for a person who followed an address that leads nowhere: it says so, and has the way back. */
+export const lostAnswer = (web: Web, accepts: string): Reply | null =>
+  fileAnswer(web.files.get(page), accepts, { 'cache-control': 'no-store' })
+
+function fileAnswer(file: File | undefined, accepts: string, headers: Readonly<Record<string, string>>): Reply | null {
+  if (file === undefined) return null
   const brotli = /\bbr\b/.test(accepts) ? file.brotli : null
   return reply({
     text: (brotli ?? file.plain)(),
     headers: {
       'content-type': file.type,
-      'cache-control': cacheFor(pathname, isScreen),
       vary: 'accept-encoding',
       ...(brotli === null ? {} : { 'content-encoding': 'br' }),
-      ...(link === null ? {} : { link }),
+      ...headers,
     },
   })
 }

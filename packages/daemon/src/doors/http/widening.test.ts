@@ -144,6 +144,28 @@ test('an agent lowers its budget and does not raise it', async () => {
   expect(door.parts.store.sessions.get(own)?.budget_micros).toBe(500)
 })
 
+test.each([
+  ['the budget that it has', 1000],
+  ['a lower budget', 900],
+])('an agent that sets %s allows no model call that a rule asks about', async (_, budget_micros) => {
+  const { parts } = door
+  const asked = newRequestId(randomBytes)
+  const call = {
+    kind: 'spend' as const,
+    model: 'claude-opus-5',
+    needed_nanos: 10,
+    left_nanos: 1_000_000,
+    budget_nanos: 1_000_000,
+  }
+  record(parts, own, { type: 'request.opened', body: { id: asked, call: null, action: call, digest: 'a'.repeat(64) } })
+  const short = newRequestId(randomBytes)
+  const action = { ...call, short: true as const, needed_nanos: 20 }
+  record(parts, own, { type: 'request.opened', body: { id: short, call: null, action, digest: 'b'.repeat(64) } })
+  expect(await codeOf(`/sessions/${own}`, 'PATCH', { budget_micros })).toBe('done')
+  expect(parts.store.requests.get(asked)?.answer).toBeNull()
+  expect(parts.store.requests.get(short)?.answer).toBeNull()
+})
+
 test('members and agents work in folders of the host that the owner has named, and in no other', async () => {
   const { parts } = door
   const root = join(parts.config.state, '../folders')

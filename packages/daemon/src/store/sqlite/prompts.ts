@@ -1,9 +1,18 @@
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import type { Image, PromptMode, TurnCause } from '@anchorhold/protocol/sessions'
 import type { Database } from 'better-sqlite3'
-import type { PromptRow, PromptTable } from '../store.ts'
+import type { PromptTable } from '../store.ts'
 
-type Row = { id: string; session_id: string; text: string; images: string; mode: string; cause: string; queued_at: number }
+type Row = {
+  id: string
+  session_id: string
+  text: string
+  images: string
+  mode: string
+  cause: string
+  queued_at: number
+  state: string
+}
 
 export function sqlitePrompts(db: Database): PromptTable {
   const insert = db.prepare(
@@ -25,7 +34,7 @@ export function sqlitePrompts(db: Database): PromptTable {
   }
 }
 
-function toPrompt(row: Row | undefined): PromptRow | null {
+function toPrompt(row: Row | undefined): ReturnType<PromptTable['get']> {
   if (row === undefined) return null
   return {
     id: row.id as PromptId,
@@ -35,5 +44,6 @@ function toPrompt(row: Row | undefined): PromptRow | null {
     mode: row.mode as PromptMode,
     cause: row.cause as TurnCause,
     queuedAt: row.queued_at,
+    state: row.state as NonNullable<ReturnType<PromptTable['get']>>['state'],
   }
 }

@@ -1,4 +1,4 @@
-import { Credential, ProviderKind } from '@anchorhold/protocol/link'
+import { Credential, ProviderKind } from '@anchorhold/protocol/providers'
 import type { Database } from 'better-sqlite3'
 import type { ProviderRow, ProviderTable } from '../store.ts'
 

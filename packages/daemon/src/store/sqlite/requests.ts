@@ -1,7 +1,7 @@
 import { Request } from '@anchorhold/protocol/requests'
 import type { Event, NewEvent } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import { Grant } from '@anchorhold/protocol/link'
+import { Grant } from '@anchorhold/protocol/authority'
 import type { Database } from 'better-sqlite3'
 import type { RequestRow, RequestTable, StoredGrant } from '../store.ts'
 import { seenIds } from './people.ts'

@@ -1,4 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import { whenUsed } from '@anchorhold/protocol/when-used'
 import Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { sqliteEventLog } from './event-log.ts'
@@ -69,7 +70,29 @@ export function sqliteStore(path: string): Store {
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
   migrate(db)
   const together = db.transaction((work: () => unknown) => work())
-  return {
+  const rooms = whenUsed({
+    events: () => sqliteEventLog(db),
+    house: () => sqliteHouseLog(db),
+    chains: () => sqliteChains(db),
+    sessions: () => sqliteSessions(db),
+    prompts: () => sqlitePrompts(db),
+    requests: () => sqliteRequests(db),
+    tokens: () => sqliteTokens(db),
+    people: () => sqlitePeople(db),
+    logins: () => sqliteLogins(db),
+    providers: () => sqliteProviders(db),
+    push: () => sqlitePush(db),
+    secrets: () => sqliteSecrets(db),
+    ledger: () => sqliteLedger(db),
+    folders: () => sqliteFolders(db),
+    usage: () => sqliteUsage(db),
+    net: () => sqliteNet(db),
+    turns: () => sqliteTurns(db),
+    spending: () => sqliteSpending(db),
+    calls: () => sqliteCalls(db),
+    searching: () => sqliteSearch(db),
+  })
+  return Object.assign(rooms, {
     atomically<T>(work: () => T) {
       try {
         return together.immediate(work) as T
@@ -77,28 +100,10 @@ export function sqliteStore(path: string): Store {
         throw storageFailure(error, path)
       }
     },
-    events: sqliteEventLog(db),
-    house: sqliteHouseLog(db),
-    chains: sqliteChains(db),
-    sessions: sqliteSessions(db),
-    prompts: sqlitePrompts(db),
-    requests: sqliteRequests(db),
-    tokens: sqliteTokens(db),
-    people: sqlitePeople(db),
-    logins: sqliteLogins(db),
-    providers: sqliteProviders(db),
-    push: sqlitePush(db),
-    secrets: sqliteSecrets(db),
-    ledger: sqliteLedger(db),
-    folders: sqliteFolders(db),
-    ...sqliteSearch(db),
-    usage: sqliteUsage(db),
-    net: sqliteNet(db),
-    turns: sqliteTurns(db),
-    spending: sqliteSpending(db),
-    calls: sqliteCalls(db),
+    search: (query) => rooms.searching.search(query),
+    index: () => rooms.searching.index(),
     close: () => void db.close(),
-  }
+  } satisfies Partial<Store>)
 }
 
 /** A disk that is full or fails is no bug of ours: whoever asked is told, and nothing was changed. */

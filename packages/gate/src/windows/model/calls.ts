@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Rates, Settlement } from '@anchorhold/protocol/link'
+import type { Rates } from '@anchorhold/protocol/gate-commands'
+import type { Settlement } from '@anchorhold/protocol/link'
 import type { Spend } from '@anchorhold/protocol/sessions'
 import type { SessionAuthority } from '../../authority.ts'
 import type { Account, Books } from '../../books.ts'
@@ -10,7 +11,7 @@ import type { RateLimits } from '../../rates.ts'
 import { answer, refused, unwritable } from './answers.ts'
 import { costless, forward, type Outcome } from './forward.ts'
 import { agentOf, outgoing } from './headers.ts'
-import { type HeldCalls, heldCalls, type Refusal, spendAction } from './held.ts'
+import { type HeldCalls, heldCalls, type Refusal, shortAction, spendAction } from './held.ts'
 import { modelPolicy, type ModelPolicy } from './model-policy.ts'
 import { budgetSentence, callMoney, type SetAside } from './money.ts'
 import { screen, type Screened, serialise } from './screen.ts'
@@ -44,7 +45,7 @@ export type ModelCalls = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
   /** Makes the call that a body asks for, or refuses it, and answers. */
   make(body: Buffer, from: IncomingMessage, response: ServerResponse, target: Target): Promise<void>
   /** Why a turn that ends now was refused something, if it was. */
-  readonly refusal: Settlement['refused']
+  takeRefusal(): Settlement['refused']
   /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
   update(terms?: Terms): void
   /** Holds new calls back, unanswered; running ones finish. */
@@ -60,7 +61,8 @@ export function modelCalls(parts: CallsParts): ModelCalls {
   const { session, account, books, authority, now } = parts
   let terms = parts.terms
   let paused: PromiseWithResolvers<void> | null = null
-  let refusal: Settlement['refused'] = null
+  /** Why a call was refused here, and whose. What another agent or a count of tokens gets does not settle it. */
+  let refusal: { readonly why: NonNullable<Settlement['refused']>; readonly agent: string | undefined } | null = null
   /** What was said already, so that it is said once. */
   let noticed = new Set<string>()
   let inForce = { of: authority.terms.policy, ready: modelPolicy(authority.terms.policy) }
@@ -80,11 +82,11 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     const { denied, refuseModel } = policy()
     const result = screen(body, terms.allow, target.endpoint, denied)
     if (!result.ok) {
-      if (result.answer.status === 403) refusal = 'rules'
+      if (result.answer.status === 403) refusal = { why: 'rules', agent: agentOf(from.headers) }
       return answer(response, result.answer)
     }
     const against = refuseModel(result.request.model)
-    if (against !== null) return refuseByRules(response, 'model_denied', against)
+    if (against !== null) return refuseByRules(agentOf(from.headers), response, 'model_denied', against)
     await dial(result.request, from, response, target)
   }
 
@@ -99,7 +101,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     } catch (error) {
       if (!(error instanceof Failure)) throw error
       const sentence = error.hint === undefined ? error.message : `${error.message}. ${error.hint}`
-      refusal = 'credential'
+      refusal = { why: 'credential', agent: agentOf(from.headers) }
       notice('credential_missing', 'error', sentence)
       return answer(response, refused(sentence))
     }
@@ -109,11 +111,11 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     const about = { provider: upstream.name, model: request.model, agent }
     const { judgesSpending, refuseContext } = policy()
     const tooLong = refuseContext?.(money.contextTokens(request)) ?? null
-    if (tooLong !== null) return refuseByRules(response, 'context_denied', tooLong)
+    if (tooLong !== null) return refuseByRules(agent, response, 'context_denied', tooLong)
     if (terms.rates !== undefined && endpoint === 'messages') {
       const tooMany = await parts.rates.admit(terms.rates, leavingOf(response))
       if (response.destroyed) return
-      if (tooMany !== null) return refuseByRules(response, 'rate_reached', tooMany)
+      if (tooMany !== null) return refuseByRules(agent, response, 'rate_reached', tooMany)
     }
     if (endpoint === 'messages' && judgesSpending) {
       const verdict = await authority.judge(
@@ -121,7 +123,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
         leavingOf(response),
       )
       if (response.destroyed) return
-      if (!verdict.allow) return refuseByRules(response, 'spend_denied', verdict.why)
+      if (!verdict.allow) return refuseByRules(agent, response, 'spend_denied', verdict.why)
     }
     // It may have been paused while it waited.
     while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
@@ -136,7 +138,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
-      if (set !== null && authority.terms.grants.length > 0) authority.use(spendAction({ ...about, neededNanos: 0 }, account))
+      if (set !== null && authority.terms.grants.length > 0) authority.use(shortAction({ ...about, neededNanos: 0 }, account))
       let asked: Refusal | null = null
       if (
         set === null &&
@@ -154,12 +156,12 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       if (set === null) {
         const short = account.short(money.needed(request, upstream), agent)
         const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked.refused})`}`
-        refusal = asked?.asked === true ? 'asked' : 'budget'
+        refusal = { why: asked?.asked === true ? 'asked' : 'budget', agent }
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))
       }
     }
-    refusal = null
+    if (counted && refusal?.agent === agent) refusal = null
     const startedAt = now()
     const dialled = () => {
       const body = serialise(request, set?.reserved.maxTokens ?? null)
@@ -178,7 +180,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     }
     const booked = ended.then((outcome) => {
       if (outcome.credentialRefused) {
-        refusal = 'credential'
+        refusal = { why: 'credential', agent }
         notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
       }
       if (set === null) return
@@ -201,8 +203,8 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     response.once('close', () => gone.abort())
     return AbortSignal.any([gone.signal, closing.signal])
   }
-  function refuseByRules(response: ServerResponse, code: string, sentence: string): void {
-    refusal = 'rules'
+  function refuseByRules(agent: string | undefined, response: ServerResponse, code: string, sentence: string): void {
+    refusal = { why: 'rules', agent }
     notice(code, 'warning', sentence)
     answer(response, refused(sentence))
   }
@@ -217,8 +219,10 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     price: held.price,
     retry: held.retry,
     make,
-    get refusal() {
-      return refusal
+    takeRefusal() {
+      const taken = refusal?.why ?? null
+      refusal = null
+      return taken
     },
     update(next) {
       terms = next ?? terms

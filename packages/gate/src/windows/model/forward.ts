@@ -178,7 +178,7 @@ export function forward(call: Forwarded): Promise<Outcome> {
       whole = true
       if (passing && !ended) passEnd(head?.status ?? 0)
     },
-    failed({ code, unread }) {
+    failed({ code, sent: wasSent, unread }) {
       if (ended) return
       if (head !== null) {
         // An answer that breaks off must look broken to the agent, or it would take half for the whole.
@@ -188,7 +188,9 @@ export function forward(call: Forwarded): Promise<Outcome> {
       } else if (unread) {
         dial('fresh')
       } else {
-        replace(costless(0), unreachable(`Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${code}`))
+        const words = `Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${code}`
+        // What was sent may have been worked on, whether or not anything of it came back.
+        replace(wasSent ? broken(0) : costless(0), unreachable(words))
       }
     },
   }

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import type { Account } from '../../books.ts'
 import { fakeUpstream, streamed } from '../../fake-upstream.ts'
-import { Price } from '@anchorhold/protocol/link'
+import { Price } from '@anchorhold/protocol/gate-commands'
 import { sessionAuthority } from '../../authority.ts'
 import { local, plainAuthority, session, small, testGate } from '../../test-gate.ts'
 import { heldCalls, type Refusal } from './held.ts'
@@ -50,7 +50,14 @@ test('a call that the budget does not hold waits, and goes on when somebody rais
   await using it = await asking()
   const answer = it.call()
   const [{ id, action }] = (await it.opened(1)) as [EventBody<'request.opened'>]
-  expect(action).toMatchObject({ kind: 'spend', provider: 'test', model: 'claude-sonnet-5', left_nanos: 0, budget_nanos: 0 })
+  expect(action).toMatchObject({
+    kind: 'spend',
+    provider: 'test',
+    model: 'claude-sonnet-5',
+    left_nanos: 0,
+    budget_nanos: 0,
+    short: true,
+  })
   expect(it.upstream.received).toEqual([])
   const needed = action.kind === 'spend' && action.needed_nanos
   expect(await it.allow(id)).toEqual({ budget_nanos: needed, told: { told: true } })

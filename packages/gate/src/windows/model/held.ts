@@ -1,8 +1,8 @@
-import { refusalWords } from '@anchorhold/core/authority'
+import { refusalWords } from '@anchorhold/core/authority/words'
 import { leftNanos, leftOf } from '@anchorhold/core/ledger'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId } from '@anchorhold/protocol/ids'
-import type { Price } from '@anchorhold/protocol/link'
+import type { Price } from '@anchorhold/protocol/gate-commands'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { SpendAction } from '@anchorhold/protocol/actions'
 import type { SessionAuthority } from '../../authority.ts'
@@ -70,7 +70,7 @@ export function heldCalls<T>({ account, authority, waitMs, isPaused }: HeldCalls
     }
     if (set === null) return false
     call.asking?.takeBack('There is money for it again')
-    authority.use(spendAction(call, account))
+    authority.use(shortAction(call, account))
     end(call, set)
     return true
   }
@@ -79,7 +79,7 @@ export function heldCalls<T>({ account, authority, waitMs, isPaused }: HeldCalls
     const short = account.short(call.neededNanos, call.agent)
     const raises = pricesOf(call).raises
     const asking = await authority.open({
-      action: spendAction(call, account),
+      action: shortAction(call, account),
       call: null,
       why: short[0] === undefined ? "This session's budget does not hold it" : shortSentence(short[0]),
       ...(raises.length === 0 ? {} : { raises }),
@@ -149,6 +149,9 @@ export function heldCalls<T>({ account, authority, waitMs, isPaused }: HeldCalls
   }
 }
 
+/** The same as something that the money does not hold. */
+export const shortAction = (...about: Parameters<typeof spendAction>): SpendAction => ({ ...spendAction(...about), short: true })
+
 /** What is left and of how much: of the session's own budget, or of the node above it that holds the least. */
 export function spendAction(
   { provider, model, neededNanos, agent }: Omit<CallToHold<unknown>, 'reserve'>,
@@ -161,6 +164,6 @@ export function spendAction(
     .map(({ sum }) => ({ left: leftOf(sum) ?? 0, cap: sum.capNanos ?? 0 }))
     .filter(({ left }) => own === null || left < own)
     .toSorted((a, b) => a.left - b.left)
-  const { left, cap } = least ?? { left: own ?? 0, cap: lease.capNanos ?? 0 }
+  const { left, cap } = least ?? { left: own, cap: lease.capNanos }
   return { kind: 'spend', provider, model, needed_nanos: neededNanos, left_nanos: left, budget_nanos: cap }
 }

@@ -318,6 +318,30 @@ test('modelWindow() says that the provider cannot be reached', async () => {
   expect(it.usage()).toEqual([expect.objectContaining({ cost_nanos: 0, status: 0 })])
 })
 
+test('modelWindow() books a call that was sent and got no answer at what its prompt may cost', async () => {
+  await using upstream = await fakeUpstream((_, __, request) => void request.socket.destroy())
+  await using it = await testGate({ provider: local(upstream.url) })
+  expect((await it.call(messages, small())).status).toBe(502)
+  await it.call(settlePath, '')
+  expect(it.usage()).toEqual([expect.objectContaining({ status: 0, estimated: true })])
+  expect(it.usage()[0]!.cost_nanos).toBeGreaterThan(0)
+})
+
+test('modelWindow() remembers why an agent was refused until that agent is served or the turn ends', async () => {
+  await using upstream = await fakeUpstream(answering(streamed('ok', 10, 5)))
+  await using it = await testGate({ provider: local(upstream.url) })
+  const refused = async () => (JSON.parse((await it.call(settlePath, '')).body) as { refused: string | null }).refused
+  const wrong = { ...small(), mcp_servers: [{ type: 'url', url: 'https://example.com', name: 'x' }] }
+  expect((await it.call(messages, wrong)).status).toBe(403)
+  expect((await it.call(messages, small(), { 'x-claude-code-agent-id': 'another' })).status).toBe(200)
+  expect((await it.call('/v1/messages/count_tokens', { model: small().model, messages: small().messages })).status).toBe(200)
+  expect(await refused()).toBe('rules')
+  expect(await refused()).toBeNull()
+  expect((await it.call(messages, wrong)).status).toBe(403)
+  expect((await it.call(messages, small())).status).toBe(200)
+  expect(await refused()).toBeNull()
+})
+
 test('modelWindow() dials again when a kept connection turns out to be dead', async () => {
   const used = new Set<Socket>()
   await using upstream = await fakeUpstream((response, _, request) => {
@@ -389,6 +413,7 @@ test('modelWindow() never spends more than its budget under ten callers at once'
   await using it = await testGate({ provider: local(upstream.url), budget_nanos: usd / 20 })
   const body = small({ max_tokens: 2000, messages: [{ role: 'user', content: 'x'.repeat(2000) }] })
   const statuses: number[] = []
+  let settlement: unknown = null
   for (let round = 0; round < 5; round += 1) {
     const answers = Array.from({ length: 10 }, () => it.call(messages, body))
     let settled = 0
@@ -397,14 +422,14 @@ test('modelWindow() never spends more than its budget under ten callers at once'
     await vi.waitUntil(() => waiting.length + settled === 10)
     for (const one of waiting.splice(0)) one()
     statuses.push(...(await Promise.all(answers)).map(({ status }) => status))
-    await it.call(settlePath, '')
+    settlement = JSON.parse((await it.call(settlePath, '')).body)
     const spent = it.usage().reduce((sum, { cost_nanos: cost }) => sum + cost, 0)
     expect(spent).toBeLessThanOrEqual(usd / 20)
   }
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(1)
   expect(statuses.filter((status) => status === 403).length).toBeGreaterThan(1)
   expect(it.notices()).toEqual(['budget_used_up', 'budget_near'])
-  expect(JSON.parse((await it.call(settlePath, '')).body)).toMatchObject({ refused: 'budget' })
+  expect(settlement).toMatchObject({ refused: 'budget' })
 })
 
 test('modelWindow() shortens the answer to what is left, refuses below that, and goes on when the budget is raised', async () => {

@@ -44,7 +44,8 @@ const headerBytesMax = 64 * 1024
 /** An agent keeps its connection between two calls for about as long as a tool runs. */
 const keepAliveMs = 5 * 60 * 1000
 const quietMs = 15 * 60 * 1000
-const settleWaitMs = 5000
+/** Less than a keeper waits for the answer: what a call that outlives its turn has cost is told when it is known. */
+const settleWaitMs = 2000
 
 const endpoints: Readonly<Record<string, Target['endpoint']>> = {
   '/v1/messages': 'messages',
@@ -129,7 +130,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     parts.settling?.()
     // The turn's end waits for these records, so they go to the disk now.
     await books.flush().catch(() => {})
-    const settlement: Settlement = { source: 'gate', n: account.last, refused: calls.refusal }
+    const settlement: Settlement = { source: 'gate', n: account.last, refused: calls.takeRefusal() }
     respond(response, 200, JSON.stringify(settlement))
   }
 

@@ -1,7 +1,7 @@
 import { credentialsOf, type Credentials } from '@anchorhold/core/net/credentials'
 import type { Target } from '@anchorhold/core/net/target'
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
-import type { NetTerms } from '@anchorhold/protocol/link'
+import type { NetTerms } from '@anchorhold/protocol/gate-commands'
 import { scrubOf, type Scrub } from './scrub.ts'
 
 /** A call as a cell makes it. */

@@ -18,7 +18,7 @@ const setUp = (upstream: number, refuse: (path: string) => boolean = () => false
     upstream,
     allow,
     net: { forges: { 'forge.example': mine } },
-    judge: async ({ path }) => (refuse(path ?? '') ? { allow: false, why: 'no rule speaks of it' } : { allow: true }),
+    judge: async ({ path }) => (refuse(path ?? '') ? { allow: false, why: 'no rule covers it' } : { allow: true }),
   })
 const json = { 'content-type': 'application/json; charset=utf-8' }
 const post = (query: string, headers: Record<string, string> = json) => ({

@@ -114,7 +114,7 @@ test('access is asked for as the call itself will be judged', async () => {
     status: 200,
     body: { answer: 'allowed', why: 'a rule' },
   })
-  expect((await ask({ host: 'Evil.test', port: 80 })).body).toEqual({ answer: 'denied', why: 'no rule speaks of it' })
+  expect((await ask({ host: 'Evil.test', port: 80 })).body).toEqual({ answer: 'denied', why: 'no rule covers it' })
   await ask({ host: 'open.test', method: 'POST', path: '/x' })
   expect(net.ahead).toEqual([
     { action: { kind: 'net', host: 'allowed.test', port: 443, method: null, path: null }, said: 'to see' },

@@ -11,6 +11,8 @@ export type Wanted = {
   readonly path: string | null
 }
 
+export const nothing: Wanted = { target: null, method: null, path: null }
+
 /** An answer of the window's own: what was blocked or failed, why, and what an agent can do about it. */
 export type Refusal = { readonly status: 400 | 403 | 502 | 503; readonly wanted: Wanted; readonly why: string }
 

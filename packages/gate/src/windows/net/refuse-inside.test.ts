@@ -33,12 +33,12 @@ async function rest(socket: Socket): Promise<string> {
 test('who may not be connected reads why in the answer of the server that it asked for, and nothing is looked up', async () => {
   await using net = await testNet({})
   const { status, reason, response } = await ask(await within(net, 'denied.test:443'))
-  expect({ status, reason }).toEqual({ status: 403, reason: 'Blocked by Anchorhold: no rule speaks of it' })
+  expect({ status, reason }).toEqual({ status: 403, reason: 'Blocked by Anchorhold: no rule covers it' })
   const body = JSON.parse(await text(response)) as { message: string; anchorhold: Record<string, unknown> }
-  expect(body.message).toBe('Blocked by Anchorhold: no rule speaks of it')
+  expect(body.message).toBe('Blocked by Anchorhold: no rule covers it')
   expect(body.anchorhold).toMatchObject({
     blocked: { host: 'denied.test', port: 443, method: null, path: null },
-    why: 'no rule speaks of it',
+    why: 'no rule covers it',
     how_to_ask: expect.stringContaining('request_access') as string,
   })
   expect([net.judged.length, net.resolved, net.dialled]).toEqual([1, [], []])
@@ -49,7 +49,7 @@ test('git is told in plain text, which is all that it shows of an answer', async
   await using net = await testNet({})
   const { type, response } = await ask(await within(net, 'denied.test:443'), { 'user-agent': 'git/2.39.5' })
   expect(type).toBe('text/plain; charset=utf-8')
-  expect(await text(response)).toMatch(/^Blocked by Anchorhold: no rule speaks of it\nAsk for it with the tool /)
+  expect(await text(response)).toMatch(/^Blocked by Anchorhold: no rule covers it\nAsk for it with the tool /)
 })
 
 test.each([
@@ -81,7 +81,7 @@ test('a client that shows the words of a refused CONNECT itself is given them th
     'CONNECT denied.test:443 HTTP/1.0\r\n\r\n',
     'CONNECT denied.test:443 HTTP/1.1\r\nHost: denied.test:443\r\n\r\n',
   ])
-    expect(await net.raw(line)).toMatch(/^HTTP\/1\.1 403 Blocked by Anchorhold: no rule speaks of it\r\n/)
+    expect(await net.raw(line)).toMatch(/^HTTP\/1\.1 403 Blocked by Anchorhold: no rule covers it\r\n/)
 })
 
 test('the wait for a person comes first: who is denied then reads that', async () => {

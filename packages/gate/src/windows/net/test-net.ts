@@ -10,7 +10,7 @@ import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'n
 import type { NetAction } from '@anchorhold/protocol/actions'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { NetTerms } from '@anchorhold/protocol/link'
+import { NetTerms } from '@anchorhold/protocol/gate-commands'
 import { routesOf } from '@anchorhold/core/net/routes'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { createSecureContext } from 'node:tls'
@@ -79,14 +79,14 @@ export async function testNet({
       judged.push(action)
       const isAllowed = allow.includes(action.host)
       const verdict =
-        (await judge?.(action, signal)) ?? (isAllowed ? { allow: true } : { allow: false, why: 'no rule speaks of it' })
+        (await judge?.(action, signal)) ?? (isAllowed ? { allow: true } : { allow: false, why: 'no rule covers it' })
       return verdict.allow ? { allow: true, by: 'a rule' } : verdict
     },
     stands: () => () => null,
     denies: (action) => denies?.(action) ?? null,
     askAhead: async (action, said) => {
       ahead.push({ action, said })
-      return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule speaks of it' }
+      return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule covers it' }
     },
     routeOf: routesOf(rules),
     screen: (asked, request) => screenForge(asked, request, terms.forges),

@@ -36,12 +36,12 @@ test('a CONNECT that no rule opens is answered with what was blocked and how to 
   expect(body).toMatchObject({
     anchorhold: {
       blocked: { host: 'secret-data.evil.test', port: 443, method: null, path: null },
-      why: 'no rule speaks of it',
+      why: 'no rule covers it',
       how_to_ask: expect.stringContaining('policy.yaml') as unknown,
     },
   })
   expect([net.resolved, net.dialled]).toEqual([[], []])
-  expect(net.net()).toMatchObject([{ host: 'secret-data.evil.test', blocked: 1, why: 'no rule speaks of it', connections: 0 }])
+  expect(net.net()).toMatchObject([{ host: 'secret-data.evil.test', blocked: 1, why: 'no rule covers it', connections: 0 }])
 })
 
 test.each([

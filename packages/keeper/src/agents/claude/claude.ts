@@ -103,6 +103,7 @@ async function start(options: AgentStart): Promise<Agent> {
 
   return {
     unseen,
+    resumed: memory.begun,
     send: (prompt) => prompts.push(userMessage(prompt)),
     remind: (prompt) => prompts.push({ ...userMessage(prompt), shouldQuery: false }),
     async interrupt() {

@@ -1,9 +1,14 @@
 import { printable } from '@anchorhold/core/printable'
+import { isFailure } from '@anchorhold/protocol/failures'
 import { formatUsd } from '@anchorhold/protocol/money'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { TurnEnd } from '@anchorhold/protocol/sessions'
-import { Brain, ChevronRight, GitFork } from 'lucide-react'
+import { useMutation, useMutationState, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Brain, ChevronRight, GitFork, X } from 'lucide-react'
 import { memo } from 'react'
+import { daemon, wordsOf } from '../../daemon.ts'
+import { putSession } from '../../live/apply.ts'
 import type { Item, NoteItem, PromptItem, TurnItem, WordsItem } from '../../log/fold.ts'
 import { RequestCard } from '../../requests/RequestCard.tsx'
 import { picturesMentioned } from '../../log/workspace-path.ts'
@@ -26,7 +31,7 @@ export type ItemProps = {
 export const ItemView = memo(function ItemView({ session, item, onFork }: ItemProps) {
   switch (item.kind) {
     case 'prompt':
-      return <PromptView item={item} />
+      return <StoredPrompt session={session} item={item} />
     case 'text':
       return <TextView item={item} />
     case 'thinking':
@@ -75,11 +80,49 @@ export function PromptView({ item }: { readonly item: Pick<PromptItem, 'text' | 
         picturesMentioned(item.text, shelf.folder).map((path) => <WorkspacePicture key={path} shelf={shelf} path={path} />)}
       <p className="flex items-center gap-1 text-xs text-faint">
         {item.queued === 'queue'
-          ? 'Queued: given when the turn is over'
+          ? 'Queued: sent when the turn ends'
           : item.queued === 'steer'
             ? 'On its way to the agent'
             : clockTime(item.at)}
       </p>
+    </div>
+  )
+}
+
+/** A prompt that the daemon has. While it waits for its turn it can be taken back; one that the agent was given meanwhile says so. */
+function StoredPrompt({ session, item }: { readonly session: SessionId; readonly item: PromptItem }) {
+  const cache = useQueryClient()
+  // By name: a prompt that is delivered meanwhile moves to another row, and what came of the tap is told there.
+  const mutationKey = ['drop', item.id]
+  const drop = useMutation({
+    mutationKey,
+    mutationFn: () => daemon.dropPrompt({ params: { id: session, prompt: item.id } }),
+    onSuccess: (row) => putSession(cache, row),
+  })
+  const last = useMutationState({ filters: { mutationKey }, select: ({ state }) => state }).at(-1)
+  const error = last?.error ?? null
+  const late = error !== null && isFailure(error) && error.code === 'conflict'
+  return (
+    <div className="grid justify-items-end gap-1">
+      <div className="w-full">
+        <PromptView item={item} />
+      </div>
+      {item.queued !== null && (
+        <button
+          type="button"
+          disabled={last?.status === 'pending'}
+          onClick={() => drop.mutate()}
+          className="-mr-2 inline-flex min-h-9 items-center gap-1.5 rounded-lg px-2 text-xs text-soft hover:bg-raised hover:text-ink disabled:opacity-50"
+        >
+          <X size={14} aria-hidden />
+          Withdraw
+        </button>
+      )}
+      {error !== null && (
+        <p role="alert" className="text-xs text-danger [overflow-wrap:anywhere]">
+          {late ? 'Too late to withdraw it: the agent has it' : wordsOf(error)}
+        </p>
+      )}
     </div>
   )
 }
@@ -89,7 +132,7 @@ function TextView({ item }: { readonly item: WordsItem }) {
     <div className={item.cut === 'superseded' ? 'opacity-60' : ''}>
       <Markdown text={item.text} growing={item.growing ?? false} />
       {item.cut !== null && (
-        <p className="mt-1 text-xs text-faint">{item.cut === 'partial' ? 'Cut off here' : 'Cut off, and said again below'}</p>
+        <p className="mt-1 text-xs text-faint">{item.cut === 'partial' ? 'Cut off here' : 'Cut off, and repeated below'}</p>
       )}
     </div>
   )
@@ -113,9 +156,9 @@ function ThinkingView({ text, growing }: { readonly text: string; readonly growi
 const turnWords = {
   done: 'Done',
   interrupted: 'Stopped',
-  waiting: 'Waits for an answer',
+  waiting: 'Waiting for an answer',
   budget: 'The budget is spent',
-  breaker: 'Ended: it went in circles',
+  breaker: 'Stopped: it was going in circles',
   error: 'Ended by an error',
   crashed: 'Cut short',
 } as const satisfies Record<TurnEnd, string>
@@ -154,6 +197,23 @@ const noteLooks = {
   error: 'text-danger',
 } as const satisfies Record<NoteItem['level'], string>
 
-function NoteView({ item }: { readonly item: NoteItem }) {
-  return <p className={`text-[0.8125rem] [overflow-wrap:anywhere] ${noteLooks[item.level]}`}>{printable(item.text)}</p>
+function NoteView({ item: { level, text, of } }: { readonly item: NoteItem }) {
+  return (
+    <p className={`text-[0.8125rem] [overflow-wrap:anywhere] ${noteLooks[level]}`}>
+      {printable(text)}
+      {of !== undefined && (
+        <>
+          .{' '}
+          <Link
+            to="/sessions/$id"
+            params={{ id: of.session }}
+            search={of.at === null ? {} : { at: of.at }}
+            className="inline-flex min-h-6 items-center rounded text-soft underline underline-offset-4 hover:text-ink"
+          >
+            Read it there
+          </Link>
+        </>
+      )}
+    </p>
+  )
 }

@@ -30,15 +30,15 @@ export function ChangesTab({ session }: { readonly session: Session }) {
             </button>
           ))}
         </div>
-        <Button look="ghost" disabled={isFetching} onClick={() => void refetch()} aria-label="Look again" title="Look again">
+        <Button look="ghost" disabled={isFetching} onClick={() => void refetch()} aria-label="Refresh" title="Refresh">
           <RefreshCw size={16} aria-hidden className={isFetching ? 'animate-spin' : ''} />
         </Button>
       </div>
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
-      {data === undefined && error === null && <p className="text-sm text-faint">Looking at the workspace…</p>}
+      {data === undefined && error === null && <p className="text-sm text-faint">Loading the workspace…</p>}
       {error === null && data !== undefined && <Summary changes={data} />}
       {data?.git === true && data.files.map((file) => <FileChanges key={file.path} file={file} />)}
-      {data?.git === true && data.more && <p className="text-sm text-faint">There are more files than are shown here.</p>}
+      {data?.git === true && data.more && <p className="text-sm text-faint">Not all files are shown.</p>}
       {data?.git === true && data.files.length === 0 && <Empty title="Nothing has changed">{unchanged[against]}</Empty>}
       {data?.git === false && <Empty title={without[data.why]}>{printableLine(data.message)}</Empty>}
     </Pane>
@@ -48,12 +48,12 @@ export function ChangesTab({ session }: { readonly session: Session }) {
 type Against = 'head' | 'start'
 const sinceWords = { head: 'Last commit', start: 'Start of the session' } as const satisfies Record<Against, string>
 const unchanged = {
-  head: 'The workspace is as its last commit has it. What the agent commits is seen against the start of the session.',
+  head: 'The workspace matches its last commit. To see what the agent has committed, compare with the start of the session.',
   start: 'The workspace is as it was when the session began.',
 } as const satisfies Record<Against, string>
 
 const without = {
-  no_repository: 'This workspace is no git repository',
+  no_repository: 'This workspace is not a git repository',
   no_git: 'There is no git in this cell',
   unreadable: 'git could not read this repository',
 } as const satisfies Record<Extract<Changes, { git: false }>['why'], string>
@@ -116,7 +116,7 @@ function FileChanges({ file }: { readonly file: ChangedFile }) {
       {open &&
         (file.patch === null || file.patch === '' ? (
           <p className="border-t border-line px-4 py-3 text-sm text-faint">
-            {file.binary ? 'No text: nothing to show.' : file.truncated ? 'Too long to show.' : 'No lines were changed.'}
+            {file.binary ? 'Not text: nothing to show.' : file.truncated ? 'Too long to show.' : 'No lines were changed.'}
           </p>
         ) : (
           <>

@@ -16,15 +16,13 @@ export function CostTab({ session }: { readonly session: Session }) {
   return (
     <Pane name="Cost">
       <section aria-label="Total" className="card grid gap-1 p-5">
-        <p className="text-sm text-soft">
-          {session.simulated ? 'Play money of the rehearsal: no model was asked' : 'Spent so far'}
-        </p>
+        <p className="text-sm text-soft">{session.simulated ? 'Rehearsal play money: no model was called' : 'Spent so far'}</p>
         <p className="text-3xl font-semibold tracking-tight tabular-nums">
           {formatUsd(cost)}
           {budget !== null && <span className="text-lg font-normal text-faint"> of {formatUsd(budget)}</span>}
         </p>
         {budget === null ? (
-          <p className="text-sm text-faint">There is no budget for this session alone.</p>
+          <p className="text-sm text-faint">This session has no budget of its own.</p>
         ) : (
           <svg
             role="meter"
@@ -69,7 +67,7 @@ export function CostTab({ session }: { readonly session: Session }) {
             ])}
         />
       )}
-      {data !== undefined && data.turns.length === 0 && <Empty title="Nothing was spent yet" />}
+      {data !== undefined && data.turns.length === 0 && <Empty title="Nothing spent yet" />}
     </Pane>
   )
 }

@@ -27,7 +27,7 @@ export function FilesTab({ session }: { readonly session: Session }) {
         workspace{folder !== '' && `/${printableLine(folder)}`}
       </p>
       {error !== null && <Trouble>{wordsOf(error)}</Trouble>}
-      {data === undefined && error === null && <p className="text-sm text-faint">Looking at the workspace…</p>}
+      {data === undefined && error === null && <p className="text-sm text-faint">Loading the workspace…</p>}
       <ul className="card grid grid-cols-1 divide-y divide-line overflow-hidden empty:hidden">
         {folder !== '' && (
           <li>
@@ -55,7 +55,7 @@ export function FilesTab({ session }: { readonly session: Session }) {
           </li>
         ))}
       </ul>
-      {data?.more && <p className="text-sm text-faint">There is more in this folder than is shown here.</p>}
+      {data?.more && <p className="text-sm text-faint">Not everything in this folder is shown.</p>}
       {data?.entries.length === 0 && folder === '' && <Empty title="The workspace is empty" />}
     </Pane>
   )

@@ -8,9 +8,9 @@ import { clockTime } from '../../ui/time.ts'
 import { Pane } from './Pane.tsx'
 
 const words = {
-  none: 'The cell reaches its model and nothing else.',
-  proxy_only: 'The cell reaches what rules let through its net window.',
-  host: 'The agent has the network of this machine, and nobody counts what leaves.',
+  none: 'The cell can reach its model and nothing else.',
+  proxy_only: 'The cell can reach what your rules allow.',
+  host: "The agent shares the host's network, and nobody counts what leaves.",
 } as const satisfies Record<Network, string>
 
 /** What left the session, and what was kept from leaving. */

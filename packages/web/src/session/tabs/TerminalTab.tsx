@@ -8,7 +8,7 @@ import { openTerminal, type TerminalState } from './terminal.ts'
 const words = {
   opening: 'Opening a shell in the cell…',
   open: 'A shell in the cell, as the agent’s own user. Type no secret here.',
-  lost: 'The connection is lost; the shell goes on, and is looked for again…',
+  lost: 'Connection lost; the shell keeps running. Reconnecting…',
   refused: 'The terminal could not be opened.',
   ended: '',
 } as const satisfies Record<TerminalState['is'], string>
@@ -26,7 +26,7 @@ export function TerminalTab({ session }: { readonly session: Session }) {
         session: session.id,
         element,
         tell: setState,
-        prove: bare ? () => proof.ask('A terminal without a wall is for who has just shown who they are') : null,
+        prove: bare ? () => proof.ask('A terminal without a wall needs a fresh proof of who you are') : null,
       })
       terminal.current = opened
       return () => opened.leave()

@@ -85,7 +85,8 @@ export function openTerminal({ session, element, tell, prove }: TerminalOptions)
       if (!wasOpen && !proved) {
         proved = true
         void prove?.().then(
-          (shown) => !over && (shown ? connect() : end({ is: 'refused', why: 'No terminal without a fresh proof' })),
+          (shown) =>
+            !over && (shown ? connect() : end({ is: 'refused', why: 'The terminal needs a fresh proof of who you are' })),
         )
         return
       }

@@ -1,4 +1,4 @@
-/** Devices that are told when somebody is needed. */
+/** Notified devices when somebody is needed. */
 export const push = `
 create table push_device (
   id text primary key,

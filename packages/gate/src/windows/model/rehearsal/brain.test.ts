@@ -87,9 +87,9 @@ test.each([
   expect(play(prompt).calls).toEqual(calls)
 })
 
-test('reply() sums up what it did, shows the output, and says that no model was asked', () => {
+test('reply() sums up what it did, shows the output, and says that no model was called', () => {
   const { text } = play('create hello.txt saying hi, then run cat hello.txt', (tool) => (tool === 'Bash' ? 'hi' : 'created'))
-  expect(text).toBe('I created hello.txt.\n\n`cat hello.txt` gave:\n\n```\nhi\n```\n\n(Rehearsal: no model was asked.)')
+  expect(text).toBe('I created hello.txt.\n\n`cat hello.txt` gave:\n\n```\nhi\n```\n\n(Rehearsal: no model was called.)')
 })
 
 test('reply() reports tools that failed or were denied, and does the rest', () => {

@@ -39,7 +39,7 @@ function repeat(calls: readonly { readonly tool: string; readonly input: unknown
   return moves(say('I do it again.'), ...calls.map((call): Move => ({ do: 'call', ...call })))
 }
 
-const label = '(Rehearsal: no model was asked.)'
+const label = '(Rehearsal: no model was called.)'
 const say = (text: string, paceMs = 0): Move => ({ do: 'text', text, paceMs })
 /** Texts that follow each other are paragraphs. */
 const moves = (...list: readonly Move[]): Reply => ({

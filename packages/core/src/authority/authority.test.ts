@@ -1,14 +1,14 @@
 import type { Action, Pin } from '@anchorhold/protocol/actions'
 import type { EventBody, EventType, NewEvent } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
-import type { Authority as Terms, Grant } from '@anchorhold/protocol/link'
+import type { Authority as Terms, Grant } from '@anchorhold/protocol/authority'
 import type { Policy } from '@anchorhold/protocol/policy'
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { authority, type AuthorityParts } from './authority.ts'
-import { defaultPolicy } from './policy/default-policy.ts'
-import { plainMeaning } from './policy/meaning.ts'
-import { toolMeaning } from './policy/tool-meaning.ts'
+import { defaultPolicy } from '../policy/default-policy.ts'
+import { plainMeaning } from '../policy/meaning.ts'
+import { toolMeaning } from '../policy/tool-meaning.ts'
 
 const supervised: Policy = { ...defaultPolicy, autonomy: 'supervised', rules: [{ on: 'spend', match: {}, effect: 'ask' }] }
 const never = () => new AbortController().signal

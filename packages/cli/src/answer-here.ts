@@ -1,0 +1,99 @@
+import { chosen } from '@anchorhold/core/request-words'
+import type { Client } from '@anchorhold/protocol/client'
+import type { Event } from '@anchorhold/protocol/events'
+import { createInterface } from 'node:readline/promises'
+import { requestLines } from './request-words.ts'
+import type { Terminal } from './terminal.ts'
+
+type Opened = (Event & { readonly type: 'request.opened' })['body']
+
+/** Requests that the person at this terminal can answer right there; somebody else may be quicker elsewhere. */
+export interface AnswerHere extends Disposable {
+  /** Asks it as soon as nothing else is being asked. */
+  ask(request: Opened): void
+  /** Somebody has answered it: what is typed from now on answers nothing. */
+  settled(id: string): void
+}
+
+export type AnswerHereParts = {
+  readonly terminal: Pick<Terminal, 'error' | 'foreign' | 'line'>
+  readonly api: Pick<Client, 'answerRequest'>
+  readonly input: NodeJS.ReadableStream
+  readonly output: NodeJS.WritableStream
+  /** Ctrl-C: as long as something is read, the terminal sends no signal. */
+  readonly onInterrupt: () => void
+}
+
+/** Invariant: one reader, and one question at a time, so that one line answers one request. */
+export function answerHere({ terminal, api, input, output, onInterrupt }: AnswerHereParts): AnswerHere {
+  const waiting: Opened[] = []
+  let asking: { readonly id: string; readonly answered: AbortController; typed: boolean } | null = null
+  let reader: ReturnType<typeof createInterface> | null = null
+  let over = false
+
+  function open(): ReturnType<typeof createInterface> {
+    // Kept open between questions: what is typed while nothing is asked is read then, and answers nothing.
+    reader ??= createInterface({ input, output, terminal: true })
+      .on('SIGINT', onInterrupt)
+      .on('close', () => (over = true))
+    return reader
+  }
+
+  async function next(hasWaited: boolean): Promise<void> {
+    const request = asking === null && !over ? waiting.shift() : undefined
+    if (request === undefined) return
+    const current = { id: request.id, answered: new AbortController(), typed: false }
+    asking = current
+    // Other things were said since it came up.
+    if (hasWaited) for (const line of requestLines(request.action)) terminal.line(terminal.foreign(line))
+    try {
+      const body = await answerOf(request, current.answered.signal)
+      current.typed = true
+      await api.answerRequest({ params: { id: request.id }, body })
+    } catch (error) {
+      if (!current.answered.signal.aborted && !over) terminal.error(error instanceof Error ? error.message : String(error))
+    }
+    asking = null
+    await next(true)
+  }
+
+  async function answerOf({ id, action }: Opened, signal: AbortSignal) {
+    const question = async (words: string) => {
+      const from = open()
+      // Half a line that was meant for something else.
+      if (from.line !== '') from.write(null, { ctrl: true, name: 'u' })
+      return (await from.question(words, { signal })).trim()
+    }
+    if (action.kind !== 'question') {
+      const word = await question(`  Allow ${id}? [y/N or a reason] `)
+      if (/^y(es)?$/i.test(word)) return { decision: 'allow' as const }
+      return { decision: 'deny' as const, ...(word === '' || /^no?$/i.test(word) ? {} : { reason: word }) }
+    }
+    const answers: Record<string, string> = {}
+    for (const { question: asked, options } of action.questions) {
+      const how = options.length > 0 ? `1-${options.length}, or in your own words` : 'Answer'
+      answers[asked] = chosen(options, await question(`  ${how} (${id}): `))
+    }
+    return { decision: 'allow' as const, answers }
+  }
+
+  return {
+    ask(request) {
+      waiting.push(request)
+      void next(false)
+    },
+    settled(id) {
+      const at = waiting.findIndex((one) => one.id === id)
+      if (at !== -1) waiting.splice(at, 1)
+      if (asking?.id !== id || asking.typed) return
+      asking.answered.abort()
+      // What was asked stands on a line of its own.
+      output.write('\n')
+    },
+    [Symbol.dispose]() {
+      over = true
+      asking?.answered.abort()
+      reader?.close()
+    },
+  }
+}

@@ -1,0 +1,102 @@
+import { join } from 'node:path'
+import { routesBy } from '@anchorhold/core/net/routes'
+import type { NewEvent } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { SessionAuthority } from '../../authority.ts'
+import type { ServedOn } from '../../books.ts'
+import { readOrMakeKey } from '../../secrets.ts'
+import type { CallLine } from '../model/window.ts'
+import { fillBy } from './credentials.ts'
+import { crowd, crowdMax } from './crowd.ts'
+import { type DialParts, dialler } from './dial.ts'
+import { screenForge } from './forge-calls.ts'
+import { mirrored } from './mirrors.ts'
+import { looked } from './push.ts'
+import { type SessionCa, sessionCa } from './session-ca.ts'
+import { trusts } from './trust.ts'
+import { type NetWindow, netWindow } from './window.ts'
+
+/** Where a session's net window is, while its terms say that it has one. */
+export type NetOpening = Pick<NetWindow, 'flush' | 'look' | 'close'> & {
+  /** Opens or closes the window as the terms say now. One after the other: what is told twice at once opens one window. */
+  fit(): Promise<void>
+  /** Of the authority that the cell trusts; null where there is no window. */
+  readonly certificate: string | null
+}
+
+export type OpeningsParts = {
+  /** The gate's own, with the key that authorities follow from. */
+  readonly folder: string
+  readonly dial: DialParts | undefined
+  readonly openSecret: (box: string) => string
+  readonly log: (line: CallLine) => void
+  readonly now: () => number
+}
+
+export type OfSession = {
+  readonly authority: Pick<SessionAuthority, 'judge' | 'askAhead' | 'stands' | 'denies' | 'terms'>
+  readonly note: (event: NewEvent) => void
+  /** What the session is served on now. */
+  readonly terms: () => ServedOn
+}
+
+/** What all net windows of a gate share: how they dial, whom they trust, and how many connections there may be. */
+export async function netOpenings(parts: OpeningsParts): Promise<(session: SessionId, of: OfSession) => NetOpening> {
+  const seed = await readOrMakeKey(join(parts.folder, 'net-key'))
+  const trust = trusts()
+  const dialling = dialler(parts.dial)
+  const all = crowd(crowdMax())
+
+  return (session, { authority, note, terms }) => {
+    let open: { readonly window: NetWindow; readonly ca: SessionCa } | null = null
+    let fitting = Promise.resolve()
+
+    async function fit(): Promise<void> {
+      const { folder, network } = terms()
+      if ((network === 'proxy_only') === (open !== null)) return
+      if (open !== null) return close()
+      const ca = await sessionCa(seed, session, parts.now)
+      const window = await netWindow({
+        session,
+        folder,
+        judge: authority.judge,
+        askAhead: authority.askAhead,
+        stands: authority.stands,
+        denies: authority.denies,
+        routeOf: looked(
+          routesBy(() => authority.terms.policy.rules),
+          () => terms().net.forges,
+        ),
+        screen: (asked, request) => screenForge(asked, request, terms().net.forges),
+        crowd: all,
+        dialler: mirrored(dialling, () => terms().net.mirrors),
+        authority: ca,
+        credentials: fillBy(() => terms().net, parts.openSecret),
+        trust: () => trust(terms().net.ca),
+        note,
+        log: parts.log,
+        now: parts.now,
+      })
+      open = { window, ca }
+    }
+    async function close(): Promise<void> {
+      const closed = open
+      open = null
+      await closed?.window.close()
+    }
+
+    return {
+      fit() {
+        const fitted = fitting.then(fit)
+        fitting = fitted.catch(() => {})
+        return fitted
+      },
+      get certificate() {
+        return open?.ca.certificate ?? null
+      },
+      flush: () => open?.window.flush(),
+      look: () => open?.window.look(),
+      close,
+    }
+  }
+}

@@ -1,0 +1,25 @@
+/** What is being written for each session and not sent yet. It lies on the device, so that it outlives the page; whoever shows it is
+ *  told when it changes, since an upload adds to it behind a composer that was closed and opened again meanwhile. */
+export interface Drafts {
+  read(session: string): string
+  write(session: string, text: string): void
+  subscribe(listener: () => void): () => void
+}
+
+const place = (session: string) => `anchorhold.draft.${session}`
+
+export function drafts(storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>): Drafts {
+  const listeners = new Set<() => void>()
+  return {
+    read: (session) => storage.getItem(place(session)) ?? '',
+    write(session, text) {
+      if (text === '') storage.removeItem(place(session))
+      else storage.setItem(place(session), text)
+      for (const listener of listeners) listener()
+    },
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+}

@@ -1,0 +1,23 @@
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+
+const setup = (await import(pathToFileURL(join(import.meta.dirname, '../../bin/setup.mjs')).href)) as {
+  startsCells(argv: readonly string[]): boolean
+}
+
+test.each([
+  ['up', true],
+  ['run say hello', true],
+  ['--state /x sandbox -- make', true],
+  ['claude .', true],
+  ['prove --rung bwrap', true],
+  ['provider add anthropic', true],
+  ['provider ls', false],
+  ['send last run it', false],
+  ['search up', false],
+  ['--state up status', false],
+  ['--help', false],
+])('startsCells(%j) is %j: bubblewrap is provided for commands that start cells', (line, expected) => {
+  expect(setup.startsCells(line.split(' '))).toBe(expected)
+})
