@@ -63,6 +63,8 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
   let outbox: Outbox
   let books: Books
   let accounts = new Map<SessionId, Account>()
+  /** Those whose leases are kept: nobody can call before that. */
+  const served = new WeakSet<Account>()
   let soon: (() => void)[] = []
   let life = 0
   let broken = false
@@ -223,9 +225,12 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       const nodes = n > (closedAt.get(of) ?? 0) ? one.nodes : aboveOf(of)
       weigh({ ...one, nodes }, one.cost_nanos)
     }
-    for (const lease of books.kept.values())
-      if (books.knows(lease))
-        accounts.set(lease.session, books.open(lease.session, { ...lease, simulated: isPlay(lease.session) }))
+    for (const lease of books.kept.values()) {
+      if (!books.knows(lease)) continue
+      const account = books.open(lease.session, { ...lease, simulated: isPlay(lease.session) })
+      accounts.set(lease.session, account)
+      served.add(account)
+    }
     compareNodes()
     noneSetAside()
     tellAgain()
@@ -239,7 +244,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
     accounts: () => accounts,
     async call(session: SessionId, nanos: number, agent: string | null) {
       const account = accounts.get(session)
-      if (account === undefined) return
+      if (account === undefined || !served.has(account)) return
       let reserved: Reserved | null
       const simulated = isPlay(session)
       try {
@@ -308,8 +313,8 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       }
       outbox.trim(lastStored()).catch(() => {})
     },
-    /** The daemon opens a session's windows, or tells the gate of them again. */
-    open(session: SessionId) {
+    /** The daemon opens a session's windows, or tells the gate of them again. Resolves when its lease is kept. */
+    open(session: SessionId): Promise<unknown> {
       const simulated = isPlay(session)
       const money = {
         budget_nanos: capOf.get(session)!,
@@ -322,18 +327,20 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       }
       books.tell(toldNodes(simulated, aboveOf(session)))
       compareNodes()
-      const account = accounts.get(session)
-      if (account === undefined) accounts.set(session, books.open(session, money))
-      else {
-        const before = account.lease.spentNanos
+      const before = accounts.get(session)
+      const account = before ?? books.open(session, money)
+      accounts.set(session, account)
+      if (before !== undefined) {
+        const { spentNanos } = before.lease
         account.update(money)
         // The gate knew it all: the daemon's sum and the records that it has not got are the same sum.
-        expect(account.lease.spentNanos).toBe(before)
+        expect(account.lease.spentNanos).toBe(spentNanos)
       }
-      accounts
-        .get(session)!
-        .save({ ...terms, ...(simulated ? { provider: rehearsal } : {}) })
-        .catch(() => {})
+      const saved = account.save({ ...terms, ...(simulated ? { provider: rehearsal } : {}) })
+      return saved.then(
+        () => served.add(account),
+        () => {},
+      )
     },
     budget(session: SessionId, cap: number) {
       capOf.set(session, cap)
@@ -376,7 +383,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       await books.flush()
       await it.pull()
       for (const session of sessions) {
-        it.open(session)
+        void it.open(session)
         expect(accounts.get(session)!.lease).toMatchObject({ spentNanos: costOf(session), reservedNanos: 0 })
       }
       compareNodes()
@@ -393,7 +400,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
     },
   }
   await begin(disk)
-  for (const session of sessions) it.open(session)
+  await Promise.all(sessions.map((session) => it.open(session)))
   return it
 }
 
@@ -438,7 +445,7 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
           else if (one[0] === 'rest') await it.rest()
           else if (one[0] === 'pull') await it.pull()
           else if (one[0] === 'hold') it.disk.holdSyncs()
-          else if (one[0] === 'open') it.open(one[1])
+          else if (one[0] === 'open') void it.open(one[1])
           else if (one[0] === 'budget') it.budget(one[1], one[2])
           else if (one[0] === 'close') await it.close(one[1])
           else if (one[0] === 'clock') it.clock(one[1])

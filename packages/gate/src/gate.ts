@@ -104,7 +104,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     rates: rules.rates,
   })
 
-  async function serve(session: SessionId, terms: ServedOn, money: Money): Promise<Served> {
+  /** Opens a session's windows. Where a lease is to be kept for that, it is on the disk before anybody can call. */
+  async function serve(session: SessionId, terms: ServedOn, money: Money, { keep }: { keep: boolean }): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
     const settling = () => one.net.flush()
@@ -126,6 +127,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
         })
       },
     })
+    const lasting = withAuthority(authority, terms)
+    if (keep) await account.save(lasting)
     const window = await modelWindow({
       session,
       folder,
@@ -142,14 +145,13 @@ export async function gate(parts: GateParts): Promise<Gate> {
     windows.add(window)
     if (terms.paused) window.pause()
     const net = openings(session, { authority, note: account.note, terms: () => one.terms })
-    const one: Served = { window, account, authority, net, terms }
-    one.terms = kept(one, terms)
+    const one: Served = { window, account, authority, net, terms: lasting }
     await net.fit()
     return one
   }
 
   /** Terms whose authority is what it is when they are kept, and not what it was when they were told. */
-  function kept({ authority }: Pick<Served, 'authority'>, terms: ServedOn): ServedOn {
+  function withAuthority(authority: SessionAuthority, terms: ServedOn): ServedOn {
     return {
       ...terms,
       get authority() {
@@ -160,7 +162,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
 
   /** Changes what a session is served on, and keeps it that way. */
   async function change(one: Served, terms: ServedOn): Promise<void> {
-    one.terms = kept(one, terms)
+    one.terms = withAuthority(one.authority, terms)
     one.window.update(termsOf(terms))
     if (terms.paused) one.window.pause()
     else one.window.resume()
@@ -189,11 +191,10 @@ export async function gate(parts: GateParts): Promise<Gate> {
       one.window.retry()
       return { authority: one.net.certificate }
     }
-    const opening = serve(session, terms, money)
+    const opening = serve(session, terms, money, { keep: true })
     served.set(session, opening)
     try {
       const one = await opening
-      await one.account.save(one.terms)
       return { authority: one.net.certificate }
     } catch (cause) {
       await close(session)
@@ -215,7 +216,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     } catch {
       return books.close(lease.session)
     }
-    const opening = serve(lease.session, lease, { ...lease, simulated: isPlay(lease.provider) })
+    const opening = serve(lease.session, lease, { ...lease, simulated: isPlay(lease.provider) }, { keep: false })
     served.set(lease.session, opening)
     try {
       await opening
