@@ -107,6 +107,9 @@ export async function fleet(size: number): Promise<Fleet> {
     async [Symbol.asyncDispose]() {
       end.abort()
       await Promise.all(watchers)
+      await it.cli(['down', '--all'])
+      // Of cells too: nothing outlives what was killed over it.
+      await until(() => processesOf(it.state).length === 0)
       await it[Symbol.asyncDispose]()
     },
   }

@@ -21,10 +21,11 @@ export function processes(): HostProcess[] {
     })
 }
 
-/** The processes of an installation, those in its cells included. */
+/** The processes of an installation, those in its cells included, also where nobody is left whose children they are. */
 export function processesOf(state: string, which: (one: HostProcess) => boolean = () => true): HostProcess[] {
   const every = processes()
-  const found = every.filter((one) => new RegExp(`${state}(/| |$)`).test(one.argv) && which(one))
+  const isNamed = ({ argv }: HostProcess) => new RegExp(`${state}(/| |$)`).test(argv)
+  const found = every.filter((one) => (isNamed(one) || sees(one.pid, `${state}/`)) && which(one))
   const below = (parent: number): HostProcess[] => every.flatMap((one) => (one.parent === parent ? [one, ...below(one.pid)] : []))
   return [...new Map([...found, ...found.flatMap(({ pid }) => below(pid))].map((one) => [one.pid, one])).values()]
 }
@@ -33,6 +34,14 @@ export function processesOf(state: string, which: (one: HostProcess) => boolean 
 export const keepersOf = (state: string, session = ''): HostProcess[] =>
   processesOf(state, ({ pid, argv }) => argv.includes('/keeper.mjs') && holds(pid, `${state}/sessions/${session}`))
 
+/** Whether something below a folder is mounted where a process is, or held by one that is only being made. */
+function sees(pid: number, prefix: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/mountinfo`, 'latin1').includes(` ${prefix}`) || holds(pid, `${prefix}sessions/`)
+  } catch {
+    return false
+  }
+}
 /** Whether a process has a file open whose path begins so. */
 function holds(pid: number, prefix: string): boolean {
   try {

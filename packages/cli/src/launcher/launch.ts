@@ -25,6 +25,7 @@ import { hiddenFolderOf } from '@anchorhold/daemon/workspace/hidden-folder'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { beginHistory } from '@anchorhold/keeper/snapshot'
 import { takeLock } from '@anchorhold/link/lock'
+import { endOrphans } from '@anchorhold/link/orphans'
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
@@ -87,6 +88,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const { policyWith, repoFilter } = housePolicy(config, { rung, network: options.network, repoFilter: options.repoFilter })
 
   await using undone = new AsyncDisposableStack()
+  await endOrphans()
   await reapLaunched(folders, runtime)
   const base = mkdtempSync(`${realpathSync(folders.launched)}/${ownerMark()}-`)
   makeFolder(base, config.root ? 0o711 : 0o700)

@@ -1,6 +1,7 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock } from '@anchorhold/link/lock'
+import { endOrphans } from '@anchorhold/link/orphans'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
@@ -120,6 +121,7 @@ export function keeperHost({
     kill: endProcess,
     async remains(session, after) {
       await removeCgroups(session)
+      await endOrphans()
       await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
       const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { records, saying: await readSaying(folders.saying(session)) }

@@ -1,4 +1,5 @@
 import { takeLock } from '@anchorhold/link/lock'
+import { endOrphans } from '@anchorhold/link/orphans'
 import { isOwnerGone } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFile } from 'node:child_process'
@@ -49,6 +50,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, log }: Reap
       log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
+  await endOrphans()
   for (const id of sessions.filter((each) => !isOwned(each)))
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return

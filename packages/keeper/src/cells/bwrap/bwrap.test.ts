@@ -1,3 +1,4 @@
+import { mortalMark } from '@anchorhold/link/orphans'
 import { chmodSync, constants, copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -85,10 +86,22 @@ describe('bwrapDriver()', () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
     const standIn = join(dirname(spec.workspace), 'bwrap')
-    writeFileSync(standIn, '#!/bin/sh\nreadlink "/proc/self/fd/$2" >&2; exit 1\n', { mode: 0o755 })
+    writeFileSync(standIn, '#!/bin/sh\nshift 3; readlink "/proc/self/fd/$2" >&2; exit 1\n', { mode: 0o755 })
     await expect(bwrapDriver({ bwrapPath: standIn }).start(spec, soon())).rejects.toMatchObject({
       message: expect.stringMatching(/a cell does not start: (socket|pipe):\[\d+\]$/) as string,
     })
+  })
+
+  test('spawn() says in the command line whose cell it is, and not inside', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const standIn = join(dirname(spec.workspace), 'bwrap')
+    writeFileSync(standIn, '#!/bin/sh\necho "$1 $3" >&2; exit 1\n', { mode: 0o755 })
+    await expect(bwrapDriver({ bwrapPath: standIn }).start(spec, soon())).rejects.toMatchObject({
+      message: expect.stringContaining(`--setenv ${mortalMark()}`) as string,
+    })
+    await using cell = await driver.start(spec, soon())
+    expect((await run(cell, ['env'])).output).not.toContain('ANCHORHOLD_CELL')
   })
 
   test('a cell under covers keeps its folders, its caches and its windows, and nothing of the wall is open in it', async () => {

@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { closeSync, openSync, readdirSync, unlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir, userInfo } from 'node:os'
+import { closeSync, openSync, readdirSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
-import { ownerMark } from '@anchorhold/link/owner'
+import { mortalMark } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
@@ -23,6 +22,7 @@ import { lacksOnTrial } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
 import { type CoveredFolders, coverFolders, entering, NotCovered } from './covered-folders.ts'
 import { explain, lacksBwrap } from './lacks.ts'
+import { openNameless } from './nameless-files.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
  *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
@@ -163,22 +163,24 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     probe.process.stdin.end()
     const abort = () => void probe.process.kill('SIGKILL')
     signal.addEventListener('abort', abort)
-    const [report, said, code, admission] = await Promise.all([
-      text(probe.process.stdout),
-      text(probe.process.stderr),
-      probe.process.exited,
-      probe.admitted.then(
-        () => null,
-        (error: unknown) => {
-          abort()
-          return error
-        },
-      ),
-    ])
+    const said = text(probe.process.stderr)
+    const admission = probe.admitted.then(
+      () => null,
+      (error: unknown) => {
+        abort()
+        return error
+      },
+    )
+    const report = await text(probe.process.stdout)
+    // One that is whole says all; taking the namespaces of its process apart is nobody's to wait for.
+    const ended = wholeReport.test(report) ? null : await Promise.all([said, probe.process.exited, admission])
     signal.removeEventListener('abort', abort)
     signal.throwIfAborted()
-    if (admission !== null && !(admission instanceof NotStarted)) throw admission
-    if (code !== 0) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
+    if (ended !== null) {
+      const [words, code, refusal] = ended
+      if (refusal !== null && !(refusal instanceof NotStarted)) throw refusal
+      if (code !== 0) throw unavailable(explain(words.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
+    }
     return checkReport(report, spec.limits.tmpBytes)
   }
 
@@ -268,11 +270,11 @@ function spawnBwrap(
       workspace: covered?.paths.workspace ?? lend(folders.workspace),
       home: covered?.paths.home ?? lend(folders.home),
       caches: spec.caches === undefined ? undefined : (covered?.paths.caches ?? spec.caches),
-      seccomp: give(unlinkedFile(filter)),
+      seccomp: give(openNameless(filter)),
       files: Object.fromEntries([
         ...host.files.map((path) => [path, give(openSync(path, 'r'))]),
-        ...Object.entries(generatedFiles).map(([path, content]) => [path, give(unlinkedFile(content))]),
-        ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(unlinkedFile(readText(path) ?? ''))]) : []),
+        ...Object.entries(generatedFiles).map(([path, content]) => [path, give(openNameless(content))]),
+        ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(openNameless(readText(path) ?? ''))]) : []),
       ]),
     }
     // By a pipe: what the environment holds may be a secret, and is in no file.
@@ -281,10 +283,12 @@ function spawnBwrap(
     const smothered = leaked.filter((fd) => fd > list)
     for (const fd of smothered) {
       while (stdio.length < fd) stdio.push('ignore')
-      give(unlinkedFile(''))
+      give(openNameless(''))
     }
     const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
-    const wrapped = limits.wrap([...enter, bwrapPath, ...lists, '--', ...argv] as [string, ...string[]])
+    // Seen from outside alone: the list that follows clears the environment.
+    const mark = ['--setenv', 'ANCHORHOLD_CELL', mortalMark()]
+    const wrapped = limits.wrap([...enter, bwrapPath, ...mark, ...lists, '--', ...argv] as [string, ...string[]])
     const [file, ...args] = streams === 'terminal' ? (['/usr/bin/env', ...ignoredSignals, ...wrapped] as const) : wrapped
     const child = spawn(file, args, {
       // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
@@ -304,17 +308,6 @@ function spawnBwrap(
     return { child, status, block }
   } finally {
     for (const fd of opened) closeSync(fd)
-  }
-}
-
-/** An open file without a name, for as long as someone holds it. */
-function unlinkedFile(content: string | Buffer): number {
-  const path = join(tmpdir(), `ah-file-${ownerMark()}-${randomBytes(8).toString('hex')}`)
-  writeFileSync(path, content, { flag: 'wx', mode: 0o600 })
-  try {
-    return openSync(path, 'r')
-  } finally {
-    unlinkSync(path)
   }
 }
 
@@ -399,6 +392,8 @@ function checkReport(report: string, tmpBytes: number): SeenInside {
   return { limits: report, tmpBytes: seen }
 }
 
+/** The last line of /proc/self/limits, which a report ends with. */
+const wholeReport = /^Max realtime timeout .*\n$/m
 /** Lines of /proc/self/status, proc(5). */
 const postureWanted = [
   /^Uid:\t1000\t1000\t1000\t1000$/m,
