@@ -90,6 +90,12 @@ test('a session is taken up three times in a row, and then waits and says why; a
   expect(takesUp(run(...once, ...rounds(resumesMax - 1), again, started, turn, done, turn, lost))).toBe(true)
 })
 
+test('a prompt that the agent was given is work, before its turn has begun', () => {
+  expect(run(started, prompt).state).toBe('working')
+  expect(run(started, prompt, lost).state).toBe('interrupted')
+  expect(run(started, prompt, left).state).toBe('ready')
+})
+
 test('a prompt that came too late for a turn is cut short with its keeper', () => {
   const late = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1, left: ['prm_1'] } } as unknown as NewEvent
   expect(run(started, turn, late).state).toBe('ready')

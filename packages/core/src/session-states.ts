@@ -166,7 +166,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
     case 'prompt.queued':
       return to({ crashes: 0 })
     case 'prompt':
-      return to({ handed: !standing.turn })
+      // From here on the agent has work, also before it says that it has begun.
+      return standing.turn ? to({ handed: false }) : to({ handed: true, state: live(running()) })
     case 'keeper.started':
       return to({ keeper: true, state: standing.turn ? live(running()) : unlessBroken(resting()) })
     case 'turn.started':
