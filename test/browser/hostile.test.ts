@@ -1,6 +1,3 @@
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Locator } from 'playwright-core'
 import { expect } from 'vitest'
 import { testIn } from './browser.ts'
@@ -118,6 +115,8 @@ test('what an agent writes runs nothing, loads nothing, leads nowhere it should 
   expect(wrong).toEqual([])
 }, 180_000)
 
+const branch = 'canary-\u202Ebranch<img/src=x>'
+
 /** Nothing in there hides or turns text, loads anything or can be pressed to answer. */
 async function isPlain(place: Locator): Promise<void> {
   // oxlint-disable-next-line no-control-regex
@@ -127,24 +126,17 @@ async function isPlain(place: Locator): Promise<void> {
 
 test('the names of branches, commits and tools, a diff and a plan are text and nothing else', async ({ it, enter }) => {
   const { page, go, look, wrong } = await enter('phone')
-  const workspace = it.workspace()
-  const branch = 'canary-\u202Ebranch<img/src=x>'
-  writeFileSync(join(workspace, 'a.txt'), 'before\n')
-  for (const args of [
-    ['init', '-q'],
-    ['add', '-A'],
-    ['commit', '-qm', attacks[0]!],
-    ['checkout', '-qb', branch],
-  ])
-    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.c', ...args], { cwd: workspace })
+  const git = 'git -c user.name=a -c user.email=a@b.c'
+  const commands = `git init -q && echo before > a.txt && git add -A && ${git} commit -qm '${attacks[0]}' && git checkout -qb '${branch}'`
   const { session } = await it.run(
     script(
+      [{ tool_use: 'Bash', input: { command: commands } }],
       [{ tool_use: 'canary_tool<b>\u202E', input: { [attacks[0]!]: attacks[7] } }],
       [{ tool_use: 'Write', input: { file_path: '/workspace/b.txt', content: attacks.join('\n') } }],
       [{ tool_use: 'Bash', input: { command: 'cat b.txt >> a.txt' } }],
       [{ text: 'canary-end' }],
     ),
-    { name: 'Names', workspace },
+    { name: 'Names' },
   )
   await go(`/sessions/${session.id}`)
   const main = page.locator('main')
@@ -152,7 +144,9 @@ test('the names of branches, commits and tools, a diff and a plan are text and n
   await main.getByText('canary-\\u{202e}branch<img/src=x>').first().waitFor()
   await isPlain(main)
   await go(`/sessions/${session.id}?tab=changes`)
-  await main.getByText('canary-bidi').first().waitFor()
+  for (const file of ['a.txt', 'b.txt'])
+    await main.getByRole('region', { name: file, exact: true }).getByRole('button').first().click()
+  await main.getByText('canary-bidi').nth(1).waitFor()
   await isPlain(main)
   await look('hostile-changes')
 
