@@ -59,14 +59,45 @@ async function install(quiet) {
 }
 
 async function build(quiet) {
+  if (isBuilt()) return
+  // Two that build at once take each other's files away. Whoever comes second finds it done.
+  await alone(join(modules, '.anchorhold-building'), async () => {
+    if (!isBuilt()) await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
+  })
+}
+
+function isBuilt() {
   const output = join(root, 'dist', 'cli.mjs')
   const built = existsSync(output) ? statSync(output).mtimeMs : 0
-  if (
+  return (
     built > Math.max(...['packages', 'test/attacks', 'scripts'].map((folder) => newest(join(root, folder)))) &&
     built > statSync(join(root, 'package-lock.json')).mtimeMs
   )
-    return
-  await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
+}
+
+/** Does something while nobody else does, who goes by the same file. One that was left by a process that has ended counts for nothing. */
+async function alone(lock, work) {
+  while (!takes(lock)) await new Promise((resolve) => setTimeout(resolve, 100))
+  try {
+    await work()
+  } finally {
+    rmSync(lock, { force: true })
+  }
+}
+
+function takes(lock) {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' })
+    return true
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error
+  }
+  try {
+    process.kill(Number(readFileSync(lock, 'utf8')), 0)
+  } catch (error) {
+    if (error.code === 'ESRCH') rmSync(lock, { force: true })
+  }
+  return false
 }
 
 /** Of all that lies in a folder; what was removed or renamed shows in the folder's own time. */

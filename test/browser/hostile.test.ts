@@ -1,3 +1,4 @@
+import type { Locator } from 'playwright-core'
 import { expect } from 'vitest'
 import { testIn } from './browser.ts'
 import { script, until } from '../e2e/installation.ts'
@@ -110,6 +111,58 @@ test('what an agent writes runs nothing, loads nothing, leads nowhere it should 
   await page.locator('mark').first().waitFor()
   await look('hostile-search')
 
+  expect(await page.evaluate(() => (globalThis as { pwned?: number }).pwned)).toBeUndefined()
+  expect(wrong).toEqual([])
+}, 180_000)
+
+const branch = 'canary-\u202Ebranch<img/src=x>'
+
+/** Nothing in there hides or turns text, loads anything or can be pressed to answer. */
+async function isPlain(place: Locator): Promise<void> {
+  // oxlint-disable-next-line no-control-regex
+  expect(await place.innerText()).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
+  expect(await place.locator('img, iframe, object, embed, script, style, link, base, meta').count()).toBe(0)
+}
+
+test('the names of branches, commits and tools, a diff and a plan are text and nothing else', async ({ it, enter }) => {
+  const { page, go, look, wrong } = await enter('phone')
+  const git = 'git -c user.name=a -c user.email=a@b.c'
+  const commands = `git init -q && echo before > a.txt && git add -A && ${git} commit -qm '${attacks[0]}' && git checkout -qb '${branch}'`
+  const { session } = await it.run(
+    script(
+      [{ tool_use: 'Bash', input: { command: commands } }],
+      [{ tool_use: 'canary_tool<b>\u202E', input: { [attacks[0]!]: attacks[7] } }],
+      [{ tool_use: 'Write', input: { file_path: '/workspace/b.txt', content: attacks.join('\n') } }],
+      [{ tool_use: 'Bash', input: { command: 'cat b.txt >> a.txt' } }],
+      [{ text: 'canary-end' }],
+    ),
+    { name: 'Names' },
+  )
+  await go(`/sessions/${session.id}`)
+  const main = page.locator('main')
+  await main.getByText('canary-end').waitFor()
+  await main.getByText('canary-\\u{202e}branch<img/src=x>').first().waitFor()
+  await isPlain(main)
+  await go(`/sessions/${session.id}?tab=changes`)
+  for (const file of ['a.txt', 'b.txt'])
+    await main.getByRole('region', { name: file, exact: true }).getByRole('button').first().click()
+  await main.getByText('canary-bidi').nth(1).waitFor()
+  await isPlain(main)
+  await look('hostile-changes')
+
+  const { id } = await it.api.createSession({
+    body: {
+      name: 'Plan',
+      plan: true,
+      prompt: { text: script([{ tool_use: 'ExitPlanMode', input: { plan: attacks.join('\n\n') } }], [{ text: 'done' }]) },
+    },
+  })
+  await go(`/sessions/${id}`)
+  const card = page.getByRole('article').filter({ hasText: 'Plan for approval' })
+  await card.getByRole('button', { name: 'Approve' }).waitFor()
+  expect(await card.getByRole('button').allInnerTexts()).toEqual(['Not like this…', 'Approve', 'Not now'])
+  await isPlain(card)
+  await look('hostile-plan')
   expect(await page.evaluate(() => (globalThis as { pwned?: number }).pwned)).toBeUndefined()
   expect(wrong).toEqual([])
 }, 180_000)

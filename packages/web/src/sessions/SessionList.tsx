@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useRouter, useSearch } from '@tanstack/react-router'
 import { Search, X } from 'lucide-react'
-
+import { useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { keys } from '../live/apply.ts'
 import { sessionsQuery } from '../live/queries.ts'
@@ -25,7 +25,8 @@ export function SessionList() {
   const { q = '', show } = useSearch({ from: '__root__' })
   const navigate = useNavigate()
   const set = (search: { q?: string | undefined; show?: Show | undefined }) =>
-    void navigate({ to: '.', search: (old) => ({ ...old, ...search }), replace: true })
+    navigate({ to: '.', search: (old) => ({ ...old, ...search }), replace: true })
+  const [text, setText] = useSearchText(q, (value) => set({ q: value === '' ? undefined : value }))
   return (
     <div className="flex h-full flex-col">
       <div className="px-3 pt-3">
@@ -36,15 +37,15 @@ export function SessionList() {
             aria-label="Search everything"
             placeholder="Search everything"
             className="field !rounded-2xl !border-transparent !bg-raised !pr-10 !pl-10 text-[0.9375rem] [&::-webkit-search-cancel-button]:hidden"
-            value={q}
-            onChange={(event) => set({ q: event.target.value === '' ? undefined : event.target.value })}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
           />
-          {q !== '' && (
+          {text !== '' && (
             <button
               type="button"
               aria-label="Clear the search"
               className="absolute top-0 right-0 grid size-11 place-items-center text-faint"
-              onClick={() => set({ q: undefined })}
+              onClick={() => setText('')}
             >
               <X size={17} aria-hidden />
             </button>
@@ -57,7 +58,7 @@ export function SessionList() {
                 key={filter.label}
                 type="button"
                 aria-pressed={show === filter.show}
-                onClick={() => set({ show: filter.show })}
+                onClick={() => void set({ show: filter.show })}
                 className="min-h-8 shrink-0 rounded-full px-3 text-[0.8125rem] font-medium text-soft transition-colors hover:bg-raised aria-pressed:bg-ink aria-pressed:text-page"
               >
                 {filter.label}
@@ -69,6 +70,23 @@ export function SessionList() {
       <div className="scroll min-h-0 flex-1 px-2 pb-4">{q === '' ? <Rows show={show} /> : <Hits q={q.trim()} />}</div>
     </div>
   )
+}
+
+/** What is searched for is in the address. It comes there a moment after it was typed, and no letter waits for that. */
+function useSearchText(q: string, set: (text: string) => Promise<void>): readonly [string, (text: string) => void] {
+  const router = useRouter()
+  /** What the address does not say yet. */
+  const [typed, setTyped] = useState<string | null>(null)
+  if (typed === q) setTyped(null)
+  return [
+    typed ?? q,
+    (text) => {
+      setTyped(text)
+      // Somebody went elsewhere meanwhile, and the address will never say it.
+      const settle = () => setTyped((now) => (now === text && (router.state.location.search.q ?? '') !== text ? null : now))
+      void set(text).then(settle)
+    },
+  ]
 }
 
 function Rows({ show }: { readonly show: Show | undefined }) {

@@ -1,17 +1,18 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { SessionState } from '@anchorhold/protocol/sessions'
-import { skipToken, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { keys } from '../live/apply.ts'
-import { requestsQuery } from '../live/queries.ts'
-import type { Session } from '@anchorhold/protocol/sessions'
+import { requestsQuery, sessionQuery } from '../live/queries.ts'
+
+const nowhere = '' as SessionId
 
 /** Tells a screen reader when somebody is needed and when the turn at hand is over, and nothing else: words that stream by would drown
  *  it. */
 export function Announcer({ session }: { readonly session: SessionId | null }) {
   const count = useQuery(requestsQuery).data?.length ?? 0
-  // Whoever shows the session asks for it; here it is only watched.
-  const { data: shown } = useQuery<Session>({ queryKey: keys.session(session ?? ''), queryFn: skipToken })
+  // Whoever shows the session asks for it; here it is only watched. It is the same query to the letter: the last one to look at a query says
+  // how it is fetched again.
+  const { data: shown } = useQuery({ ...sessionQuery(session ?? nowhere), enabled: false })
   const [said, setSaid] = useState('')
   const [before, setBefore] = useState<{ count: number; session: SessionId | null; state: SessionState | undefined }>({
     count,

@@ -116,7 +116,7 @@ test('a plan is sent back with words that the agent reads, and carried out when 
 }, 120_000)
 
 test('the keys of a desktop lead everywhere, go through the list and end a turn', async ({ it, enter }) => {
-  const { page, go, wrong } = await enter('desktop')
+  const { page, go, wrong, context } = await enter('desktop')
   await it.api.createSession({ body: { name: 'The other one' } })
   const { id } = await heldTurn(it, 'Ended by a key')
   const at = (path: string) => page.waitForURL((url) => url.pathname === path)
@@ -138,9 +138,14 @@ test('the keys of a desktop lead everywhere, go through the list and end a turn'
   await page.waitForURL((url) => url.pathname.startsWith('/sessions/') && url.href !== first)
   await page.keyboard.press('k')
   await page.waitForURL(first)
+  // Who types faster than a slow machine searches loses no letter.
+  const devtools = await context.newCDPSession(page)
+  await devtools.send('Emulation.setCPUThrottlingRate', { rate: 20 })
   await page.keyboard.press('/')
   await page.keyboard.type('nothing like it')
   expect(await page.getByRole('searchbox').inputValue()).toBe('nothing like it')
+  await page.waitForURL((url) => url.searchParams.get('q') === 'nothing like it')
+  await devtools.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   await go(`/sessions/${id}`)
   await page.getByRole('button', { name: 'Stop the turn' }).waitFor()
   await page.keyboard.press('Control+.')
@@ -173,6 +178,13 @@ test('an address that leads nowhere, and a session that is gone or somebody else
   }
   const nowhere = ['/nowhere', '/settings/nowhere', '/a/b/c', '/sessions/none', '/sessions/ses_0000000000000000']
   for (const path of nowhere) await lost(path)
+  // It is looked for again when the connection is back, and what is said of it stays.
+  await go(nowhere.at(-1)!)
+  await page.getByRole('heading', { name: 'There is nothing here' }).waitFor()
+  const asked = page.waitForResponse(/\/api\/v1\/sessions\/ses_0+$/)
+  await page.evaluate(() => dispatchEvent(new Event('online')))
+  await asked
+  await page.getByRole('heading', { name: 'There is nothing here' }).waitFor()
   await go('/nowhere')
   await page.getByRole('heading', { name: 'There is nothing here' }).waitFor()
   await look('phone-lost')
