@@ -29,7 +29,7 @@ const page = '/index.html'
 
 export function readWeb(folder: string): Web {
   // A daemon that was not built, as in a unit test, has its API all the same.
-  const names = existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []
+  const names = existsSync(folder) ? namesIn(folder) : []
   const has = new Set(names)
   const file = (name: string) => once(() => readFileSync(join(folder, name)))
   const files = new Map(
@@ -40,6 +40,14 @@ export function readWeb(folder: string): Web {
     }),
   )
   return { files, sessionCode: once(() => (has.has(manifest) ? sessionCode(join(folder, manifest)) : [])) }
+}
+
+/** Of files, with those of folders below. Not by Node's own way, which is a good part of a start. */
+function namesIn(folder: string, above = ''): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const name = `${above}${entry.name}`
+    return entry.isDirectory() ? namesIn(join(folder, entry.name), `${name}/`) : [name]
+  })
 }
 
 const manifest = '.vite/manifest.json'
