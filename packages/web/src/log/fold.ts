@@ -240,10 +240,10 @@ export function fold(events: readonly Event[]): readonly Item[] {
           })
         break
       case 'session.changed': {
-        const { name, model, autonomy, budget_nanos: budget } = event.body
+        // A change of the autonomy has a notice, which says what it means.
+        const { name, model, budget_nanos: budget } = event.body
         if (name !== undefined) note('info', `Renamed to “${name}”`)
         if (model !== undefined) note('info', `The model is now ${model}`)
-        if (autonomy !== undefined) note('info', `The autonomy is now ${autonomy.replaceAll('_', ' ')}`)
         if (budget !== undefined)
           note('info', budget === null ? 'The budget was removed' : `The budget is now ${formatUsd(microsUp(budget))}`)
         break

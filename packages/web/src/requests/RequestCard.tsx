@@ -66,7 +66,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
       <div className={`grid grid-cols-1 gap-4 px-4 pb-4 ${done === null ? 'pt-4' : ''}`}>
         {action.kind === 'plan' && <Markdown text={action.plan} />}
         {action.kind !== 'plan' && action.kind !== 'question' && exact.length > 0 && <Exact exact={exact} />}
-        {why !== null && <p className="text-sm text-soft [overflow-wrap:anywhere]">{printable(why)}</p>}
+        {why !== null && <p className="text-sm text-soft [overflow-wrap:anywhere] first-letter:uppercase">{printable(why)}</p>}
         {done !== null ? (
           <Settled action={action} {...done} />
         ) : action.kind === 'question' ? (
