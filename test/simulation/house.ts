@@ -217,10 +217,13 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       sources,
       gate: gateProcess({
         folders: { gateSocket, gateLog: '' },
-        launch: () => launchGate(process),
+        // Nothing hangs on this machine, and what asks for ever never comes to rest.
+        host: { launch: () => launchGate(process), holder: () => null, kill: () => {} },
+        beatMs: null,
         sources,
         clock,
         env: () => ({}),
+        log,
         onUp: (served) => void reconcile.gateUp(served),
       }),
       keepers: keeperProcesses({
@@ -234,6 +237,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
         onSaying: (id, frames) => hearOut(mine, id, frames),
+        beatMs: null,
         log,
       }),
       doctor: () => Promise.reject(new Error('nobody asks')),

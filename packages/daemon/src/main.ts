@@ -35,7 +35,7 @@ import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
-import { gateLauncher, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
+import { gateHost, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
@@ -53,6 +53,8 @@ const chainMs = 100
 const recheckMs = 30_000
 const lastAnswersMs = 200
 const answerFirstMs = 30
+/** How often keepers and gate are asked whether they still answer. */
+const beatMs = 5000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 const say = (word: string) => {
   // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
@@ -107,10 +109,12 @@ async function main(): Promise<void> {
   const reconcile = reconciler(() => parts, inbox)
   const gate = gateProcess({
     folders,
-    launch: gateLauncher(folders, runtime, config.root),
+    host: gateHost(folders, runtime, config.root),
     sources,
     clock: systemClock,
     env: namedEnv,
+    beatMs,
+    log,
     onUp: (served) => void reconcile.gateUp(served),
   })
   const keepers = keeperProcesses({
@@ -131,6 +135,7 @@ async function main(): Promise<void> {
     onSaying: (id, frames) => hearOut(parts, id, frames),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
+    beatMs,
     log,
   })
   const parts: Parts = {

@@ -1,4 +1,5 @@
 import { systemClock } from '@anchorhold/link/clock'
+import { lockHolder } from '@anchorhold/link/lock'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { randomBytes } from 'node:crypto'
@@ -45,7 +46,7 @@ afterEach(async () => {
 })
 
 /** As a daemon makes them; a second call is the next daemon. */
-function processes(): KeeperProcesses {
+function processes(beatMs: number | null = null): KeeperProcesses {
   const folders = foldersOf(root)
   const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const one = keeperProcesses({
@@ -70,9 +71,15 @@ function processes(): KeeperProcesses {
     onGone: (id) => void gone.push(id),
     log: () => {},
     onSaying: () => {},
+    beatMs,
   })
   made.push(one)
   return one
+}
+/** Whoever holds the session's lock. */
+function keeperPids(): number[] {
+  const pid = lockHolder(foldersOf(root).keeperLock(session))
+  return pid === null ? [] : [pid]
 }
 const told = () => store.events.after(session, 0, 100).flatMap((event) => (event.type === 'notice' ? [event.body.message] : []))
 
@@ -108,6 +115,15 @@ test('kill() ends a keeper at once, and what it had told is kept', async () => {
   keepers.kill(session)
   await keepers.gone(session)
   expect([keepers.has(session), gone, told()]).toEqual([false, [session], ['started']])
+})
+
+test('a keeper that hangs is ended, and what it had told is kept', async () => {
+  const one = processes(20)
+  await one.ensure(session)
+  const [pid] = keeperPids()
+  process.kill(pid!, 'SIGSTOP')
+  await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
+  expect([one.has(session), keeperPids(), told()[0]]).toEqual([false, [], 'started'])
 })
 
 test('kill() ends a keeper that does not stand yet', async () => {
