@@ -182,11 +182,11 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     },
     async remains(_, after) {
       await by.sometime()
-      const records = await readDeadOutbox(by.look(outboxOf(session)), after)
+      const left = await readDeadOutbox(by.look(outboxOf(session)), after)
       const saying = (by.files.get(sayingOf(session)) ?? '').split('\n').flatMap((line) => {
         return line === '' ? [] : [LiveFrame.parse(JSON.parse(line))]
       })
-      return { records, saying }
+      return { ...left, saying }
     },
     claimUser: () => null,
     claimPlace: () => null,

@@ -1,11 +1,10 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock } from '@anchorhold/link/lock'
-import { readDeadOutbox } from '@anchorhold/link/outbox'
+import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
-import type { OutboxRecord } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
@@ -44,7 +43,7 @@ export interface KeeperHost {
   /** Lets go of keepers that were made ready and have no session. */
   discard(): void
 }
-export type Remains = { readonly records: readonly OutboxRecord[]; readonly saying: readonly LiveFrame[] }
+export type Remains = DeadOutbox & { readonly saying: readonly LiveFrame[] }
 
 export type KeeperHostOptions = {
   readonly folders: Folders
@@ -121,8 +120,8 @@ export function keeperHost({
     async remains(session, after) {
       await removeCgroups(session)
       await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
-      const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
-      return { records, saying: await readSaying(folders.saying(session)) }
+      const left = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
+      return { ...left, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,
     claimPlace(rung) {

@@ -186,6 +186,20 @@ test('reattach() reads what a keeper left behind that died while the daemon was 
   expect(told()).toEqual(['started'])
 })
 
+test('a keeper whose outbox was emptied is heard all the same, and the session is told', async () => {
+  await keepers.ensure(session)
+  for (let i = 0; i < 3; i++) await keepers.do(session, { do: 'ping' })
+  await keepers.end(session, 'Stopped')
+  const before = told().length
+  rmSync(foldersOf(root).outbox(session), { recursive: true })
+  await keepers.ensure(session)
+  await vi.waitFor(() =>
+    expect(told().slice(before)).toEqual([expect.stringContaining('The keeper of this session has lost its records'), 'started']),
+  )
+  await keepers.end(session, 'Stopped')
+  expect(told().slice(before + 2)).toEqual(['leave', 'left'])
+})
+
 test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {
   await keepers.ensure(session)
   keepers.detach()

@@ -144,7 +144,8 @@ export function keeperProcesses({
     }
     const source = `keeper/${session}` as const
     await sources.settled(source)
-    const { records, saying } = await host.remains(session, sources.lastOf(source))
+    const { records, last, saying } = await host.remains(session, sources.lastOf(source))
+    if (last !== null) sources.endsAt(source, last)
     sources.take(source, records)
     await sources.settled(source)
     onSaying(session, saying)
