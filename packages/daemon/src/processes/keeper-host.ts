@@ -1,8 +1,9 @@
+import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock } from '@anchorhold/link/lock'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
-import { LiveFrame } from '@anchorhold/protocol/events'
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
@@ -144,15 +145,5 @@ export function keeperHost({
   }
 }
 
-/** A delta a line. The file may be missing, and its last line cut off by the crash. It stays until the next keeper begins it
- *  anew: this daemon may die before what is in it is stored. */
-async function readSaying(path: string): Promise<readonly LiveFrame[]> {
-  const text = await readFile(path, 'utf8').catch(() => '')
-  return text.split('\n').flatMap((line) => {
-    try {
-      return [LiveFrame.parse(JSON.parse(line))]
-    } catch {
-      return []
-    }
-  })
-}
+/** The file may be missing. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
+const readSaying = async (path: string): Promise<readonly LiveFrame[]> => saidIn(await readFile(path, 'utf8').catch(() => ''))
