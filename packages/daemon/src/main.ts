@@ -38,6 +38,7 @@ import { doctorProcess } from './processes/doctor-process.ts'
 import { gateHost, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
+import { boundLogs } from './processes/logs.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
@@ -51,6 +52,7 @@ const startedAt = Date.now()
 const indexMs = 2000
 const chainMs = 100
 const recheckMs = 30_000
+const logsMs = 60_000
 const lastAnswersMs = 200
 const answerFirstMs = 30
 /** How often keepers and gate are asked whether they still answer. */
@@ -258,6 +260,9 @@ async function main(): Promise<void> {
   // Events that are older than the hash chain get their hashes the same way.
   const fillChains = () => void setTimeout(() => !left && store.chains.fill() && fillChains(), chainMs).unref()
   fillChains()
+  const tendLogs = () => boundLogs([folders.log, folders.gateLog, folders.keepersLog])
+  tendLogs()
+  setInterval(tendLogs, logsMs).unref()
   // A token that runs out ends its streams soon after.
   setInterval(() => parts.watches.recheck(), recheckMs).unref()
 

@@ -28,11 +28,14 @@ export interface Tended extends Pick<Keeper, 'goDown'> {
   readonly over: Promise<void>
 }
 
+/** The last segment stays when the session rests, so it is a small one: there may be thousands of sessions. */
+const segmentBytes = 32 * 1024
+
 /** Resolves when the keeper stands: a daemon can attach to it. */
 export async function tend({ disk, saying, wire, pid, ...options }: TendOptions): Promise<Tended> {
   const { start, clock } = options
   const { session } = start
-  const outbox = await openOutbox({ disk, now: clock.now })
+  const outbox = await openOutbox({ disk, now: clock.now, segmentBytes })
   let said = false
   let show: (frame: LiveFrame) => void = () => {}
   const one: Keeper = keeper({
