@@ -146,6 +146,40 @@ test('ensure() fails in words when a keeper cannot start', async () => {
   })
 })
 
+test('ensure() starts a keeper anew that dies before it is found, and has what it told', async () => {
+  model = 'mortal-once'
+  await keepers.ensure(session)
+  expect([keepers.has(session), gone]).toEqual([true, [session]])
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'started']))
+})
+
+test('ensure() gives up on a keeper that dies each time before it is found, in words, and loses nothing of what they told', async () => {
+  model = 'mortal'
+  await expect(keepers.ensure(session)).rejects.toMatchObject({
+    code: 'keeper_unavailable',
+    message: expect.stringContaining('it ended as soon as it stood') as string,
+  })
+  expect([keepers.sessions, gone, told()]).toEqual([[], [session, session, session], ['started', 'started', 'started']])
+  model = 'fine'
+  await keepers.ensure(session)
+  expect(keepers.has(session)).toBe(true)
+})
+
+test('a keeper of the release before goes on under this daemon: it is found, commanded, heard to its end, and followed by a new one', async () => {
+  model = 'older'
+  await keepers.ensure(session)
+  keepers.detach()
+  const next = processes()
+  expect(await next.reattach(session)).toBe(true)
+  await next.do(session, { do: 'interrupt' })
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'interrupt']))
+  await next.end(session, 'Its turn is over')
+  expect([told(), gone]).toEqual([['started', 'interrupt', 'leave', 'left'], [session]])
+  model = 'fine'
+  await next.ensure(session)
+  await vi.waitFor(() => expect(told().at(-1)).toBe('started'))
+})
+
 test('ensure() starts the next keeper when the one before has left', async () => {
   await keepers.ensure(session)
   const leaving = keepers.do(session, { do: 'leave', why: 'idle' }).catch(() => {})
