@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { keepersOf, processesOf, stillAlive } from '../e2e/host.ts'
-import { type Installation, installation, script, until } from '../e2e/installation.ts'
+import { type Installation, installation, script, textOf, until } from '../e2e/installation.ts'
 
 export type Victim = 'daemon' | 'gate' | 'keeper' | 'all'
 
@@ -21,25 +21,36 @@ type Watched = {
 export interface Fleet extends AsyncDisposable {
   /** Gives everybody who is idle something to do. */
   work(): Promise<void>
-  /** Ends processes with SIGKILL, brings back what nobody else does, and gives the milliseconds until it answered. */
-  kill(victim: Victim, random: () => number): Promise<number>
-  /** Waits until everybody rests, and holds what was stored against what was shown. */
+  /** Ends processes with SIGKILL, brings back what nobody else does, and waits until nothing of the cells is left. */
+  kill(victim: Victim, random: () => number): Promise<Killed>
+  /** Waits until everybody rests, and holds what was stored against what was shown, and against what agents remember. */
   reckon(): Promise<readonly Event[][]>
 }
+
+/** In milliseconds: until what was killed answered again (null for a keeper, which nobody needs before the next prompt), and until every
+ *  process of its cells was gone (null where none was killed). */
+export type Killed = { readonly backMs: number | null; readonly goneMs: number | null }
+
+/** About as long as a turn takes here. */
+const turnMs = 4000
 
 export async function fleet(size: number): Promise<Fleet> {
   const it = await installation({ config: 'spare_keeper: false\n' })
   const watched = new Map<SessionId, Watched>()
   const end = new AbortController()
   const watchers: Promise<void>[] = []
-  const task = () =>
-    script(
+  let tasks = 0
+  /** Each begins with words of its own, by which an agent that is asked can say that it remembers it. */
+  const task = () => {
+    const steps = script(
       [
         { text: 'word '.repeat(200), pace_ms: 20 },
         { tool_use: 'Bash', input: { command: 'echo done' } },
       ],
       { text: 'the end' },
     )
+    return `task ${++tasks}: ${steps}`
+  }
   for (let i = 0; i < size; i++) {
     const { id } = await it.api.createSession({ body: { prompt: { text: task() }, budget_micros: 1_000_000_000 } })
     const seen: Watched = { events: [], said: new Map(), gaps: [] }
@@ -47,18 +58,60 @@ export async function fleet(size: number): Promise<Fleet> {
     watchers.push(watch(it, id, seen, end.signal))
   }
   const state = async (id: SessionId) => it.api.getSession({ params: { id } })
+  const rests = (id: SessionId) =>
+    until(async () => {
+      const { state: now, why, queued_prompts } = await state(id)
+      expect(now === 'failed' ? why : null).toBeNull()
+      return queued_prompts === 0 && (now === 'ready' || now === 'interrupted')
+    })
+
+  /** Something to do, where it has nothing. */
+  async function give(id: SessionId): Promise<void> {
+    const session = await state(id)
+    expect(session.state === 'failed' ? session.why : null).toBeNull()
+    if ((session.state === 'ready' || session.state === 'interrupted') && session.queued_prompts === 0)
+      await it.api.prompt({ params: { id }, body: { text: task() } })
+  }
+
+  /** Whatever has died meanwhile, the agent that goes on knows every task that was ever brought to its end. */
+  async function remembers(id: SessionId): Promise<void> {
+    // Should it have to be told of its last prompt once more, that is over with this one.
+    if ((await state(id)).state === 'interrupted') await it.turn(id, 'say hello')
+    await rests(id)
+    const log = await it.log(id)
+    const ends = log.filter(({ type }) => type === 'turn.started' || type === 'turn.ended' || type === 'prompt.again')
+    const finished = ends.flatMap((event, index) => {
+      const end = ends[index + 1]
+      if (event.type !== 'turn.started' || end?.type !== 'turn.ended' || end.body.reason !== 'done') return []
+      // What an agent is told again comes together with its next prompt, and before it; an answer names only how that begins.
+      const again = ends.slice(0, index).findLastIndex(({ type }) => type !== 'prompt.again')
+      const first = ends[again + 1]!
+      const taken = first.type === 'prompt.again' ? first.body.id : event.body.prompt
+      const prompt = log.find((one) => one.type === 'prompt' && one.body.id === taken)
+      const word = prompt?.type === 'prompt' ? /^task \d+:/.exec(prompt.body.text)?.[0] : undefined
+      return word === undefined ? [] : [word]
+    })
+    const answer = await it.turn(id, 'what did I ask you')
+    expect(answer.at(-1)).toMatchObject({ type: 'turn.ended', body: { reason: 'done' } })
+    const told = textOf(answer)
+    expect({ id, forgotten: finished.filter((word) => !told.includes(word)) }).toEqual({ id, forgotten: [] })
+    await rests(id)
+  }
 
   return {
     async work() {
-      for (const id of watched.keys()) {
-        const session = await state(id)
-        expect(session.state === 'failed' ? session.why : null).toBeNull()
-        if ((session.state === 'ready' || session.state === 'interrupted') && session.queued_prompts === 0)
-          await it.api.prompt({ params: { id }, body: { text: task() } })
-      }
+      for (const id of watched.keys()) await give(id)
     },
     async kill(victim, random) {
       const target = [...watched.keys()][Math.floor(random() * size)]!
+      // Somewhere in its turn: one that is not up yet has nothing to lose.
+      if (victim === 'keeper' || victim === 'all') {
+        await until(async () => {
+          await give(target)
+          return keepersOf(it.state, target).length > 0
+        })
+        await wait(random() * turnMs)
+      }
       const gates = () => processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
       const daemon = (JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid
       const keepers = victim === 'keeper' ? keepersOf(it.state, target) : victim === 'all' ? keepersOf(it.state) : []
@@ -70,20 +123,18 @@ export async function fleet(size: number): Promise<Fleet> {
         ...(victim === 'daemon' || victim === 'all' ? [daemon] : []),
       ])
       const since = performance.now()
-      if (victim === 'gate') await until(() => gates().some(({ pid }) => !before.includes(pid)))
+      const isNew = () => gates().some(({ pid }) => !before.includes(pid))
+      if (victim === 'gate') await until(async () => isNew() && (await it.api.health()).gate)
       if (victim === 'daemon' || victim === 'all') await it.upByItself()
-      const tookMs = performance.now() - since
+      const backMs = victim === 'keeper' ? null : performance.now() - since
       await until(() => stillAlive(keepers).length === 0)
-      return tookMs
+      return { backMs, goneMs: keepers.length === 0 ? null : performance.now() - since }
     },
     async reckon() {
       const logs: Event[][] = []
       for (const [id, seen] of watched) {
-        await until(async () => {
-          const { state: now, why, queued_prompts } = await state(id)
-          expect(now === 'failed' ? why : null).toBeNull()
-          return queued_prompts === 0 && (now === 'ready' || now === 'interrupted')
-        })
+        await rests(id)
+        await remembers(id)
         const log = await it.log(id)
         await until(() => seen.events.length >= log.length)
         expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))

@@ -87,6 +87,8 @@ export type InstallationOptions = {
   readonly env?: Readonly<Record<string, string>>
   /** A daemon that is started again listens where the one before did: a browser knows it by its port. */
   readonly samePort?: boolean
+  /** Where it is, if not in a folder of its own. */
+  readonly base?: string
 }
 
 /** Short: unix sockets lie below it. Passable: as root, cells run as other users. */
@@ -101,8 +103,8 @@ export async function installation({
   policy,
   env = {},
   samePort = false,
+  base = makeBase(),
 }: InstallationOptions = {}): Promise<Installation> {
-  const base = makeBase()
   const state = join(base, 's')
   for (const [name, text] of Object.entries({ config, policy })) {
     if (text === undefined) continue

@@ -45,6 +45,24 @@ test('ten callers at once never bring a session above its budget; raising it let
     simulated: { cost_micros: micros },
     days: [{ cost_micros: micros, simulated: true }],
   })
+  // Every way of summing up says the same, to the nano.
+  const calls = (await spent()).length
+  for (const by of ['session', 'group', 'day', 'model'] as const) {
+    const { spending } = await it.api.spending({ query: { by } })
+    expect({ by, sum: sum(spending.map(({ cost_nanos }) => cost_nanos)), calls: sum(spending.map((one) => one.calls)) }).toEqual({
+      by,
+      sum: nanos,
+      calls,
+    })
+  }
+  // What was spent stays spent when the session is gone.
+  await it.api.archive({ params: { id } })
+  await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+  expect(await it.api.usage({ query: {} })).toMatchObject({
+    simulated: { cost_micros: micros, calls },
+    removed: [{ cost_micros: micros, calls, simulated: true }],
+    sessions: [],
+  })
 })
 
 test('two sessions of a group never bring it above what it may spend; raising it at a door lets the group go on', async () => {

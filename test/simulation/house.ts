@@ -1,4 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
+import { saidIn } from '@anchorhold/core/open-blocks'
 import { takesUp } from '@anchorhold/core/session-states'
 import { deliverAll } from '@anchorhold/daemon/app/deliver'
 import { openWindows } from '@anchorhold/daemon/app/keeper-start'
@@ -29,7 +30,7 @@ import { noVeil } from '@anchorhold/keeper/repo-filter/veil'
 import { tend } from '@anchorhold/keeper/tend'
 import { readDeadOutbox } from '@anchorhold/link/outbox'
 import type { Span } from '@anchorhold/core/ledger'
-import { LiveFrame, type NodeName } from '@anchorhold/protocol/events'
+import type { NodeName } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
@@ -182,11 +183,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     },
     async remains(_, after) {
       await by.sometime()
-      const records = await readDeadOutbox(by.look(outboxOf(session)), after)
-      const saying = (by.files.get(sayingOf(session)) ?? '').split('\n').flatMap((line) => {
-        return line === '' ? [] : [LiveFrame.parse(JSON.parse(line))]
-      })
-      return { records, saying }
+      const left = await readDeadOutbox(by.look(outboxOf(session)), after)
+      return { ...left, saying: saidIn(by.files.get(sayingOf(session)) ?? '') }
     },
     claimUser: () => null,
     claimPlace: () => null,
@@ -217,10 +215,13 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       sources,
       gate: gateProcess({
         folders: { gateSocket, gateLog: '' },
-        launch: () => launchGate(process),
+        // Nothing hangs on this machine, and what asks for ever never comes to rest.
+        host: { launch: () => launchGate(process), holder: () => null, kill: () => {} },
+        beatMs: null,
         sources,
         clock,
         env: () => ({}),
+        log,
         onUp: (served) => void reconcile.gateUp(served),
       }),
       keepers: keeperProcesses({
@@ -234,6 +235,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
         onSaying: (id, frames) => hearOut(mine, id, frames),
+        beatMs: null,
         log,
       }),
       doctor: () => Promise.reject(new Error('nobody asks')),

@@ -1,7 +1,7 @@
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { openBlocks } from './open-blocks.ts'
+import { openBlocks, saidIn, storedLine } from './open-blocks.ts'
 
 const delta = (block: string, offset: number, text: string): LiveFrame => ({ type: 'text.delta', block, offset, text })
 
@@ -33,4 +33,11 @@ test('openBlocks() forgets a block when it is stored, and all of them when the t
   expect(open.frames().map(({ block }) => block)).toEqual(['a', 'c'])
   open.stored({ type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1 } })
   expect(open.frames()).toEqual([])
+})
+
+test('saidIn() gives what is in no outbox, and nothing of what is torn or none of ours', () => {
+  const [a, b] = ['a', 'b'].map((block) => ({ type: 'text.delta', block, offset: 0, text: block, parent: null }))
+  const line = (what: unknown) => `${JSON.stringify(what)}\n`
+  expect(saidIn(line(a) + line(b) + storedLine('a') + line(null) + line({ type: 'x' }) + '\n{"type":"text.del')).toEqual([b])
+  expect(saidIn('')).toEqual([])
 })

@@ -1,4 +1,4 @@
-import type { BlockId, LiveFrame, NewEvent } from '@anchorhold/protocol/events'
+import { type BlockId, LiveFrame, type NewEvent } from '@anchorhold/protocol/events'
 
 type Delta = Extract<LiveFrame, { block: BlockId }>
 
@@ -26,4 +26,23 @@ export function openBlocks(): OpenBlocks {
     },
     frames: () => [...blocks.values()],
   }
+}
+
+/** In the file of what an agent is saying, a line a delta; and this one for a block that is in the outbox, when others are still open. */
+export const storedLine = (block: BlockId): string => `${JSON.stringify({ stored: block })}\n`
+
+/** What the file says and no outbox has. The keeper that wrote it has died: the last line may be cut off. */
+export function saidIn(file: string): readonly Delta[] {
+  const lines = file.split('\n').flatMap((line) => {
+    try {
+      return [JSON.parse(line) as unknown]
+    } catch {
+      return []
+    }
+  })
+  const stored = new Set(lines.map((line) => (line as { stored?: unknown } | null)?.stored))
+  return lines.flatMap((line) => {
+    const { data: frame } = LiveFrame.safeParse(line)
+    return frame === undefined || frame.type === 'tool.progress' || stored.has(frame.block) ? [] : [frame]
+  })
 }

@@ -26,6 +26,22 @@ test('readConfig() has a default for everything', () => {
   expect(read().port).toBe(7777)
 })
 
+test('readConfig() keeps nothing warm on a small machine, unless the file says so', () => {
+  const gib = 1024 ** 3
+  const on = (memoryBytes: number) => {
+    const { spareKeeper, pools } = readConfig(['--state', state], {}, memoryBytes)
+    return { spareKeeper, pools }
+  }
+  expect([on(2 * gib), on(16 * gib)]).toEqual([
+    { spareKeeper: false, pools: {} },
+    { spareKeeper: true, pools: {} },
+  ])
+  write('spare_keeper: true\n')
+  expect(on(2 * gib).spareKeeper).toBe(true)
+  write('spare_keeper: false\n')
+  expect(on(16 * gib).spareKeeper).toBe(false)
+})
+
 test('readConfig() lets the environment win over the file, and flags over both', () => {
   write('port: 1111\nidle_seconds: 5\n')
   expect(read()).toMatchObject({ port: 1111, idleMs: 5000 })

@@ -229,7 +229,11 @@ export type Config = {
 }
 
 /** File, then environment, then flags; parsed once. This is the one file of the daemon that reads the environment. */
-export function readConfig(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Config {
+export function readConfig(
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+  memoryBytes = totalmem(),
+): Config {
   const { values } = parseArgs({
     args: [...argv],
     options: { state: { type: 'string' }, port: { type: 'string' }, 'public-url': { type: 'string' } },
@@ -273,7 +277,7 @@ export function readConfig(argv: readonly string[], env: Readonly<Record<string,
     forges: file.forges,
     keyStore: keyStoreOf(file.key_store, uid),
     idleMs: file.idle_seconds * 1000,
-    spareKeeper: file.spare_keeper ?? totalmem() >= spareMemoryBytes,
+    spareKeeper: file.spare_keeper ?? memoryBytes >= spareMemoryBytes,
     warmMs: file.warm_seconds * 1000,
     pools: Object.fromEntries(
       Object.entries(file.pools).map(([rung, { min, max, idle_seconds, scale_up_threshold }]) => [

@@ -29,6 +29,7 @@ export function folders(state: string) {
     /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
     gate: `${state}/gate`,
     gateSocket: `${state}/gate/link.sock`,
+    gateLock: `${state}/gate/gate.lock`,
     gateLog: `${state}/gate.log`,
     session,
     home: (id: SessionId) => `${session(id)}/home`,

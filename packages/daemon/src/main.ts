@@ -35,9 +35,10 @@ import { passwords } from './logins/passwords.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
-import { gateLauncher, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
+import { gateHost, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
+import { boundLogs } from './processes/logs.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sources as makeSources } from './processes/sources.ts'
@@ -51,8 +52,11 @@ const startedAt = Date.now()
 const indexMs = 2000
 const chainMs = 100
 const recheckMs = 30_000
+const logsMs = 60_000
 const lastAnswersMs = 200
 const answerFirstMs = 30
+/** How often keepers and gate are asked whether they still answer. */
+const beatMs = 5000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 const say = (word: string) => {
   // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
@@ -107,10 +111,12 @@ async function main(): Promise<void> {
   const reconcile = reconciler(() => parts, inbox)
   const gate = gateProcess({
     folders,
-    launch: gateLauncher(folders, runtime, config.root),
+    host: gateHost(folders, runtime, config.root),
     sources,
     clock: systemClock,
     env: namedEnv,
+    beatMs,
+    log,
     onUp: (served) => void reconcile.gateUp(served),
   })
   const keepers = keeperProcesses({
@@ -131,6 +137,7 @@ async function main(): Promise<void> {
     onSaying: (id, frames) => hearOut(parts, id, frames),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
+    beatMs,
     log,
   })
   const parts: Parts = {
@@ -253,6 +260,9 @@ async function main(): Promise<void> {
   // Events that are older than the hash chain get their hashes the same way.
   const fillChains = () => void setTimeout(() => !left && store.chains.fill() && fillChains(), chainMs).unref()
   fillChains()
+  const tendLogs = () => boundLogs([folders.log, folders.gateLog, folders.keepersLog])
+  tendLogs()
+  setInterval(tendLogs, logsMs).unref()
   // A token that runs out ends its streams soon after.
   setInterval(() => parts.watches.recheck(), recheckMs).unref()
 

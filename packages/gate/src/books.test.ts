@@ -499,7 +499,7 @@ async function plainBooks() {
         await books.flush()
       }
     },
-    oldest: async () => (await readDeadOutbox(disk, 0))[0]?.n,
+    oldest: async () => (await readDeadOutbox(disk, 0)).records[0]?.n,
   }
 }
 

@@ -7,7 +7,7 @@ import { sayHeldReady, sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, openSync, writeSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { claudeDriver } from './agents/claude/claude.ts'
 import { writeSettings } from './cell-settings.ts'
@@ -97,6 +97,8 @@ const { gate } = start
 if (gate !== null) void watchGate({ socketPath: `${start.windows}/model.sock`, gate, log: console.log }, watching.signal)
 await one.over
 watching.abort()
+// It is written anew for the next cell, and is the most that a session would keep while it rests.
+await rm(trustFolder(start.folder), { recursive: true, force: true }).catch(() => {})
 lock.release()
 process.exit(0)
 

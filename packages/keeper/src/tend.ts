@@ -1,3 +1,4 @@
+import { storedLine } from '@anchorhold/core/open-blocks'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Disk } from '@anchorhold/link/disk'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -6,7 +7,8 @@ import type { Wire } from '@anchorhold/link/wire'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { keeper, type Keeper, type KeeperOptions } from './keeper.ts'
 
-/** Where a keeper writes down what its agent is saying, a delta a line: should it die, that is all there is of it. */
+/** Where a keeper writes down what its agent is saying, a delta a line: should it die, that is all there is of it. While several speak at
+ *  once (an agent and its sub-agents), it is never quite empty: a line says which blocks are stored. */
 export interface SayingFile {
   add(line: string): void
   empty(): void
@@ -26,11 +28,14 @@ export interface Tended extends Pick<Keeper, 'goDown'> {
   readonly over: Promise<void>
 }
 
+/** The last segment stays when the session rests, so it is a small one: there may be thousands of sessions. */
+const segmentBytes = 32 * 1024
+
 /** Resolves when the keeper stands: a daemon can attach to it. */
 export async function tend({ disk, saying, wire, pid, ...options }: TendOptions): Promise<Tended> {
   const { start, clock } = options
   const { session } = start
-  const outbox = await openOutbox({ disk, now: clock.now })
+  const outbox = await openOutbox({ disk, now: clock.now, segmentBytes })
   let said = false
   let show: (frame: LiveFrame) => void = () => {}
   const one: Keeper = keeper({
@@ -44,10 +49,12 @@ export async function tend({ disk, saying, wire, pid, ...options }: TendOptions)
       }
       show(frame)
     },
-    stored() {
-      if (!said || one.saying().length > 0) return
-      saying.empty()
-      said = false
+    stored(event) {
+      if (!said) return
+      if (one.saying().length === 0) {
+        saying.empty()
+        said = false
+      } else if (event.type === 'text' || event.type === 'thinking') saying.add(storedLine(event.body.block))
     },
   })
   const source = await listenAsSource({

@@ -9,6 +9,8 @@ import { unixWire, type Wire } from './wire.ts'
 export interface Attachment {
   readonly source: SourceName
   readonly pid: number
+  /** The last record that it had when this end attached. Below what is stored here, its files are not those that it had. */
+  readonly last: number
   /** Whether the other end still lives. */
   readonly open: boolean
   /** Sends a command and gives its result, or throws the `Failure` it met. */
@@ -45,7 +47,7 @@ export async function attachTo({
   onClose,
 }: AttachOptions): Promise<Attachment> {
   const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
-  const hello = Promise.withResolvers<{ source: SourceName; pid: number }>()
+  const hello = Promise.withResolvers<{ source: SourceName; pid: number; last: number }>()
   hello.promise.catch(() => {})
   let lastId = 0
   const connection = await wire.connect(socketPath, {
@@ -84,7 +86,7 @@ export async function attachTo({
   const send = (frame: FromDaemon) => connection.send(frame)
   send({ t: 'hello', version: linkVersion, after })
   const heardInTime = clock.after(helloMs, () => connection.close())
-  const { source, pid } = await hello.promise
+  const { source, pid, last } = await hello.promise
     .catch((error: unknown) => {
       connection.close()
       throw error
@@ -94,6 +96,7 @@ export async function attachTo({
   return {
     source,
     pid,
+    last,
     get open() {
       return connection.open
     },

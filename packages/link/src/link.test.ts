@@ -71,6 +71,19 @@ test('a daemon that has forgotten more than is kept gets what there is', async (
   await vi.waitFor(() => expect(seen).toEqual([100]))
 })
 
+test('a source whose files were emptied goes on behind what the daemon has, and nothing that it tells is taken for old', async () => {
+  await using far = await source()
+  far.say('one')
+  far.say('two')
+  await far.outbox.flush()
+  const { attachment, seen } = await attach(far.socketPath, 50)
+  expect(attachment.last).toBe(2)
+  await vi.waitFor(() => expect(seen).toEqual([51, 52]))
+  far.say('three')
+  await far.outbox.flush()
+  await vi.waitFor(() => expect(seen).toEqual([51, 52, 53]))
+})
+
 test('do() gives the result of a command, or the failure that it met', async () => {
   await using far = await source(async (command) => {
     if (command === 'bad') throw new Failure('wrong_state', 'Cannot', { hint: 'Do otherwise' })

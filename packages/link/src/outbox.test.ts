@@ -63,6 +63,29 @@ describe('openOutbox()', () => {
     expect(reads).toBe(2)
   })
 
+  test('goes on behind a number, with what this process has written and nothing from before it, also after a restart', async () => {
+    const disk = memoryDisk()
+    const before = await open(disk, 1e6)
+    before.append(session, notice('put back'))
+    await before.flush()
+    const left = disk.kill()
+    const outbox = await open(left, 1e6)
+    outbox.append(session, notice('a'))
+    const moving = outbox.goOnBehind(100)
+    // Also what is written while it is being done.
+    outbox.append(session, notice('b'))
+    await moving
+    expect([outbox.last, messages(await outbox.read(100, 10))]).toEqual([102, ['a', 'b']])
+    expect(outbox.append(session, notice('c'))).toBe(103)
+    await outbox.flush()
+    // What there is already is no reason to go anywhere.
+    await outbox.goOnBehind(7)
+    await outbox.trim(102)
+    expect([...left.files.keys()]).toEqual(['0000000000000101.log'])
+    const again = await open(left.kill(), 1e6)
+    expect([again.last, messages(await again.read(100, 10))]).toEqual([103, ['a', 'b', 'c']])
+  })
+
   test('cuts off a torn tail and keeps everything that was announced', async () => {
     const disk = memoryDisk()
     const outbox = await open(disk, 1e6)
@@ -142,7 +165,7 @@ describe('openOutbox()', () => {
     let floor = 4
     outbox.onTrim(async (n) => Math.min(n, floor))
     await outbox.trim(20)
-    expect((await readDeadOutbox(disk, 0)).map(({ n }) => n)).toContain(5)
+    expect((await readDeadOutbox(disk, 0)).records.map(({ n }) => n)).toContain(5)
     floor = 20
     await outbox.trim(20)
     expect(disk.files.size).toBe(1)
@@ -238,7 +261,7 @@ describe('openOutbox()', () => {
     await first.close()
     const second = await open(disk)
     expect(messages(await second.read(0, 100))).toHaveLength(50)
-    expect(messages(await readDeadOutbox(disk, 48))).toEqual(['m48', 'm49'])
+    expect(messages((await readDeadOutbox(disk, 48)).records)).toEqual(['m48', 'm49'])
   })
 
   test('keeps its records in a real folder', async () => {

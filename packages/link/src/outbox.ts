@@ -20,6 +20,10 @@ export interface Outbox {
   flush(): Promise<void>
   /** Records on the disk after `n`, in order, at most `limit`. */
   read(n: number, limit: number): Promise<readonly OutboxRecord[]>
+  /** The daemon has stored more of this source, up to `n`, than there is here: its files were emptied, or older ones put back. Numbers go on
+   *  behind `n`, and what this process has written by then is written once more there: under its old numbers it would be taken for
+   *  what is stored. */
+  goOnBehind(n: number): Promise<void>
   /** The daemon has stored everything up to `n`: what holds only such records, and is needed for nothing else, is removed. */
   trim(n: number): Promise<void>
   /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. */
@@ -45,7 +49,8 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   const found = await repair(disk, segments.at(-1)!)
   // What a process that died had written is announced by this one: it has to be on the disk by then.
   await disk.sync()
-  let durable = found.last
+  const foundTo = found.last
+  let durable = foundTo
   let activeBytes = found.bytes
   let next = durable + 1
   /** Written, and not part of a sync yet. */
@@ -131,6 +136,39 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     return following
   }
 
+  function write(entry: Omit<OutboxRecord, 'n'>): number {
+    if (broken !== null) throw broken
+    const record = { n: next, ...entry }
+    const line = Buffer.from(lineOf(record))
+    try {
+      disk.write(line)
+    } catch (error) {
+      throw breakOn(error)
+    }
+    activeBytes += line.length
+    unsynced.push({ record, bytes: line.length })
+    return next++
+  }
+
+  async function read(n: number, limit: number): Promise<readonly OutboxRecord[]> {
+    if (n >= durable) return []
+    const oldest = recent[0]?.record.n
+    if (oldest !== undefined && n + 1 >= oldest)
+      return recent.slice(n + 1 - oldest, n + 1 - oldest + limit).map(({ record }) => record)
+    const records: OutboxRecord[] = []
+    // Segments may be removed while others are read.
+    const now = [...segments]
+    for (const [index, first] of now.entries()) {
+      const end = now[index + 1] ?? Infinity
+      if (end <= n + 1 || !segments.includes(first)) continue
+      for (const record of parse(await disk.read(nameOf(first))).records) {
+        if (record.n > n && record.n <= durable) records.push(record)
+        if (records.length >= limit) return records
+      }
+    }
+    return records
+  }
+
   return {
     get last() {
       return durable
@@ -138,37 +176,30 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     get written() {
       return next - 1
     },
-    append(session, { type, body }, after) {
-      if (broken !== null) throw broken
-      const record = { n: next, at: now(), session, type, body, ...(after ? { after } : {}) }
-      const line = Buffer.from(lineOf(record))
-      try {
-        disk.write(line)
-      } catch (error) {
-        throw breakOn(error)
-      }
-      activeBytes += line.length
-      unsynced.push({ record, bytes: line.length })
-      return next++
-    },
+    append: (session, { type, body }, after) => write({ at: now(), session, type, body, ...(after ? { after } : {}) }),
     flush,
-    async read(n, limit) {
-      if (n >= durable) return []
-      const oldest = recent[0]?.record.n
-      if (oldest !== undefined && n + 1 >= oldest)
-        return recent.slice(n + 1 - oldest, n + 1 - oldest + limit).map(({ record }) => record)
-      const records: OutboxRecord[] = []
-      // Segments may be removed while others are read.
-      const now = [...segments]
-      for (const [index, first] of now.entries()) {
-        const end = now[index + 1] ?? Infinity
-        if (end <= n + 1 || !segments.includes(first)) continue
-        for (const record of parse(await disk.read(nameOf(first))).records) {
-          if (record.n > n && record.n <= durable) records.push(record)
-          if (records.length >= limit) return records
+    read,
+    async goOnBehind(n) {
+      for (;;) {
+        await flush()
+        if (n <= durable) return
+        const mine = await read(foundTo, Infinity)
+        // What came meanwhile belongs to them too.
+        if (durable + 1 !== next || (mine.at(-1)?.n ?? foundTo) !== durable) continue
+        try {
+          disk.use(nameOf(n + 1))
+        } catch (error) {
+          throw breakOn(error)
         }
+        segments.push(n + 1)
+        activeBytes = 0
+        recent = []
+        recentBytes = 0
+        durable = n
+        next = n + 1
+        for (const { n: _, ...entry } of mine) write(entry)
+        return flush()
       }
-      return records
     },
     trim(n) {
       forget(n)
@@ -251,18 +282,24 @@ async function repair(disk: Disk, active: number): Promise<{ last: number; bytes
   return { last: records.at(-1)?.n ?? active - 1, bytes: soundBytes }
 }
 
+/** What a process that is dead had to tell after a number, and the number of its last record; null where it has left no file. */
+export type DeadOutbox = { readonly records: readonly OutboxRecord[]; readonly last: number | null }
+
 /** Reads what a process that is dead had to tell after `n`. What it had written and not synced is on the disk to stay when this
  *  resolves: otherwise a power cut could take it back, and the next process would give its numbers to something else. */
-export async function readDeadOutbox(disk: Disk, n: number): Promise<readonly OutboxRecord[]> {
+export async function readDeadOutbox(disk: Disk, n: number): Promise<DeadOutbox> {
   const segments = await segmentsOn(disk)
   const records: OutboxRecord[] = []
+  let last: number | null = null
   for (const [index, first] of segments.entries()) {
     if ((segments[index + 1] ?? Infinity) <= n + 1) continue
-    for (const record of parse(await disk.read(nameOf(first))).records) if (record.n > n) records.push(record)
+    const found = parse(await disk.read(nameOf(first))).records
+    last = found.at(-1)?.n ?? first - 1
+    for (const record of found) if (record.n > n) records.push(record)
   }
-  if (records.length === 0) return records
+  if (records.length === 0) return { records, last }
   disk.use(nameOf(segments.at(-1)!))
   await disk.sync()
   await disk.close()
-  return records
+  return { records, last }
 }

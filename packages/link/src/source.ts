@@ -68,7 +68,9 @@ export async function listenAsSource({
     }
     attached.set(connection, pump)
     send(connection, { t: 'hello', version: linkVersion, source, pid, last: outbox.last })
-    pump()
+    // The daemon has heard by this that there is less here than it has. What is told from now on must be new to it.
+    if (after > outbox.last) void outbox.goOnBehind(after).then(pump, () => connection.close())
+    else pump()
     const said = saying?.()
     for (const frame of said?.frames ?? []) send(connection, { t: 'live', session: said!.session, frame })
   }

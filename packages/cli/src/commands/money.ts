@@ -39,7 +39,7 @@ export function usage(program: Command, context: Context): void {
           .split('\r\n')
           .forEach((line) => terminal.line(terminal.foreign(line)))
       const rows = spending.map((one) => [
-        one.key === '' ? '(none)' : terminal.foreign(one.key),
+        one.key === '' ? (by === 'session' ? '(removed)' : '(none)') : terminal.foreign(one.key),
         formatUsd(one.cost_micros),
         `${one.calls} calls`,
         one.simulated ? terminal.style('dim', 'play') : '',
@@ -71,6 +71,13 @@ function showUsage({ terminal }: Context, spent: Spent): void {
     spent.sessions.map((one) => [one.id, formatUsd(one.cost_micros), play(one.simulated), terminal.foreign(one.name)]),
   ))
     terminal.line(row)
+  for (const { cost_micros, calls, simulated } of spent.removed)
+    terminal.line(
+      terminal.style(
+        'dim',
+        `${formatUsd(cost_micros)}${simulated ? ' of play money' : ''} in ${calls} calls of removed sessions`,
+      ),
+    )
 }
 
 export function budget(program: Command, context: Context): void {

@@ -7,7 +7,13 @@ import { forgetKeeper, hearOut } from './lost-keeper.ts'
 import { record } from './parts.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
-const delta = (block: string, offset: number, text: string): LiveFrame => ({ type: 'text.delta', block, offset, text })
+const delta = (block: string, offset: number, text: string, parent?: string | null): LiveFrame => ({
+  type: 'text.delta',
+  block,
+  offset,
+  text,
+  ...(parent === undefined ? {} : { parent }),
+})
 const started: NewEvent = {
   type: 'keeper.started',
   body: { rung: 'bwrap', agent: 'claude', agent_version: '1', limits: [], resumed: false },
@@ -36,6 +42,27 @@ test('forgetKeeper() keeps what the agent was saying when its keeper died, and i
   const texts = parts.all(id).filter((event) => event.type === 'text')
   expect(texts.map(({ body }) => body)).toEqual([{ block: 'b', text: 'half a sentence', partial: true }])
   expect(parts.store.sessions.get(id)).toMatchObject({ state: 'interrupted', why: 'killed' })
+})
+
+test('forgetKeeper() keeps what an agent and its sub-agent were saying at once, each once and under whoever said it', () => {
+  using parts = testParts()
+  const id = workingSession(parts)
+  parts.hub.live(id, delta('mine', 0, 'I wait', null))
+  parts.hub.live(id, delta('theirs', 0, 'I look', 'call-1'))
+  record(parts, id, { type: 'text', body: { block: 'before', text: 'I began', parent: 'call-1' } })
+  hearOut(parts, id, [
+    delta('mine', 0, 'I wait', null),
+    delta('before', 0, 'I beg', 'call-1'),
+    delta('theirs', 0, 'I look', 'call-1'),
+    delta('mine', 6, ' for it', null),
+    delta('theirs', 6, ' at it', 'call-1'),
+  ])
+  forgetKeeper(parts, id, 'killed')
+  const texts = parts.all(id).flatMap((event) => (event.type === 'text' && event.body.partial ? [event.body] : []))
+  expect(texts).toEqual([
+    { block: 'mine', text: 'I wait for it', parent: null, partial: true },
+    { block: 'theirs', text: 'I look at it', parent: 'call-1', partial: true },
+  ])
 })
 
 test('hearOut() leaves out what is stored already', () => {

@@ -1,6 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { systemClock } from '@anchorhold/link/clock'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { gateProcess } from './gate-process.ts'
 import type { Launched } from './launch.ts'
 import type { Sources } from './sources.ts'
@@ -22,11 +22,13 @@ function launches(outcomes: readonly Launched[], foundAfter: number) {
   } as unknown as Sources
   const gate = gateProcess({
     folders: { gateSocket: '/nowhere/gate.sock', gateLog: '/nowhere/gate.log' },
-    launch: async () => outcomes[launched++] ?? { ready: true, pid: 1 },
+    host: { launch: async () => outcomes[launched++] ?? { ready: true, pid: 1 }, holder: () => null, kill() {} },
     sources,
     clock: systemClock,
     env: () => ({}),
     onUp() {},
+    beatMs: null,
+    log() {},
   })
   return { gate, count: () => launched }
 }
@@ -56,5 +58,80 @@ test('ensure() passes on what a gate that will not stand says of itself, with it
   const { gate, count } = launches([{ ready: false, code: 74, why }], 1)
   await expect(gate.ensure()).rejects.toMatchObject({ code: 'gate_unavailable', ...why })
   expect(count()).toBe(1)
+  gate.detach()
+})
+
+/** A gate that a test can make hang: it keeps its lock and its connections, and answers nothing. */
+function hangingGate() {
+  let alive: { readonly pid: number; hangs: boolean; close(): void } | null = null
+  let pids = 0
+  const killed: number[] = []
+  const logged: string[] = []
+  const sources = {
+    async attach(_source: string, _path: string, onClose: () => void) {
+      const mine = alive
+      if (mine === null) throw new Error('nobody listens')
+      if (mine.hangs) await new Promise((_, reject) => setTimeout(() => reject(new Error('no hello')), 10_000))
+      mine.close = onClose
+      const isMine = () => alive === mine
+      return {
+        pid: mine.pid,
+        get open() {
+          return isMine()
+        },
+        do: () => (mine.hangs ? new Promise(() => {}) : Promise.resolve({ sessions: [], env: [] })),
+        ack() {},
+        close() {},
+      } as unknown as Attachment
+    },
+  } as unknown as Sources
+  const start = () => (alive = { pid: ++pids, hangs: false, close() {} })
+  const gate = gateProcess({
+    folders: { gateSocket: '/nowhere/gate.sock', gateLog: '/nowhere/gate.log' },
+    host: {
+      launch: async () => (alive === null ? { ready: true, pid: start().pid } : { ready: false, code: 75 }),
+      holder: () => alive?.pid ?? null,
+      kill(pid) {
+        killed.push(pid)
+        const { close } = alive!
+        alive = null
+        close()
+      },
+    },
+    sources,
+    clock: systemClock,
+    env: () => ({}),
+    onUp() {},
+    beatMs: 5000,
+    log: (message) => void logged.push(message),
+  })
+  const hang = () => void ((alive ?? start()).hangs = true)
+  return { gate, hang, killed, logged }
+}
+
+afterEach(() => vi.useRealTimers())
+
+test('a gate that hangs is ended within twenty seconds, and another one stands', async () => {
+  vi.useFakeTimers()
+  const { gate, hang, killed, logged } = hangingGate()
+  await gate.ensure()
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(killed).toEqual([])
+  hang()
+  await vi.advanceTimersByTimeAsync(20_000)
+  expect({ killed, up: gate.up }).toEqual({ killed: [1], up: true })
+  expect(logged).toEqual([expect.stringContaining('The gate (process 1) answers nothing')])
+  expect(await gate.do({ do: 'ping' })).toEqual({ sessions: [], env: [] })
+  gate.detach()
+})
+
+test('ensure() ends a gate that hangs as it is found, by the lock that it holds', async () => {
+  vi.useFakeTimers()
+  const { gate, hang, killed } = hangingGate()
+  hang()
+  const standing = gate.ensure()
+  await vi.advanceTimersByTimeAsync(20_000)
+  await standing
+  expect({ killed, up: gate.up }).toEqual({ killed: [1], up: true })
   gate.detach()
 })

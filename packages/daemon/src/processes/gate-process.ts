@@ -1,5 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
+import { lockHolder } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { type GateCommand, GateHealth } from '@anchorhold/protocol/gate-commands'
@@ -9,7 +10,8 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Folders } from '../folders.ts'
 import { gateUser } from '../folders.ts'
-import { launch, type Launched } from './launch.ts'
+import { endProcess, launch, type Launched } from './launch.ts'
+import { watchPulse } from './pulse.ts'
 import type { Runtime } from './runtime.ts'
 import type { Sources } from './sources.ts'
 
@@ -44,10 +46,18 @@ export function keyStoreEnv(
   return { ...keyEnv(env), ANCHORHOLD_KEY_STORE: keyStore, ...(Object.fromEntries(reached) as Record<string, string>) }
 }
 
+/** The gate as the machine has it: a process and its lock. */
+export interface GateHost {
+  /** Starts a gate with these variables; one that finds another at work ends with code 75. */
+  launch(env: Readonly<Record<string, string>>): Promise<Launched>
+  /** The process that holds the gate's lock; null where there is none, or where that cannot be told. */
+  holder(): number | null
+  kill(pid: number): void
+}
+
 /** Starts the gate's program, as its own user where the daemon is root. */
-export const gateLauncher =
-  (folders: Folders, runtime: Runtime, root: boolean): GateProcessOptions['launch'] =>
-  (env) =>
+export const gateHost = (folders: Folders, runtime: Runtime, root: boolean): GateHost => ({
+  launch: (env) =>
     launch({
       node: runtime.node,
       script: runtime.gate,
@@ -58,26 +68,33 @@ export const gateLauncher =
       log: folders.gateLog,
       input: '',
       signal: new AbortController().signal,
-    })
+    }),
+  holder: () => lockHolder(folders.gateLock),
+  kill: endProcess,
+})
 
 export type GateProcessOptions = {
   readonly folders: Pick<Folders, 'gateSocket' | 'gateLog'>
-  /** Starts a gate with these variables; one that finds another at work ends with code 75. */
-  readonly launch: (env: Readonly<Record<string, string>>) => Promise<Launched>
+  readonly host: GateHost
   readonly sources: Sources
   readonly clock: Clock
   /** The variables that providers name and these, and no others. */
   readonly env: (more: ReadonlySet<string>) => Readonly<Record<string, string>>
   /** Called when the link to a gate stands, with the sessions that it serves by itself. */
   readonly onUp: (sessions: readonly SessionId[]) => void
+  /** How often it is asked whether it still answers; null for never. */
+  readonly beatMs: number | null
+  readonly log: (message: string) => void
 }
 
 /** How long a gate that leaves may hold its lock. */
 const startMs = 10_000
 const retryMsMax = 2000
 const triesMax = 3
+/** A gate that owes so many answers in a row hangs: every cell waits at its windows, and another gate can serve them. */
+const missedMax = 3
 
-export function gateProcess({ folders, launch, sources, clock, env, onUp }: GateProcessOptions): GateProcess {
+export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, log }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
@@ -96,7 +113,16 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
 
   async function findOrStart(): Promise<Attachment> {
     let endings = 0
-    for (const end = clock.elapsed() + startMs; clock.elapsed() < end; await pause(clock, 50)) {
+    let end = clock.elapsed() + startMs
+    for (let hasEnded = false; ; await pause(clock, 50)) {
+      if (clock.elapsed() >= end) {
+        // One that still holds its lock by now hangs.
+        const hung = hasEnded ? null : host.holder()
+        if (hung === null) throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
+        endHung(hung)
+        hasEnded = true
+        end = clock.elapsed() + startMs
+      }
       const found = await find()
       if (found !== null) {
         const { has } = found
@@ -105,7 +131,7 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
         await found.gate.do({ do: 'leave' }).catch(() => {})
         continue
       }
-      const launched = await launch(env(asked))
+      const launched = await host.launch(env(asked))
       const fresh = launched.ready ? await find() : null
       if (fresh !== null) return welcome(fresh)
       // Another process was quicker, or the gate before this one is still leaving: its lock says so.
@@ -117,7 +143,12 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
       const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
       throw new Failure('gate_unavailable', `Cannot start the gate: it ended ${how}`, { hint: `See ${folders.gateLog}` })
     }
-    throw new Failure('gate_unavailable', 'Cannot start the gate: another one neither answers nor leaves')
+  }
+
+  /** What it had written is in its outbox, and what it had set aside is settled by the next one. */
+  function endHung(pid: number): void {
+    log(`The gate (process ${pid}) answers nothing: ending it, and starting another`)
+    host.kill(pid)
   }
 
   type Found = { readonly gate: Attachment; readonly sessions: readonly SessionId[]; readonly has: readonly string[] | null }
@@ -132,6 +163,7 @@ export function gateProcess({ folders, launch, sources, clock, env, onUp }: Gate
     }
   }
   function welcome({ gate, sessions }: Found): Attachment {
+    if (beatMs !== null) watchPulse(gate, { clock, beatMs, missedMax, onHung: () => endHung(host.holder() ?? gate.pid) })
     onUp(sessions)
     return gate
   }

@@ -1,12 +1,12 @@
+import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
-import { readDeadOutbox } from '@anchorhold/link/outbox'
-import { LiveFrame } from '@anchorhold/protocol/events'
+import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
-import type { OutboxRecord } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
@@ -45,7 +45,7 @@ export interface KeeperHost {
   /** Lets go of keepers that were made ready and have no session. */
   discard(): void
 }
-export type Remains = { readonly records: readonly OutboxRecord[]; readonly saying: readonly LiveFrame[] }
+export type Remains = DeadOutbox & { readonly saying: readonly LiveFrame[] }
 
 export type KeeperHostOptions = {
   readonly folders: Folders
@@ -123,8 +123,8 @@ export function keeperHost({
       await removeCgroups(session)
       await endOrphans()
       await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
-      const records = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
-      return { records, saying: await readSaying(folders.saying(session)) }
+      const left = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
+      return { ...left, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,
     claimPlace(rung) {
@@ -147,15 +147,5 @@ export function keeperHost({
   }
 }
 
-/** A delta a line. The file may be missing, and its last line cut off by the crash. It stays until the next keeper begins it
- *  anew: this daemon may die before what is in it is stored. */
-async function readSaying(path: string): Promise<readonly LiveFrame[]> {
-  const text = await readFile(path, 'utf8').catch(() => '')
-  return text.split('\n').flatMap((line) => {
-    try {
-      return [LiveFrame.parse(JSON.parse(line))]
-    } catch {
-      return []
-    }
-  })
-}
+/** The file may be missing. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
+const readSaying = async (path: string): Promise<readonly LiveFrame[]> => saidIn(await readFile(path, 'utf8').catch(() => ''))

@@ -1,4 +1,5 @@
 import { systemClock } from '@anchorhold/link/clock'
+import { lockHolder } from '@anchorhold/link/lock'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { randomBytes } from 'node:crypto'
@@ -45,7 +46,7 @@ afterEach(async () => {
 })
 
 /** As a daemon makes them; a second call is the next daemon. */
-function processes(): KeeperProcesses {
+function processes(beatMs: number | null = null): KeeperProcesses {
   const folders = foldersOf(root)
   const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const one = keeperProcesses({
@@ -70,9 +71,15 @@ function processes(): KeeperProcesses {
     onGone: (id) => void gone.push(id),
     log: () => {},
     onSaying: () => {},
+    beatMs,
   })
   made.push(one)
   return one
+}
+/** Whoever holds the session's lock. */
+function keeperPids(): number[] {
+  const pid = lockHolder(foldersOf(root).keeperLock(session))
+  return pid === null ? [] : [pid]
 }
 const told = () => store.events.after(session, 0, 100).flatMap((event) => (event.type === 'notice' ? [event.body.message] : []))
 
@@ -110,6 +117,15 @@ test('kill() ends a keeper at once, and what it had told is kept', async () => {
   expect([keepers.has(session), gone, told()]).toEqual([false, [session], ['started']])
 })
 
+test('a keeper that hangs is ended, and what it had told is kept', async () => {
+  const one = processes(20)
+  await one.ensure(session)
+  const [pid] = keeperPids()
+  process.kill(pid!, 'SIGSTOP')
+  await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
+  expect([one.has(session), keeperPids(), told()[0]]).toEqual([false, [], 'started'])
+})
+
 test('kill() ends a keeper that does not stand yet', async () => {
   model = 'stuck'
   const starting = keepers.ensure(session)
@@ -128,6 +144,40 @@ test('ensure() fails in words when a keeper cannot start', async () => {
     code: 'keeper_unavailable',
     message: expect.stringContaining('code 3') as string,
   })
+})
+
+test('ensure() starts a keeper anew that dies before it is found, and has what it told', async () => {
+  model = 'mortal-once'
+  await keepers.ensure(session)
+  expect([keepers.has(session), gone]).toEqual([true, [session]])
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'started']))
+})
+
+test('ensure() gives up on a keeper that dies each time before it is found, in words, and loses nothing of what they told', async () => {
+  model = 'mortal'
+  await expect(keepers.ensure(session)).rejects.toMatchObject({
+    code: 'keeper_unavailable',
+    message: expect.stringContaining('it ended as soon as it stood') as string,
+  })
+  expect([keepers.sessions, gone, told()]).toEqual([[], [session, session, session], ['started', 'started', 'started']])
+  model = 'fine'
+  await keepers.ensure(session)
+  expect(keepers.has(session)).toBe(true)
+})
+
+test('a keeper of the release before goes on under this daemon: it is found, commanded, heard to its end, and followed by a new one', async () => {
+  model = 'older'
+  await keepers.ensure(session)
+  keepers.detach()
+  const next = processes()
+  expect(await next.reattach(session)).toBe(true)
+  await next.do(session, { do: 'interrupt' })
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'interrupt']))
+  await next.end(session, 'Its turn is over')
+  expect([told(), gone]).toEqual([['started', 'interrupt', 'leave', 'left'], [session]])
+  model = 'fine'
+  await next.ensure(session)
+  await vi.waitFor(() => expect(told().at(-1)).toBe('started'))
 })
 
 test('ensure() starts the next keeper when the one before has left', async () => {
@@ -168,6 +218,20 @@ test('reattach() reads what a keeper left behind that died while the daemon was 
   const last = processes()
   await vi.waitFor(async () => expect(await last.reattach(session)).toBe(false))
   expect(told()).toEqual(['started'])
+})
+
+test('a keeper whose outbox was emptied is heard all the same, and the session is told', async () => {
+  await keepers.ensure(session)
+  for (let i = 0; i < 3; i++) await keepers.do(session, { do: 'ping' })
+  await keepers.end(session, 'Stopped')
+  const before = told().length
+  rmSync(foldersOf(root).outbox(session), { recursive: true })
+  await keepers.ensure(session)
+  await vi.waitFor(() =>
+    expect(told().slice(before)).toEqual([expect.stringContaining('The keeper of this session has lost its records'), 'started']),
+  )
+  await keepers.end(session, 'Stopped')
+  expect(told().slice(before + 2)).toEqual(['leave', 'left'])
 })
 
 test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {

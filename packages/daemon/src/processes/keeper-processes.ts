@@ -8,6 +8,7 @@ import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
+import { watchPulse } from './pulse.ts'
 import type { Sources } from './sources.ts'
 import type { Place, SeenPlace } from './places.ts'
 import type { User } from './spare-keepers.ts'
@@ -58,6 +59,8 @@ export type KeeperProcessesOptions = {
   readonly onGone: (session: SessionId) => void
   /** What a keeper that died had its agent saying when it last wrote that down. */
   readonly onSaying: (session: SessionId, frames: readonly LiveFrame[]) => void
+  /** How often each is asked whether it still answers; null for never. */
+  readonly beatMs: number | null
   readonly log: (message: string) => void
 }
 
@@ -70,6 +73,8 @@ const leaveMs = 20_000
 const killedMs = 5000
 const endingsMax = 3
 const storeRetryMs = 1000
+/** A keeper that owes so many answers in a row hangs. It is given longer than the gate, because its turn ends with it. */
+const missedMax = 12
 
 export function keeperProcesses({
   folders,
@@ -79,6 +84,7 @@ export function keeperProcesses({
   describe,
   onGone,
   onSaying,
+  beatMs,
   log,
 }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
@@ -109,6 +115,11 @@ export function keeperProcesses({
     })
     const one = { attachment, gone }
     live.set(session, one)
+    const onHung = () => {
+      log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
+      host.kill(attachment.pid)
+    }
+    if (beatMs !== null) watchPulse(attachment, { clock, beatMs, missedMax, onHung })
   }
 
   /** What became of a keeper is to be stored, however long the disk is full. */
@@ -133,7 +144,8 @@ export function keeperProcesses({
     }
     const source = `keeper/${session}` as const
     await sources.settled(source)
-    const { records, saying } = await host.remains(session, sources.lastOf(source))
+    const { records, last, saying } = await host.remains(session, sources.lastOf(source))
+    if (last !== null) sources.endsAt(source, last)
     sources.take(source, records)
     await sources.settled(source)
     onSaying(session, saying)

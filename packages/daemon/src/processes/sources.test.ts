@@ -42,6 +42,10 @@ function newSession(): SessionId {
   return id
 }
 const notice = (message: string): NewEvent => ({ type: 'notice', body: { level: 'info', code: 'test', message } })
+const keeperStarted: NewEvent = {
+  type: 'keeper.started',
+  body: { rung: 'bwrap', agent: 'claude', agent_version: '1', limits: [], resumed: false },
+}
 const record = (n: number, message: string, after?: OutboxRecord['after']): OutboxRecord => ({
   n,
   at: 0,
@@ -185,6 +189,37 @@ test('attach() takes what the source has that is not stored, and acknowledges it
   await vi.waitFor(() => expect(trimmed).toHaveBeenLastCalledWith(3))
   expect(stored()).toEqual(['one', 'two', 'three'])
   attachment.close()
+})
+
+test('attach() tells of a source that starts over, and takes what it has to tell from then on', async () => {
+  one.take(keeper, [record(1, 'one'), record(2, 'two'), record(3, 'three')])
+  await one.settled(keeper)
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  outbox.append(session, notice('anew'))
+  await outbox.flush()
+  const socketPath = join(folder, 's')
+  await using _ = await listenAsSource({ socketPath, source: keeper, outbox, handle: async () => null })
+  const attachment = await one.attach(keeper, socketPath, () => {})
+  const lost = expect.stringContaining('they end at 1, and 3 are stored') as string
+  await vi.waitFor(() => expect(stored()).toEqual(['one', 'two', 'three', lost, 'anew']))
+  expect([store.events.lastOf(keeper), said]).toEqual([4, [lost]])
+  attachment.close()
+  // From here on all is as it should be.
+  ;(await one.attach(keeper, socketPath, () => {})).close()
+  expect(said).toHaveLength(1)
+})
+
+test('attach() tells everybody who has an agent at work of a gate that starts over', async () => {
+  const resting = newSession()
+  store.events.append(session, 'daemon', [{ n: null, at: 0, event: keeperStarted }])
+  one.take('gate', [record(1, 'one'), record(2, 'two')])
+  await one.settled('gate')
+  const socketPath = join(folder, 's')
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  await using _ = await listenAsSource({ socketPath, source: 'gate', outbox, handle: async () => null })
+  ;(await one.attach('gate', socketPath, () => {})).close()
+  expect(stored().at(-1)).toContain('The gate has lost its records')
+  expect(stored(resting)).toEqual([])
 })
 
 test('attach() fails, and nothing else does, when the other end closes before it said who it is', async () => {

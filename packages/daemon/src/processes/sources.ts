@@ -13,6 +13,8 @@ export interface Sources {
   attach(source: SourceName, socketPath: string, onClose: () => void): Promise<Attachment>
   /** Stores what a dead process left in its outbox. */
   take(source: SourceName, records: readonly OutboxRecord[]): void
+  /** The source's records end there. Where more of them are stored, its files are not those that it had, and people are told. */
+  endsAt(source: SourceName, last: number): void
   /** The last record of the source that is stored. */
   lastOf(source: SourceName): number
   /** Resolves when everything that has come in from the source is stored, also what waits for another source. */
@@ -186,14 +188,35 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     }
   }
 
+  /** Whoever has a session there hears of it; of the gate, those whose agents are at work. */
+  function endsAt(source: SourceName, last: number): void {
+    const stored = store.events.lastOf(source)
+    if (last >= stored) return
+    const who = source === 'gate' ? 'The gate' : 'The keeper of this session'
+    const message = `${who} has lost its records, or older ones were put back: they end at ${last}, and ${stored} are stored. It goes on behind those; what it had not told by then is lost`
+    log(`${source}: ${message}`)
+    const event: NewEvent = { type: 'notice', body: { level: 'error', code: 'records_lost', message } }
+    const told = source === 'gate' ? store.sessions.tended().map(({ id }) => id) : [source.slice('keeper/'.length) as SessionId]
+    try {
+      hub.stored(
+        store.atomically(() =>
+          told.flatMap((session) => store.events.append(session, 'daemon', [{ n: null, at: clock.now(), event }])),
+        ),
+      )
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code !== 'storage_unavailable') throw error
+    }
+  }
+
   return {
     async attach(source, socketPath, onClose) {
+      const after = store.events.lastOf(source)
       let attachment: Attachment | null = null
       attachment = await attachTo({
         wire,
         clock,
         socketPath,
-        after: store.events.lastOf(source),
+        after,
         onRecord: (record) => push({ record, source }),
         onLive: (session, live) => push({ live, session, source }),
         onClose: () => {
@@ -202,11 +225,13 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
         },
       })
       attachments.set(source, attachment)
+      endsAt(source, attachment.last)
       return attachment
     },
     take(source, records) {
       for (const record of records) push({ record, source })
     },
+    endsAt,
     lastOf: store.events.lastOf,
     async settled(source) {
       while ((queues.get(source)?.length ?? 0) > 0) await new Promise<void>((resolve) => waiting.push(resolve))

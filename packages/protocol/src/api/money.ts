@@ -8,6 +8,9 @@ export const Usage = z.object({
   total: z.object({ cost_micros: Micros, calls: z.int() }),
   simulated: z.object({ cost_micros: Micros, calls: z.int() }).describe('Play money of the rehearsal provider'),
   days: z.array(z.object({ day: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
+  removed: z
+    .array(z.object({ simulated: z.boolean(), cost_micros: Micros, calls: z.int() }))
+    .describe('What sessions have cost that were removed since: in every sum, and in no list of sessions'),
   sessions: z.array(z.object({ id: SessionId, name: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
   models: z.array(z.object({ model: z.string(), simulated: z.boolean(), cost_micros: Micros, calls: z.int() })),
 })
@@ -15,7 +18,11 @@ export type Usage = z.infer<typeof Usage>
 
 /** One line of what was spent, summed up by session, group, day or model. */
 export const Spending = z.object({
-  key: z.string().describe('The id of the session, the name of the group (empty without one), the day (UTC) or the model'),
+  key: z
+    .string()
+    .describe(
+      'The id of the session (empty for those that were removed), the name of the group (empty without one), the day (UTC) or the model',
+    ),
   name: z.string().nullable().describe('Of a session'),
   simulated: z.boolean().describe('Play money of the rehearsal provider'),
   calls: z.int(),

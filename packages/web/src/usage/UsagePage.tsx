@@ -49,16 +49,19 @@ function Figures({ usage }: { readonly usage: Usage }) {
       </section>
       <Ranking
         title="By session"
-        rows={mine(usage.sessions).map(({ id, name, cost_micros: micros, calls }) => ({
-          key: id,
-          name: (
-            <Link to="/sessions/$id" params={{ id }} className="rounded underline-offset-4 hover:underline">
-              {printableLine(name)}
-            </Link>
-          ),
-          micros,
-          calls,
-        }))}
+        rows={[
+          ...mine(usage.sessions).map(({ id, name, cost_micros: micros, calls }) => ({
+            key: id,
+            name: (
+              <Link to="/sessions/$id" params={{ id }} className="rounded underline-offset-4 hover:underline">
+                {printableLine(name)}
+              </Link>
+            ),
+            micros,
+            calls,
+          })),
+          ...mine(usage.removed).map(({ cost_micros: micros, calls }) => ({ key: '', name: 'Removed sessions', micros, calls })),
+        ]}
       />
       <Ranking
         title="By model"

@@ -19,6 +19,7 @@ export type Asked = {
 }
 export type TestDoor = {
   readonly parts: TestParts
+  readonly port: number
   readonly logged: string[]
   /** How often somebody was let through to end the daemon. */
   readonly shutdowns: number
@@ -60,6 +61,7 @@ export async function testDoor(): Promise<TestDoor> {
   const { port } = server.address() as AddressInfo
   return {
     parts,
+    port,
     logged,
     get shutdowns() {
       return shutdowns

@@ -9,6 +9,7 @@ import { seenIds } from './people.ts'
 import { ledgerProjection } from './ledger.ts'
 import { projection } from './projection.ts'
 import { sqliteDocket } from './requests.ts'
+import { usageProjection } from './usage.ts'
 
 /** An event on its way into the log. */
 type Row = {
@@ -26,6 +27,7 @@ const rowsPerInsert = [16, 4, 1] as const
 export function sqliteEventLog(db: Database): EventLog {
   const project = projection(db)
   const bookNodes = ledgerProjection(db)
+  const bookUsage = usageProjection(db)
   const docket = sqliteDocket(db)
   const inserts = rowsPerInsert.map((rows) => ({
     rows,
@@ -87,7 +89,11 @@ export function sqliteEventLog(db: Database): EventLog {
     // A session that was purged has no log any more; what a late keeper still says of it is let go.
     if (row === undefined) {
       // What it cost is spent all the same.
-      for (const { event, at } of fresh) if (event.type === 'usage') bookNodes(event.body, event.body.began_at ?? at)
+      for (const { event, at } of fresh) {
+        if (event.type !== 'usage') continue
+        bookNodes(event.body, event.body.began_at ?? at)
+        bookUsage(null, event.body, event.body.began_at ?? at)
+      }
       return []
     }
     let standing = JSON.parse(row.standing) as Standing

@@ -2,6 +2,7 @@ import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 import { ledgerProjection, raiseSql } from './ledger.ts'
 import { requestProjection } from './requests.ts'
+import { usageProjection } from './usage.ts'
 
 /** Brings the tables up to date with an event that was just stored. */
 export function projection(db: Database): (event: Event) => void {
@@ -24,11 +25,7 @@ export function projection(db: Database): (event: Event) => void {
   const filled = db.prepare(`update session set context_used = ?, context_window = ? where id = ?`)
   const turned = db.prepare(`update session set turns = turns + 1, conversing = 1 where id = ?`)
   const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
-  const booked = db.prepare(`
-    insert into usage (day, session_id, model, simulated, calls, cost_nanos, input, output, cache_read, cache_write)
-    values (date(? / 1000, 'unixepoch'), ?, ?, ?, 1, ?, ?, ?, ?, ?)
-    on conflict do update set calls = calls + 1, cost_nanos = cost_nanos + excluded.cost_nanos, input = input + excluded.input,
-      output = output + excluded.output, cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write`)
+  const book = usageProjection(db)
   const bookNodes = ledgerProjection(db)
   const raised = db.prepare(raiseSql)
   const delivered = db.prepare(`update prompt set state = 'delivered' where id = ? and session_id = ?`)
@@ -84,10 +81,9 @@ export function projection(db: Database): (event: Event) => void {
         ofRequests(event)
         break
       case 'usage': {
-        const { cost_nanos, model, simulated, tokens, began_at = at } = event.body
-        const { input, output, cache_read, cache_write } = tokens
+        const { cost_nanos, began_at = at } = event.body
         spent.run(cost_nanos, session)
-        booked.run(began_at, session, model, simulated ? 1 : 0, cost_nanos, input, output, cache_read, cache_write)
+        book(session, event.body, began_at)
         bookNodes(event.body, began_at)
         break
       }

@@ -7,6 +7,7 @@ import type { Database } from 'better-sqlite3'
 import type { SessionRow, SessionTable } from '../store.ts'
 import { sha256 } from './chains.ts'
 import { seenIds } from './people.ts'
+import { keepUsageSql } from './usage.ts'
 
 type Row = {
   id: string
@@ -90,6 +91,7 @@ export function sqliteSessions(db: Database): SessionTable {
   /** Given away since the start; the sessions that they are for may not be stored yet. */
   let taken = 0
   const purges = [
+    keepUsageSql,
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
     ...['event', 'prompt', 'request', 'grant', 'usage', 'session_key', 'session_share', 'unchained'].map(
       (table) => `delete from ${table} where session_id = ?`,

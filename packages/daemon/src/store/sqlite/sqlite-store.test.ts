@@ -26,6 +26,8 @@ import { unfinished } from './migrations/004-unfinished.ts'
 import { forks } from './migrations/005-forks.ts'
 import { withdrawn } from './migrations/006-withdrawn.ts'
 import { sqliteStore } from './sqlite-store.ts'
+import { sqliteTurns } from './turns.ts'
+import { sqliteCalls, sqliteSpending, sqliteUsage } from './usage.ts'
 
 let store: Store
 beforeEach(() => {
@@ -71,10 +73,10 @@ const usage = (cost_nanos: number, simulated = false): NewEvent => ({
   },
 })
 
-function newSession({ name = 'A session', at = 1000 } = {}): SessionId {
+function newSession({ name = 'A session', at = 1000, owner = firstOwner } = {}): SessionId {
   const id = newSessionId(randomBytes)
   store.atomically(() => {
-    store.sessions.insert({ id, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+    store.sessions.insert({ id, ownerId: owner, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
     store.events.append(id, 'daemon', [{ n: null, at, event: created(name) }])
   })
   return id
@@ -429,6 +431,89 @@ test('purge() leaves nothing of a session, and nothing but that', () => {
   }
   db.close()
   rmSync(join(path, '..'), { recursive: true })
+})
+
+test('purge() keeps what the session has cost in every sum, without its name, and its owner still sees it', () => {
+  const ada = newUserId(randomBytes)
+  store.people.insert({ id: ada, name: 'ada', role: 'member', policy: null, created_at: 1 })
+  const [id, other] = [newSession({ owner: ada, name: 'secretword' }), newSession()]
+  append(id, usage(1501))
+  append(id, usage(7, true))
+  append(id, usage(20), 86_400_000)
+  append(other, usage(300))
+  const sums = (seenBy: typeof ada | null) => {
+    const { total, simulated, days, models } = store.usage({ session: null, seenBy })
+    const by = (['day', 'model'] as const).map((way) => store.spending({ by: way, session: null, seenBy, since: null }))
+    return { total, simulated, days, models, by }
+  }
+  const before = [sums(null), sums(ada)]
+  store.sessions.purge(id)
+  expect([sums(null), sums(ada)]).toEqual(before)
+  // One that the gate books late, when nobody knows any more whose it was.
+  store.events.append(id, 'gate', [{ n: 1, at: 0, event: usage(5) }])
+  expect(store.usage({ session: null, seenBy: null }).removed).toEqual([
+    { simulated: false, calls: 3, cost_micros: 2 },
+    { simulated: true, calls: 1, cost_micros: 1 },
+  ])
+  const rows = store.spending({ by: 'session', session: null, seenBy: null, since: null })
+  expect(rows.map(({ key, name, simulated, cost_nanos }) => [key, name, simulated, cost_nanos])).toEqual([
+    ['', 'Removed sessions', false, 1526],
+    [other, 'A session', false, 300],
+    ['', 'Removed sessions', true, 7],
+  ])
+})
+
+test('turns() gives the last turns with what their calls cost and how their prompts begin', () => {
+  const id = newSession()
+  for (let turn = 1; turn <= 5; turn++) {
+    const prompt = newPromptId(randomBytes)
+    append(id, { type: 'prompt', body: { id: prompt, text: `do ${turn}`, images: 0 } })
+    append(id, { type: 'turn.started', body: { cause: 'prompt', prompt } })
+    append(id, usage(1000 * turn))
+    append(id, usage(500))
+    append(id, turnEnded)
+  }
+  const shown = store.turns(id, 2).map(({ title, calls, cost_micros }) => [title, calls, cost_micros])
+  expect(shown).toEqual([
+    ['do 4', 2, 5],
+    ['do 5', 2, 6],
+  ])
+  expect(store.turns(id, 100)).toHaveLength(5)
+  expect(store.calls(id)).toEqual({ requests: 10, errors: 0, meanMs: 1 })
+})
+
+test('what turns and calls have cost is found by an index, however long the log is', () => {
+  const path = join(mkdtempSync(join(tmpdir(), 'ah-store-')), 'test.db')
+  onTestFinished(() => rmSync(join(path, '..'), { recursive: true }))
+  sqliteStore(path).close()
+  using real = Object.assign(new Database(path), { [Symbol.dispose]: () => void real.close() })
+  const asked: string[] = []
+  const db = new Proxy(real, {
+    get(target, name) {
+      if (name !== 'prepare') return Reflect.get(target, name) as unknown
+      return (sql: string) => {
+        asked.push(sql)
+        return target.prepare(sql)
+      }
+    },
+  })
+  for (const room of [sqliteTurns, sqliteCalls, sqliteUsage, sqliteSpending]) room(db)
+  const plans = asked.map((sql) => {
+    const values = Object.fromEntries(['session', 'seenBy', 'since'].map((name) => [name, 'x']))
+    const bound = sql.includes('@') ? [values] : Array(sql.split('?').length - 1).fill(1)
+    const steps = real.prepare<unknown[], { detail: string }>(`explain query plan ${sql}`).all(...bound)
+    return { sql, details: steps.map(({ detail }) => detail) }
+  })
+  expect(plans.length).toBeGreaterThan(10)
+  for (const { sql, details } of plans) {
+    const ofEvents = details.filter((detail) => /\bevent\b/.test(detail))
+    expect([sql, ofEvents.filter((detail) => !detail.includes('SEARCH event USING INDEX event_turns (session_id=?'))]).toEqual([
+      sql,
+      [],
+    ])
+    // What is asked of one session does not go through what others have cost.
+    if (sql.includes('@session')) expect([sql, details.join()]).toEqual([sql, expect.not.stringContaining('SCAN usage')])
+  }
 })
 
 test('tokens are found by hash, used, removed once, and forgotten when they expire', () => {

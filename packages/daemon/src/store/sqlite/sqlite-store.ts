@@ -23,6 +23,7 @@ import { checkedOut } from './migrations/017-checked-out.ts'
 import { insideSecrets } from './migrations/018-inside-secrets.ts'
 import { net } from './migrations/019-net.ts'
 import { search } from './migrations/020-search.ts'
+import { turns } from './migrations/021-turns.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -62,6 +63,7 @@ const migrations = [
   insideSecrets,
   net,
   search,
+  turns,
 ] as const
 
 export function sqliteStore(path: string): Store {
