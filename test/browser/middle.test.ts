@@ -121,7 +121,10 @@ test('the keys of a desktop lead everywhere, go through the list and end a turn'
   const { id } = await heldTurn(it, 'Ended by a key')
   const at = (path: string) => page.waitForURL((url) => url.pathname === path)
   await go('/audit')
-  await page.getByRole('link', { name: /Ended by a key/ }).first().waitFor()
+  await page
+    .getByRole('link', { name: /Ended by a key/ })
+    .first()
+    .waitFor()
   // Who types while a slow machine is on its way to another screen loses no letter.
   const devtools = await context.newCDPSession(page)
   await devtools.send('Emulation.setCPUThrottlingRate', { rate: 20 })
@@ -132,7 +135,10 @@ test('the keys of a desktop lead everywhere, go through the list and end a turn'
   await devtools.send('Emulation.setCPUThrottlingRate', { rate: 1 })
   await page.waitForURL((url) => url.searchParams.get('q') === 'nothing like it')
   await page.getByRole('button', { name: 'Clear the search' }).click()
-  await page.getByRole('link', { name: /Ended by a key/ }).first().waitFor()
+  await page
+    .getByRole('link', { name: /Ended by a key/ })
+    .first()
+    .waitFor()
   for (const [key, path] of [
     ['i', '/inbox'],
     ['u', '/usage'],
