@@ -24,6 +24,7 @@ import { hearOut } from './app/lost-keeper.ts'
 import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
+import { heardOfSlowCells } from './app/slow-cells.ts'
 import { readConfig } from './config.ts'
 import type { BehindPage } from './doors/http/behind-page.ts'
 import { httpDoor } from './doors/http/http.ts'
@@ -96,6 +97,7 @@ async function main(): Promise<void> {
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, (events) => {
     inbox.heard(events)
     notify.heard(events)
+    heardOfSlowCells(() => parts, events)
   })
   const sources = makeSources({ store, hub, log })
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
