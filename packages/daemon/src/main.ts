@@ -270,7 +270,8 @@ async function main(): Promise<void> {
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
   inbox.look()
-  await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, log })
+  const worksIn = (workspace: string, uid: number | null) => store.sessions.isWorkedIn(workspace, uid)
+  await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, worksIn, log })
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */
