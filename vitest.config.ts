@@ -99,7 +99,12 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.long.test.ts'],
+                include: [
+                  'packages/*/src/**/*.machine.test.ts',
+                  'test/attacks/attacks.test.ts',
+                  'test/e2e/elevated.long.test.ts',
+                  'test/e2e/rungs.long.test.ts',
+                ],
                 env: { ANCHORHOLD_IMAGES: testImages },
                 globalSetup: ['test/machine-images.ts'],
                 testTimeout: 600_000,
