@@ -99,10 +99,15 @@ export default defineConfig({
             {
               test: {
                 name: 'machines',
-                include: ['packages/*/src/**/*.machine.test.ts', 'test/attacks/attacks.test.ts', 'test/e2e/rungs.long.test.ts'],
+                include: [
+                  'packages/*/src/**/*.machine.test.ts',
+                  'test/attacks/attacks.test.ts',
+                  'test/e2e/elevated.long.test.ts',
+                  'test/e2e/rungs.long.test.ts',
+                ],
                 env: { ANCHORHOLD_IMAGES: testImages },
                 globalSetup: ['test/machine-images.ts'],
-                testTimeout: 600_000,
+                testTimeout: 1_200_000,
                 hookTimeout: 900_000,
                 fileParallelism: false,
               },
@@ -116,8 +121,10 @@ export default defineConfig({
               test: {
                 name: 'toolchains',
                 include: ['test/toolchains/**/*.test.ts'],
+                env: { ANCHORHOLD_IMAGES: testImages },
+                globalSetup: ['test/machine-images.ts'],
                 testTimeout: 300_000,
-                hookTimeout: 120_000,
+                hookTimeout: 600_000,
                 fileParallelism: false,
               },
             },

@@ -6,12 +6,16 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { giveTo } from '../e2e/host.ts'
 import { type Installation, installation, isRoot, outputsOf, someone } from '../e2e/installation.ts'
+import { attackedRungs } from './attacked-rungs.ts'
 
 /** What a trap leaves when a git of the host's springs it. No cell can see this folder. */
 const marks = mkdtempSync(join(tmpdir(), 'ah-planted-'))
 chmodSync(marks, 0o777)
 const mark = (name: string) => `#!/bin/sh\necho sprung > ${join(marks, name)}\n`
 const sprung = (name: string) => existsSync(join(marks, name))
+
+/** Many cells one after the other. */
+const lifeMs = 4 * 60_000
 
 let it: Installation
 beforeAll(async () => {
@@ -63,28 +67,40 @@ function plant(folder: string): void {
   if (isRoot) giveTo(folder, someone)
 }
 
-test('no hook, filter, monitor or submodule of a workspace is run by the host in the whole life of a session', async () => {
-  const workspace = it.workspace()
-  plant(workspace)
-  // The way there is no matter: created with a prompt, forked, copied, searched, shown, archived and purged.
-  const { session, events } = await it.run('run `git status --short; git log --oneline; git diff; ls -A bare`', { workspace })
-  expect(outputsOf(events)).toContain('HEAD')
-  const fork = await it.api.fork({ params: { id: session.id }, body: {} })
-  await it.turn(
-    fork.id,
-    'run `git checkout -q -b other && git commit -q --allow-empty -m second; git submodule update --init; echo did`',
-  )
-  const copied = await it.run('say it is copied', { workspace, workspace_access: 'copy' })
-  for (const args of [['show', 'last'], ['ls'], ['doctor'], ['search', 'status']])
-    expect((await it.cli(args)).code, args.join(' ')).toBe(0)
-  for (const { id } of [session, fork, copied.session]) {
-    await it.api.archive({ params: { id } })
-    await it.api.purgeSession({ params: { id }, body: { confirm: id } })
-  }
-  const names = ['hook', 'fsmonitor', 'ssh', 'pager', 'diff', 'clean', 'smudge', 'alias', 'submodule', 'update', 'bare']
-  expect(names.filter(sprung)).toEqual([])
+const names = ['hook', 'fsmonitor', 'ssh', 'pager', 'diff', 'clean', 'smudge', 'alias', 'submodule', 'update', 'bare']
 
-  // The traps do work: a git of the host's that is asked without care springs them.
-  execFileSync('git', ['-c', 'safe.directory=*', 'diff'], { cwd: workspace, stdio: 'ignore' })
-  expect(names.filter(sprung)).toContain('fsmonitor')
-})
+test.each(attackedRungs)(
+  'no hook, filter, monitor or submodule of a workspace is run by the host in the whole life of a session on the rung %s',
+  async (rung) => {
+    for (const name of names) rmSync(join(marks, name), { force: true })
+    const workspace = it.workspace()
+    plant(workspace)
+    // The way there is no matter: created with a prompt, forked, copied, searched, shown, archived and purged.
+    const { session, events } = await it.run('run `git status --short; git log --oneline; git diff; ls -A bare`', {
+      workspace,
+      rung,
+    })
+    expect(outputsOf(events)).toContain('HEAD')
+    const fork = await it.api.fork({ params: { id: session.id }, body: {} })
+    const forked = await it.turn(
+      fork.id,
+      'run `git checkout -q -b other && git commit -q --allow-empty -m second; git submodule update --init; echo did`',
+    )
+    expect(outputsOf(forked)).toContain('did')
+    const copied = await it.run('say it is copied', { workspace, rung, workspace_access: 'copy' })
+    // The way through a rung that nobody was on proves nothing.
+    expect([session.rung, fork.rung, copied.session.rung]).toEqual([rung, rung, rung])
+    for (const args of [['show', 'last'], ['ls'], ['doctor'], ['search', 'status']])
+      expect((await it.cli(args)).code, args.join(' ')).toBe(0)
+    for (const { id } of [session, fork, copied.session]) {
+      await it.api.archive({ params: { id } })
+      await it.api.purgeSession({ params: { id }, body: { confirm: id } })
+    }
+    expect(names.filter(sprung)).toEqual([])
+
+    // The traps do work: a git of the host's that is asked without care springs them.
+    execFileSync('git', ['-c', 'safe.directory=*', 'diff'], { cwd: workspace, stdio: 'ignore' })
+    expect(names.filter(sprung)).toContain('fsmonitor')
+  },
+  lifeMs,
+)

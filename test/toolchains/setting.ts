@@ -1,9 +1,11 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
-import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { type Installation, installation, outputsOf, script } from '../e2e/installation.ts'
+import { giveTo } from '../e2e/host.ts'
+import { type Installation, installation, isRoot, outputsOf, script, someone } from '../e2e/installation.ts'
 import { scan } from '../e2e/scan.ts'
 import { commands, shown } from '../registries/commands.ts'
 import { cratesRegistry } from '../registries/crates.ts'
@@ -53,6 +55,10 @@ export async function setUp(): Promise<Setting> {
     { host: 'proxy.golang.org', basic: 'reader', secret: 'go' },
     { host: 'repo.maven.apache.org', basic: 'reader', secret: 'maven' },
   ])
+  if (process.env.ANCHORHOLD_IMAGES !== undefined) {
+    symlinkSync(process.env.ANCHORHOLD_IMAGES, join(it.state, 'images'))
+    expect(await it.cli(['image', 'build'])).toMatchObject({ code: 0 })
+  }
   return {
     github,
     servers,
@@ -71,6 +77,16 @@ export function putPnpm(workspace: string): void {
   const modules = join(import.meta.dirname, 'clients/node_modules/@pnpm')
   copyFileSync(join(modules, `exe.${process.platform}-${process.arch}`, 'pnpm'), join(workspace, 'pnpm'))
   chmodSync(join(workspace, 'pnpm'), 0o755)
+}
+
+/** Puts npm into a folder, for cells whose root has none, and says how it is called there. By our own Node: that of an image may be older
+ *  than npm likes. One file, unpacked in the cell's own memory: each of two thousand would be asked for over a shared folder. Nor is
+ *  code compiled twice where the processor is worked out in software. */
+function putNpm(workspace: string): string {
+  const modules = execFileSync('npm', ['root', '--global'], { encoding: 'utf8' }).trim()
+  execFileSync('tar', ['-cf', join(workspace, 'npm.tar'), '-C', modules, 'npm'])
+  const node = '/opt/anchorhold/forwarder/node --no-opt'
+  return `tar -xf npm.tar -C /tmp; npm() { ${node} /tmp/npm/bin/npm-cli.js "$@"; }`
 }
 
 /** A prompt that has these lines carried out. */
@@ -95,8 +111,27 @@ export async function allThreeOn(rung: Rung, setting: Setting): Promise<void> {
   holdAllThree(rung, setting, outputsOf(events))
 }
 
+/** The same on the rung microvm, typed by a person: an agent beside it would take most of a processor that is worked out in software. The
+ *  folder is that of the repository, as a person's is. */
+export async function allThreeInMachine(setting: Setting): Promise<void> {
+  const { it, servers, withScan } = setting
+  servers.seen.length = 0
+  const workspace = withScan()
+  const npm = putNpm(workspace)
+  for (const args of [
+    ['init', '-q'],
+    ['remote', 'add', 'origin', 'https://github.com/me/mine.git'],
+  ])
+    execFileSync('git', ['-c', 'safe.directory=*', ...args], { cwd: workspace })
+  if (isRoot) giveTo(workspace, someone)
+  const lines = allThree('microvm', npm).join('\n')
+  const cell = ['sandbox', '--rung', 'microvm', '--workspace', workspace, '--net', 'proxy', '--', 'sh', '-c', lines]
+  const { out, err } = await it.cli(cell)
+  holdAllThree('microvm', setting, `${out}${err}`)
+}
+
 /** What is typed there. `npm` is what brings a client of npm's along, where the cell has none. */
-export const allThree = (rung: Rung, npm = ':'): readonly string[] => [
+const allThree = (rung: Rung, npm = ':'): readonly string[] => [
   `${identity}; git clone -q https://github.com/me/mine.git r && cat r/README`,
   `cd r && git commit -q --allow-empty -m second && git push -q origin HEAD:refs/heads/agent/${rung}; echo "push $?"; cd ..`,
   `${npm}; printf '//registry.npmjs.org/:_authToken=\${NPM_TOKEN}\\n' > ~/.npmrc; (${commands.npm})`,
@@ -104,7 +139,7 @@ export const allThree = (rung: Rung, npm = ':'): readonly string[] => [
   'perl scan.pl',
 ]
 
-export function holdAllThree(rung: Rung, { github, servers }: Setting, said: string): void {
+function holdAllThree(rung: Rung, { github, servers }: Setting, said: string): void {
   for (const name of ['curl', 'git', 'npm'] as const) expect(said, name).toContain(shown[name])
   expect(said).toContain('push 0')
   expect(said).not.toMatch(/certificate/i)

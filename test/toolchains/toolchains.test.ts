@@ -2,7 +2,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { outputsOf } from '../e2e/installation.ts'
 import { commands, shown } from '../registries/commands.ts'
 import { holdsSecret, secretOf, shownAt } from '../registries/credentials.ts'
-import { allThreeOn, identity, nothingFound, putPnpm, type Setting, setUp, typed } from './setting.ts'
+import { allThreeInMachine, allThreeOn, identity, nothingFound, putPnpm, type Setting, setUp, typed } from './setting.ts'
+
+/** Everything in it is worked out in software. */
+const machineMs = 40 * 60_000
 
 let setting: Setting
 beforeAll(async () => {
@@ -105,4 +108,10 @@ test('gh makes a pull request with a placeholder, and what no rule lets it chang
 test.each(['container', 'gvisor'] as const)(
   'on the rung %s git clones and pushes, npm installs and curl calls with credentials that are not in the cell',
   (rung) => allThreeOn(rung, setting),
+)
+
+test(
+  'on the rung microvm git clones and pushes, npm installs and curl calls with credentials that are not in the cell',
+  () => allThreeInMachine(setting),
+  machineMs,
 )

@@ -24,6 +24,7 @@ import { hearOut } from './app/lost-keeper.ts'
 import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
 import { reconciler } from './app/reconcile.ts'
+import { heardOfSlowCells } from './app/slow-cells.ts'
 import { readConfig } from './config.ts'
 import type { BehindPage } from './doors/http/behind-page.ts'
 import { httpDoor } from './doors/http/http.ts'
@@ -100,6 +101,7 @@ async function main(): Promise<void> {
   const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, (events) => {
     inbox.heard(events)
     notify.heard(events)
+    heardOfSlowCells(() => parts, events)
   })
   const sources = makeSources({ store, hub, log })
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
@@ -278,7 +280,8 @@ async function main(): Promise<void> {
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
   inbox.look()
-  await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, log })
+  const worksIn = (workspace: string, uid: number | null) => store.sessions.isWorkedIn(workspace, uid)
+  await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, worksIn, log })
 }
 
 /** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */

@@ -31,7 +31,7 @@ const terms = {
   paused: false,
   spend: 'stop' as const,
   network: 'none' as const,
-  net: { ca: null, mirrors: {}, forges: {}, credentials: [], model_hosts: [] },
+  net: { ca: null, mirrors: {}, forges: {}, credentials: [], model_hosts: [], slowness: 1 },
   authority: plainAuthority,
 }
 const wish = (nanos: number) => ({ promptNanos: nanos, perOutputToken: 0, maxTokens: 1, thinkingTokens: 0 })

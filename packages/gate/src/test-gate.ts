@@ -75,7 +75,7 @@ export async function testGate(
     paused: false,
     spend: 'stop' as const,
     network: 'none' as const,
-    net: { ca: null, mirrors: {}, forges: {}, credentials: [], model_hosts: [] },
+    net: { ca: null, mirrors: {}, forges: {}, credentials: [], model_hosts: [], slowness: 1 },
     rules: { allow: [] },
     ledger: { simulated: false, at: 0, to: 0, nodes: [] },
     agent_cap_nanos: null,

@@ -367,6 +367,19 @@ test('keeper() lets an agent go that does not answer an interrupt', async () => 
   expect((await types()).at(-1)).toBe('keeper.left')
 })
 
+test('keeper() waits for an agent in a slow cell as much longer as the cell is slow', async () => {
+  const limits = [{ name: 'cpu', value: '1 CPU', enforcement: 'enforced', how: 'x', slowness: 20 }] as const
+  const { one, prompt, types } = await make({ agents: { interrupt: never }, cells: { limits } })
+  await prompt(newId())
+  const done = one.handle({ do: 'interrupt' })
+  await vi.advanceTimersByTimeAsync(20 * 5000 - 1)
+  expect(await types()).not.toContain('keeper.left')
+  await vi.advanceTimersByTimeAsync(1)
+  await done
+  await vi.advanceTimersByTimeAsync(1000)
+  expect((await types()).at(-1)).toBe('keeper.left')
+})
+
 test('keeper() goes on with what is queued after an interrupt', async () => {
   const { one, prompt, agents } = await make()
   await prompt(newId())

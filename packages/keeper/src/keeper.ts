@@ -8,6 +8,7 @@ import { newRequestId, type RandomBytes } from '@anchorhold/protocol/ids'
 import { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
 import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { type Settlement } from '@anchorhold/protocol/link'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import { createHash } from 'node:crypto'
 import { agentStart } from './agent-start.ts'
@@ -86,6 +87,7 @@ export function keeper(options: KeeperOptions): Keeper {
   const { session } = start
   let cell: Cell | null = null
   let agent: Agent | null = null
+  const slowness = () => slownessOf(cell?.limits ?? [])
   const stands = Promise.withResolvers<Cell>()
   stands.promise.catch(() => {})
   const leaving = new AbortController()
@@ -123,7 +125,7 @@ export function keeper(options: KeeperOptions): Keeper {
     sha256: (text) => createHash('sha256').update(text).digest('hex'),
   })
   const turns = makeTurns({
-    ...{ start, journal, check, pause, veil, settle, clock, behind, die },
+    ...{ start, journal, check, pause, veil, settle, clock, slowness, behind, die },
     onChange: restIfQuiet,
     // Nobody waits for it: the next turn may begin meanwhile.
     onEnded: () => cell !== null && void repository.look(cell),
@@ -288,13 +290,13 @@ export function keeper(options: KeeperOptions): Keeper {
         return null
       case 'model':
         // In order: an agent that is still being started was told of the old one.
-        await inOrder(async () => agent !== null && answerWithin(clock, answerMsMax, agent.setModel(command.model)))
+        await inOrder(async () => agent !== null && answerWithin(clock, answerMsMax * slowness(), agent.setModel(command.model)))
         return null
       case 'commands':
         await stands.promise
         // In order: until then there is no agent to ask.
         await inOrder(async () => {})
-        return agent === null ? [] : answerWithin(clock, answerMsMax, agent.commands())
+        return agent === null ? [] : answerWithin(clock, answerMsMax * slowness(), agent.commands())
       case 'workspace':
       case 'shell.open':
       case 'shell.write':

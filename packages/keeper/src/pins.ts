@@ -2,6 +2,7 @@ import type { ShellWord } from '@anchorhold/core/policy/patterns'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { actionBounds, Pin } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { cellEnvironment } from './agents/claude/environment.ts'
@@ -30,7 +31,7 @@ export const pinFiles: PinFiles = async (cell, { workspace, folder, files, path 
   process.stderr.resume()
   process.stdin.on('error', () => {})
   process.stdin.end(JSON.stringify(wanted))
-  const late = setTimeout(() => process.kill('SIGKILL'), hashMsMax)
+  const late = setTimeout(() => process.kill('SIGKILL'), hashMsMax * slownessOf(cell.limits))
   try {
     const found = await text(process.stdout)
     return z.array(Pin).max(actionBounds.pins).parse(JSON.parse(found))

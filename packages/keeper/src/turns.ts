@@ -47,6 +47,8 @@ export type TurnsOptions = {
   readonly veil: Veil
   readonly settle: () => Promise<Settlement | null>
   readonly clock: Clock
+  /** Of the cell that the agent is in. */
+  readonly slowness: () => number
   /** Does this after all that was heard before. */
   readonly behind: (work: () => Promise<unknown>) => void
   /** Something began or ended. */
@@ -80,7 +82,8 @@ type Turn = {
 const interruptGraceMs = 5000
 
 export function turns(options: TurnsOptions): Turns {
-  const { start, journal, check, pause, veil, settle, clock, behind, onChange, onEnded, onStuck, die, leaving } = options
+  const { start, journal, check, pause, veil, settle, clock, slowness, behind, onChange, onEnded, onStuck, die, leaving } =
+    options
   let agent: Agent | null = null
   let agentState: 'running' | 'idle' = 'idle'
   /** Background tasks of the agent. */
@@ -172,12 +175,13 @@ export function turns(options: TurnsOptions): Turns {
     cut(how)
     const interrupted = turn
     // Before anything that lets the agent go on: it is to stop where it is.
-    const stopped = answerWithin(clock, interruptGraceMs, agent.interrupt()).catch(() => {})
+    const graceMs = interruptGraceMs * slowness()
+    const stopped = answerWithin(clock, graceMs, agent.interrupt()).catch(() => {})
     await check.takeBackAll(how.why)
     // A paused tool would hold the turn open.
     pause.refuseHeld()
     // Whatever it says later would be taken for the next turn's: such an agent is let go, and another one goes on in its place.
-    clock.after(interruptGraceMs, () => turn === interrupted && onStuck())
+    clock.after(graceMs, () => turn === interrupted && onStuck())
     await stopped
   }
 

@@ -9,6 +9,7 @@ import { ToldNodes } from './link.ts'
 import { Nanos } from './money.ts'
 import { Policy } from './policy.ts'
 import { Provider } from './providers.ts'
+import { Slowness } from './rungs.ts'
 import { Network, Spend } from './sessions.ts'
 
 /** How many model calls and tokens an actor may have in a minute, over all its sessions. */
@@ -37,6 +38,8 @@ export const NetTerms = z.object({
   credentials: z.array(BoundCredential).max(1000).default([]),
   /** Hosts of model providers: nobody calls them with a key of their own. */
   model_hosts: z.array(z.string()).default([]),
+  /** Of the session's cell: what the window waits for from there may take that much longer. */
+  slowness: Slowness.default(1),
 })
 export type NetTerms = z.infer<typeof NetTerms>
 

@@ -37,6 +37,9 @@ export const limitNames = ['memory', 'processes', 'cpu', 'disk', 'file_size', 'o
 export const LimitName = z.enum(limitNames)
 export type LimitName = z.infer<typeof LimitName>
 
+/** How many times longer something takes. */
+export const Slowness = z.number().min(1).max(100)
+
 /** One limit as it is in force in a live cell. */
 export const LimitInForce = z.object({
   name: LimitName,
@@ -45,5 +48,10 @@ export const LimitInForce = z.object({
   enforcement: Enforcement,
   /** By what means, or why not. */
   how: z.string(),
+  /** Of `cpu`, where it is much: how many times longer than beside the cell everything takes in it. */
+  slowness: Slowness.optional(),
 })
 export type LimitInForce = z.infer<typeof LimitInForce>
+
+/** By how much whoever waits for something that a cell does is to wait longer. */
+export const slownessOf = (limits: readonly LimitInForce[]): number => limits.find(({ name }) => name === 'cpu')?.slowness ?? 1

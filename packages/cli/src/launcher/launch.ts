@@ -29,7 +29,7 @@ import { endOrphans } from '@anchorhold/link/orphans'
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
-import type { Rung } from '@anchorhold/protocol/rungs'
+import { type Rung, slownessOf } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
@@ -40,7 +40,7 @@ import { fileURLToPath } from 'node:url'
 import { type Bridge, relayTo } from './bridge.ts'
 import { blockedWords, housePolicy } from './house-policy.ts'
 import { netPlaceholders, netTerms, repoOf } from './net-terms.ts'
-import { privateGate } from './private-gate.ts'
+import { type PrivateGate, privateGate } from './private-gate.ts'
 import { chooseProvider, rehearsal } from './provider.ts'
 
 export type LaunchOptions = {
@@ -139,9 +139,10 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const hasGate = isAgent || options.network === 'proxy'
   const hasWindows = hasGate || options.bridge !== null
   const hasNet = options.network === 'proxy'
+  let gate: PrivateGate | null = null
   if (hasGate) {
     const repo = hasNet ? repoOf(config, folders.database, prepared) : null
-    const { authority } = undone.use(
+    gate = undone.use(
       await privateGate({
         folder: join(base, 'gate'),
         runtime,
@@ -158,7 +159,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
       }),
     )
     makeFolder(trustFolder(base), 0o755)
-    await writeTrust({ folder: base, root, net_ca: `${config.netCa ?? ''}\n${authority ?? ''}` })
+    await writeTrust({ folder: base, root, net_ca: `${config.netCa ?? ''}\n${gate.authority ?? ''}` })
     if (hasNet) {
       await writeSettings({ folder: base, forges: Object.keys(config.forges) })
       await putNetFiles(home, base, async (made) => (runAs === null ? undefined : giveTree(made, runAs)))
@@ -191,6 +192,8 @@ export async function launch(options: LaunchOptions): Promise<number> {
     AbortSignal.timeout(startTimeoutMs),
   )
   undone.use(cell)
+  const slowness = slownessOf(cell.limits)
+  await gate?.waitLonger(slowness)
   if (options.access === 'snapshot') await beginHistory(cell, cell.place(prepared.path), cell.place(home))
   requireLimits(cell.limits, config.requireLimits)
   tell(
@@ -212,7 +215,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
     },
   }
   const env = isAgent
-    ? claudeEnvironment({ ...inside, model: { socket: `${cell.place(windows)}/model.sock` } })
+    ? claudeEnvironment({ ...inside, slowness, model: { socket: `${cell.place(windows)}/model.sock` } })
     : cellEnvironment(inside)
   const argv: readonly [string, ...string[]] = isAgent
     ? [cell.place(files.program), ...(chosen.model === null ? [] : ['--model', chosen.model]), ...agentOf(options).agentArgs]

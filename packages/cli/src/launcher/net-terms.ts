@@ -18,7 +18,7 @@ export const repoOf = (config: Houses, database: string, workspace: Pick<Workspa
     : keepStored(database, (db) => repoFor({ config, store: { folders: sqliteFolders(db) } }, {}, workspace))
 
 /** What a cell without a session is held to on its net window: as a session of nobody's with this repository. */
-export function netTerms(config: Houses, database: string, repo: string | null): NetTerms {
+export function netTerms(config: Houses, database: string, repo: string | null): Omit<NetTerms, 'slowness'> {
   const stored = readStored(database, (db) => ({
     credentials: boundCredentials({ config, store: { secrets: sqliteSecrets(db) } }, nobody),
     providers: sqliteProviders(db).list(),

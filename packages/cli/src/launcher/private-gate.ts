@@ -26,8 +26,8 @@ export type PrivateGateOptions = {
   /** What the provider's credential is looked up in. */
   readonly env: Readonly<Record<string, string>>
   readonly policy: Policy
-  /** Null for no net window. */
-  readonly net: NetTerms | null
+  /** Null for no net window. How slow the cell is shows when it stands. */
+  readonly net: Omit<NetTerms, 'slowness'> | null
   /** Hears what would have been asked of a person. */
   readonly onBlocked: (action: RequestAction) => void
 }
@@ -43,8 +43,13 @@ function copyKeys(from: string, to: string, owner: typeof gateUser | null): void
   }
 }
 
+export interface PrivateGate extends AsyncDisposable, OpenWindows {
+  /** The cell stands, and takes that much longer for everything. */
+  waitLonger(slowness: number): Promise<void>
+}
+
 /** A gate for one cell and for as long as that lives: its windows work without a daemon. */
-export async function privateGate(options: PrivateGateOptions): Promise<AsyncDisposable & OpenWindows> {
+export async function privateGate(options: PrivateGateOptions): Promise<PrivateGate> {
   const { folder, runtime, root } = options
   const owner = root ? gateUser : null
   makeFolder(folder, 0o700, owner)
@@ -76,18 +81,20 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
     onLive: () => {},
     onClose: () => {},
   })
-  const opened = await gate.do({
-    do: 'open',
-    session: options.session,
-    folder: options.windows,
-    provider: options.provider,
-    budget_nanos: options.budgetNanos,
-    spent_nanos: 0,
-    spent_to: 0,
-    rules: { allow: [] },
-    authority: { policy: options.policy, grants: [], asked: [] },
-    ...(options.net === null ? {} : { network: 'proxy_only', net: options.net }),
-  })
+  const open = (slowness: number) =>
+    gate.do({
+      do: 'open',
+      session: options.session,
+      folder: options.windows,
+      provider: options.provider,
+      budget_nanos: options.budgetNanos,
+      spent_nanos: 0,
+      spent_to: 0,
+      rules: { allow: [] },
+      authority: { policy: options.policy, grants: [], asked: [] },
+      ...(options.net === null ? {} : { network: 'proxy_only', net: { ...options.net, slowness } }),
+    })
+  const opened = await open(1)
   /** Nobody is there to be asked: what is not allowed by a rule is refused at once. */
   function refuse({ id, action }: EventBody<'request.opened'>): void {
     options.onBlocked(action)
@@ -96,6 +103,9 @@ export async function privateGate(options: PrivateGateOptions): Promise<AsyncDis
   }
   return {
     authority: OpenWindows.parse(opened).authority,
+    async waitLonger(slowness) {
+      if (slowness > 1) await open(slowness)
+    },
     async [Symbol.asyncDispose]() {
       await gate.do({ do: 'leave' }).catch(() => {})
       gate.close()

@@ -4,6 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { OpenWindows, type Rates } from '@anchorhold/protocol/gate-commands'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
 import { hiddenFolder } from '../workspace/hidden-folder.ts'
@@ -147,6 +148,8 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
       forges: Object.fromEntries(forgesFor(parts.config, options)),
       credentials: session.network === 'proxy_only' ? boundCredentials(parts, userOf(parts, session)) : [],
       model_hosts: modelHosts(parts.store.providers),
+      // As the cell before this one was; the one that is about to stand says it anew.
+      slowness: slownessOf(session.limits),
     },
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),

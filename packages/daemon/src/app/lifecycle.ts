@@ -6,6 +6,7 @@ import type { ChangeSession } from '@anchorhold/protocol/api/sessions'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
 import type { SessionRow } from '../store/store.ts'
+import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { removeCgroups } from '../processes/cgroups.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
@@ -148,6 +149,7 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   parts.watches.recheck()
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
+  await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)
 }
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { cgroupMounts } from './cgroups.ts'
+import { cgroupMounts, delegateCgroups, withdrawCgroups } from './cgroups.ts'
 
 const hybrid = [
   '30 25 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755',
@@ -18,3 +20,19 @@ test('cgroupMounts() takes version 1 where it holds the controllers, and version
     { path: '/sys/fs/cgroup', version: 2 },
   ])
 })
+
+test.runIf(process.getuid?.() === 0)(
+  'delegateCgroups() makes folders that their user comes to, whatever the umask of who makes them',
+  () => {
+    const user = { uid: 1_800_000_000 + process.pid, gid: 1_800_000_000 + process.pid }
+    const before = process.umask(0o077)
+    const folders = delegateCgroups(`launcher-${process.pid}`, user)
+    process.umask(before)
+    try {
+      for (const folder of folders)
+        expect(() => execFileSync('test', ['-w', join(folder, 'cgroup.procs')], { ...user, stdio: 'ignore' })).not.toThrow()
+    } finally {
+      withdrawCgroups(folders)
+    }
+  },
+)

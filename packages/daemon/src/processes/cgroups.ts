@@ -1,4 +1,4 @@
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
@@ -6,11 +6,14 @@ import { setTimeout as wait } from 'node:timers/promises'
  *  The result is what a `CellSpec` takes as `cgroups`. */
 export function delegateCgroups(name: string, { uid, gid }: { readonly uid: number; readonly gid: number }): string[] {
   return cgroupMounts(readFileSync('/proc/self/mountinfo', 'latin1')).flatMap((mount) => {
-    const folder = join(mount.path, parentGroup, name)
+    const parent = join(mount.path, parentGroup)
+    const folder = join(parent, name)
     try {
       if (mount.version === 2) shareControllers(mount.path)
-      mkdirSync(join(mount.path, parentGroup), { recursive: true })
-      if (mount.version === 2) shareControllers(join(mount.path, parentGroup))
+      mkdirSync(parent, { recursive: true })
+      // Users pass through it to what is theirs; this process may have a umask that lets nobody.
+      chmodSync(parent, 0o755)
+      if (mount.version === 2) shareControllers(parent)
       mkdirSync(folder, { recursive: true })
       if (mount.version === 2) mkdirSync(join(folder, ownGroup), { recursive: true })
       // Not the limits of the folder itself: those stay root's.

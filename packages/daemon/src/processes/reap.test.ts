@@ -6,6 +6,7 @@ import { ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Folders, folders as foldersOf } from '../folders.ts'
+import { hiddenFolderOf } from '../workspace/hidden-folder.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -38,7 +39,11 @@ function makeSession(id: SessionId): void {
   writeFileSync(join(folders.cell(id), 'left'), '')
 }
 const reapThem = () =>
-  reapAll({ folders, runtime, sessions: sessionsOnDisk(folders), isOwned: (id) => id === owned, log: () => {} })
+  reapAll({
+    ...{ folders, runtime, sessions: sessionsOnDisk(folders), log: () => {} },
+    isOwned: (id) => id === owned,
+    worksIn: () => false,
+  })
 
 test('reapAll() removes the session that nobody owns, and none that somebody owns or tends', async () => {
   for (const id of [owned!, lost!, held!]) makeSession(id)
@@ -48,6 +53,13 @@ test('reapAll() removes the session that nobody owns, and none that somebody own
   lock?.release()
   expect([owned!, lost!, held!].map((id) => existsSync(folders.session(id)))).toEqual([true, false, true])
   expect(reaped()).toEqual([folders.cell(lost!)])
+})
+
+test('reapAll() removes what was hidden in a folder that is gone', async () => {
+  mkdirSync(folders.hidden)
+  const gone = hiddenFolderOf(folders, join(state, 'was here'), null)
+  await reapThem()
+  expect(existsSync(gone)).toBe(false)
 })
 
 test('reapAll() touches nothing that is not named as we name things', async () => {

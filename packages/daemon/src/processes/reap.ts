@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { reapCaches } from '../workspace/caches.ts'
+import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
@@ -31,6 +32,8 @@ export type ReapOptions = {
   readonly sessions: readonly SessionId[]
   /** Whether there is such a session. There is none for a place that nobody took, or where making it was cut short. */
   readonly isOwned: (session: SessionId) => boolean
+  /** Whether a session works in this folder as this user; null for the daemon's own. */
+  readonly worksIn: (workspace: string, uid: number | null) => boolean
   readonly log: (message: string) => void
 }
 
@@ -42,7 +45,7 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
 /** Removes what nobody owns any more: after a crash, what cells, keepers and launchers left behind. Invariant: nothing is
  *  touched but what lies in the state folder, in control groups of ours or as a trial of ours in the folder for temporary files,
  *  and is named as we name things. */
-export async function reapAll({ folders, runtime, sessions, isOwned, log }: ReapOptions): Promise<void> {
+export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, log }: ReapOptions): Promise<void> {
   const attempt = async (what: string, work: () => Promise<void> | void) => {
     try {
       await work()
@@ -64,6 +67,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, log }: Reap
     if (isLeft) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
   await attempt('caches', () => reapCaches(folders.caches))
+  await attempt('what was hidden', () => reapHidden(folders.hidden, worksIn))
   await attempt('launched cells', () => reapLaunched(folders, runtime))
   for (const { path, cells } of [...unfinishedIn(folders), ...trialsIn(tmpdir())])
     await attempt(`"${path}"`, async () => {

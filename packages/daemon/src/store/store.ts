@@ -171,6 +171,8 @@ export interface SessionTable {
   openOf(owner: UserId): number
   /** Other sessions that work in the same folder. */
   sharing(session: Pick<SessionRow, 'id' | 'workspace'>): readonly SessionRow[]
+  /** Whether any session works in this folder as this user; null for the daemon's own. */
+  isWorkedIn(workspace: string, uid: number | null): boolean
   setGrants(id: SessionId, grants: readonly string[]): void
   /** A uid from this one on that no session has, given to one caller only. */
   takeUid(first: number): number

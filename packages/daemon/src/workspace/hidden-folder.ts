@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto'
-import { type Folders, makeFolder } from '../folders.ts'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import { z } from 'zod'
+import { firstSessionUid, type Folders, makeFolder } from '../folders.ts'
+import { removeTree } from './trees.ts'
 
 type Where = {
   readonly id: SessionId
@@ -8,6 +12,10 @@ type Where = {
   /** Whom its cells run as; null for the daemon's own user. */
   readonly runAs: { readonly uid: number; readonly gid: number } | null
 }
+
+/** Whose such a folder is, written down beside it. */
+const Card = z.object({ workspace: z.string(), uid: z.int().nullable() })
+type Card = z.infer<typeof Card>
 
 /** Where the keepers of a workspace write down what they have hidden there, so that the next one hides it again wherever its cell has
  *  moved it to. By user as well, since it is theirs to write; no cell sees it. Of a folder of the session's own, the session's folder. */
@@ -21,8 +29,41 @@ export function hiddenFolder(
 
 /** The same for a host folder, whoever works in it. */
 export function hiddenFolderOf({ hidden }: Pick<Folders, 'hidden'>, workspace: string, runAs: Where['runAs']): string {
-  const key = JSON.stringify([workspace, runAs?.uid ?? null])
-  const folder = `${hidden}/${createHash('sha256').update(key).digest('hex').slice(0, 16)}`
+  const card: Card = { workspace, uid: runAs?.uid ?? null }
+  const folder = join(hidden, nameOf(card))
+  const fresh = `${folder}.json.${process.pid}`
+  writeFileSync(fresh, JSON.stringify(card), { mode: 0o600 })
+  renameSync(fresh, `${folder}.json`)
   makeFolder(folder, 0o700, runAs)
   return folder
+}
+
+const nameOf = ({ workspace, uid }: Card) =>
+  createHash('sha256')
+    .update(JSON.stringify([workspace, uid]))
+    .digest('hex')
+    .slice(0, 16)
+
+/** Removes what nobody can come back to: no session has it, and the folder that it was for is gone, or its user was that of a session
+ *  alone. What was hidden in a folder that is still there stays, also when its last session is gone: the next one's cell finds what
+ *  the cells before have moved about. */
+export async function reapHidden(hidden: string, isUsed: (workspace: string, uid: number | null) => boolean): Promise<void> {
+  for (const name of existsSync(hidden) ? readdirSync(hidden) : []) {
+    const id = /^([0-9a-f]{16})\.json$/.exec(name)?.[1]
+    if (id === undefined) continue
+    const card = readCard(join(hidden, name))
+    if (card === null || nameOf(card) !== id || isUsed(card.workspace, card.uid)) continue
+    if (existsSync(card.workspace) && (card.uid ?? 0) < firstSessionUid) continue
+    await removeTree(join(hidden, id))
+    // Last: what was cut short is found again by it.
+    rmSync(join(hidden, name))
+  }
+}
+
+function readCard(path: string): Card | null {
+  try {
+    return Card.parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch {
+    return null
+  }
 }

@@ -1,4 +1,5 @@
 import type { FetchAnswer } from '@anchorhold/protocol/net-calls'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
 import type { Cell } from '../cells/cell.ts'
 
@@ -21,7 +22,7 @@ export async function readPage(
   { cell, node, program, cwd }: Reader,
 ): Promise<PageText> {
   const child = cell.spawn([node, `--max-old-space-size=${memoryMb}`, program], { env: {}, cwd })
-  const timer = setTimeout(() => child.kill('SIGKILL'), readMs)
+  const timer = setTimeout(() => child.kill('SIGKILL'), readMs * slownessOf(cell.limits))
   try {
     child.stdin.on('error', () => {})
     child.stderr.resume()

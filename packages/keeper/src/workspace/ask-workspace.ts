@@ -1,5 +1,6 @@
 import { printableLine } from '@anchorhold/core/printable'
 import { Failure } from '@anchorhold/protocol/failures'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { type WorkspaceAsk, workspaceAnswers, workspaceBounds } from '@anchorhold/protocol/workspace'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
@@ -30,7 +31,7 @@ export async function askWorkspace(
   process.stderr.resume()
   process.stdin.on('error', () => {})
   process.stdin.end(JSON.stringify({ asked, bounds: workspaceBounds }))
-  const late = setTimeout(() => process.kill('SIGKILL'), askMsMax)
+  const late = setTimeout(() => process.kill('SIGKILL'), askMsMax * slownessOf(cell.limits))
   try {
     const looked = Looked.parse(JSON.parse(await boundedText(process.stdout)))
     if (!('refused' in looked)) return workspaceAnswers[asked.ask].parse(looked.answer)

@@ -83,6 +83,9 @@ export function sqliteSessions(db: Database): SessionTable {
     `select count(*) as count from session where owner = ? and state not in ('stopped', 'failed', 'archived')`,
   )
   const sharing = db.prepare<[string, string], Row>(`${select} where workspace = ? and id <> ?`)
+  const workedIn = db.prepare<[string, number | null], { one: 1 }>(
+    `select 1 as one from session where workspace = ? and json_extract(run_as, '$.uid') is ? limit 1`,
+  )
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
   // Owners of host folders are in the same column, and may have any uid.
   const lastUid = db.prepare<[number, number], { uid: number | null }>(
@@ -134,6 +137,7 @@ export function sqliteSessions(db: Database): SessionTable {
     counts: (seenBy) => Object.fromEntries(counts.all({ seenBy }).map(({ state, count }) => [state, count])),
     openOf: (owner) => openOf.get(owner)?.count ?? 0,
     sharing: ({ id, workspace }) => sharing.all(workspace, id).map(toSession),
+    isWorkedIn: (workspace, uid) => workedIn.get(workspace, uid) !== undefined,
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
     takeUid(first) {
       taken = Math.max(first - 1, taken, lastUid.get(first, uidMax)?.uid ?? 0) + 1

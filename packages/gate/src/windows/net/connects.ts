@@ -19,15 +19,18 @@ export type ConnectsParts = {
   readonly inside: RefusedInside
   /** Whom the cell trusts, where TLS is opened. */
   readonly authority: SessionCa
+  /** How many times longer the cell takes for everything. */
+  readonly slowness: () => number
   /** Takes a connection whose requests are judged one by one. */
   readonly serve: (connection: Duplex) => void
 }
 
+/** How long a client may take to begin, and to come to terms where TLS is opened. */
 const helloMs = 30_000
 
 /** Answers a CONNECT: a tunnel to one place, whose first message must name it, or a connection whose requests are judged by themselves.
  *  Invariant: no byte of a client goes to a place that it did not name in the one way that was judged. */
-export function netConnects({ ways, passed, within, inside, authority, serve }: ConnectsParts) {
+export function netConnects({ ways, passed, within, inside, authority, slowness, serve }: ConnectsParts) {
   return answer
 
   async function answer(
@@ -62,7 +65,7 @@ export function netConnects({ ways, passed, within, inside, authority, serve }: 
       upstream?.destroy()
       return void client.destroy()
     }
-    const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs)])
+    const slow = AbortSignal.any([gone, AbortSignal.timeout(helloMs * slowness())])
     if (refusal !== null) return refuseConnect(request, client, first, { target, refusal }, refuseWith, slow)
     if (upstream === null && !isJudgedInside) return
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n')

@@ -8,12 +8,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { answerRefused, looked, screenPush } from './push.ts'
 
 const mine = { host: 'forge.example', api: null, repo: 'me/it', push: { branches: ['agent/*'], tags: [], deletes: false } }
-const forges = { 'forge.example': mine, 'other.example': null }
+const terms = { forges: { 'forge.example': mine, 'other.example': null }, slowness: 1 }
 
 /** A server that stands for the window, and answers with what it would have sent on. */
 const server = createServer((request, response) => {
   const host = request.headers.host ?? ''
-  void screenPush({ target: { host, port: 443, isAddress: false }, path: request.url ?? '' }, request, forges).then(
+  void screenPush({ target: { host, port: 443, isAddress: false }, path: request.url ?? '' }, request, terms).then(
     async (refusal) => {
       if (refusal !== null) return answerRefused(request, response, refusal)
       const body = await buffer(request.pipe(new PassThrough()))
@@ -112,7 +112,7 @@ test.each([
 test('looked() opens what goes to a forge, whatever rules say', () => {
   const routeOf = looked(
     () => ({ how: 'tunnel', ownNetwork: false }),
-    () => forges,
+    () => terms.forges,
   )
   const target = (host: string) => ({ host, port: 443, isAddress: false })
   expect(routeOf(target('other.example')).how).toBe('open')

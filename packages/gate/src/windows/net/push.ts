@@ -14,7 +14,14 @@ import { readAhead } from './read-ahead.ts'
 export type PushRefusal = { readonly why: string; readonly status: number; readonly type: string; readonly body: string }
 
 /** What a session has at each forge. */
-export type Forges = Readonly<Record<string, SessionRepo | null>>
+type Forges = Readonly<Record<string, SessionRepo | null>>
+
+/** What requests to forges are held to. */
+export type ForgeTerms = {
+  readonly forges: Forges
+  /** How many times longer the cell takes for everything. */
+  readonly slowness: number
+}
 
 /** What goes to a forge is looked at, whatever rules say of it. */
 export const looked =
@@ -32,7 +39,11 @@ const drainedMax = 512 * 1024 * 1024
 /** Holds a request to what a session may push. `repos` are what it has at each forge; at a forge where it has none, nothing is pushed.
  *  Invariant: a push goes on only to the session's own repository, and only when every ref that it names may be pushed. What was read
  *  is what goes on: it is put back in front of the rest. */
-export async function screenPush({ target, path }: Asked, request: IncomingMessage, forges: Forges): Promise<PushRefusal | null> {
+export async function screenPush(
+  { target, path }: Asked,
+  request: IncomingMessage,
+  { forges, slowness }: ForgeTerms,
+): Promise<PushRefusal | null> {
   if (!Object.hasOwn(forges, target.host) || !isPush(path)) return null
   const mine = forges[target.host] ?? null
   const own = mine === null ? null : isOwnPush(mine, path)
@@ -42,7 +53,7 @@ export async function screenPush({ target, path }: Asked, request: IncomingMessa
   }
   if (own === 'asks') return request.method === 'GET' ? null : refuseAll('This is asked for with GET')
   if (request.method !== 'POST') return refuseAll('A push is a POST')
-  const reading = await beginningOf(request)
+  const reading = await beginningOf(request, slowness)
   if (typeof reading === 'string') return { why: reading, status: 403, type: 'text/plain', body: `${reading}\n` }
   return judgePush(mine.push, reading)
 }
@@ -76,7 +87,7 @@ const refuseAll = (why: string): PushRefusal => ({
 })
 
 /** Reads the list of refs that a push begins with, and puts back what was read; words when it cannot be. */
-async function beginningOf(request: IncomingMessage): Promise<Push | string> {
+async function beginningOf(request: IncomingMessage, slowness: number): Promise<Push | string> {
   const coding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
   if (coding !== 'identity' && coding !== 'gzip') return 'Cannot read this push: it is encoded in a way that is not looked into'
   return readAhead<Push | string>(
@@ -91,6 +102,7 @@ async function beginningOf(request: IncomingMessage): Promise<Push | string> {
     {
       cut: 'Cannot read this push: it ends within its list of refs',
       late: 'Cannot read this push: its list of refs does not come',
+      slowness,
     },
   )
 }

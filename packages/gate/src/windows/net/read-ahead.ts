@@ -10,7 +10,7 @@ const readMs = 30_000
 export async function readAhead<T extends object | string>(
   request: IncomingMessage,
   tell: (taken: Buffer, isAll: boolean) => T | null,
-  { cut: ifCut, late: ifLate }: { readonly cut: T; readonly late: T },
+  { cut: ifCut, late: ifLate, slowness }: { readonly cut: T; readonly late: T; readonly slowness: number },
 ): Promise<T> {
   const { promise, resolve } = Promise.withResolvers<T>()
   let taken: Buffer = Buffer.alloc(0)
@@ -30,7 +30,7 @@ export async function readAhead<T extends object | string>(
     resolve(told)
   }
   const cut = () => resolve(ifCut)
-  const timer = setTimeout(() => resolve(ifLate), readMs)
+  const timer = setTimeout(() => resolve(ifLate), readMs * slowness)
   request.on('readable', look).once('end', cut).once('close', cut)
   try {
     return await promise

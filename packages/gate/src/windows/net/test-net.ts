@@ -43,6 +43,8 @@ export type NetSetup = {
   /** Here a box is the secret itself. */
   readonly net?: Partial<NetTerms>
   readonly crowd?: Crowd
+  /** Below 1 for a cell that is waited for less. */
+  readonly slowness?: number
 }
 
 /** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
@@ -57,6 +59,7 @@ export async function testNet({
   trusted,
   net = {},
   crowd: all = crowd(1000),
+  slowness = 1,
 }: NetSetup) {
   const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
   const socketPath = join(folder, 'net.sock')
@@ -89,7 +92,8 @@ export async function testNet({
       return allow.includes(action.host) ? { allow: true, by: 'a rule' } : { allow: false, why: 'no rule covers it' }
     },
     routeOf: routesOf(rules),
-    screen: (asked, request) => screenForge(asked, request, terms.forges),
+    screen: (asked, request) => screenForge(asked, request, { ...terms, slowness }),
+    slowness: () => slowness,
     crowd: all,
     credentials: fillBy(
       () => terms,

@@ -95,6 +95,15 @@ test('a connection to an address names no server in TLS', async () => {
   await expect(net.tls(`${publicAddress}:443`, 'allowed.test')).rejects.toThrow(/access denied/i)
 })
 
+test('a client that has a connection and says nothing is waited for as long as its cell is slow', async () => {
+  await using server = await tlsEcho()
+  await using net = await testNet({ upstream: server.port, slowness: 0.001 })
+  const { status, socket } = await net.connect('allowed.test:443')
+  expect(status).toBe(200)
+  await once(socket.resume(), 'close')
+  expect(net.net()).toMatchObject([{ host: 'allowed.test', bytes_out: 0 }])
+})
+
 test('what is neither TLS nor HTTP does not go through a CONNECT', async () => {
   await using server = await listener(createTcpServer((socket) => void socket.end('reached')))
   await using net = await testNet({ upstream: server.port })

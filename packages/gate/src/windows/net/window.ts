@@ -29,7 +29,7 @@ import type { Within } from './within.ts'
 export type NetWindow = {
   /** Writes down what has left so far. */
   flush(): void
-  /** Rules or terms have changed: what stands and is not allowed by them any more is cut. */
+  /** Rules or terms have changed: they hold from here on, and what stands and is not allowed by them any more is cut. */
   look(): void
   /** Ends every connection at once, and takes the socket away. */
   close(): Promise<void>
@@ -45,6 +45,8 @@ export type NetWindowParts = WaysParts &
     readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<Screened | null>
     /** Judges a call that is yet to be made: what is allowed is kept for it. */
     readonly askAhead: OwnCallsParts['askAhead']
+    /** How many times longer than beside it everything takes in the cell. */
+    readonly slowness: () => number
     /** How long whoever asks ahead waits for a person. */
     readonly aheadMs?: number
     /** Whom the cell trusts, where TLS is opened. */
@@ -75,7 +77,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   const server = createServer({
     maxHeaderSize: headerBytesMax,
-    headersTimeout: headersMs,
+    headersTimeout: headersMs * parts.slowness(),
     requestTimeout: 0,
     keepAliveTimeout: keepAliveMs,
     // Whatever else could be spoken in place of HTTP/1.1 is not: such a request is answered as one that did not ask for it.
@@ -94,7 +96,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     client.on('error', () => {}).once('close', () => clients.delete(client))
   })
   const answerConnect = netConnects({
-    ...{ ways, passed, within, inside, authority: parts.authority },
+    ...{ ways, passed, within, inside, authority: parts.authority, slowness: parts.slowness },
     serve: (connection) => void server.emit('connection', connection),
   })
   const own = ownCalls({ ...parts, lead: ways.leadToPage })
@@ -197,7 +199,10 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
 
   return {
     flush: passed.flush,
-    look: ways.look,
+    look() {
+      server.headersTimeout = headersMs * parts.slowness()
+      ways.look()
+    },
     async close() {
       closing.abort()
       kept.close()

@@ -1,5 +1,6 @@
 import { uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { netToolServer } from '@anchorhold/protocol/net-calls'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { type SlashCommand, slashCommandsMax } from '@anchorhold/protocol/workspace'
 import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
@@ -188,6 +189,7 @@ const environmentOf = (options: AgentStart) =>
     home: options.cell.place(options.home),
     model: options.modelRoute === 'socket' ? { socket: modelSocket(options) } : { port: forwarderPort },
     path: options.path,
+    slowness: slownessOf(options.cell.limits),
     env: {
       ...(options.network === 'proxy_only' ? netEnvironment : {}),
       ...(options.trust === null ? {} : toldOf(options.cell.place(options.trust))),

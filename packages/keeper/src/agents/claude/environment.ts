@@ -21,8 +21,23 @@ export const cellEnvironment = ({ home, path, env }: CellEnvironment): Record<st
   ...env,
 })
 
+/** What the agent's program waits for by itself, in milliseconds: its own servers of tools, and commands. */
+const agentWaits = { MCP_TIMEOUT: 30_000, BASH_DEFAULT_TIMEOUT_MS: 120_000, BASH_MAX_TIMEOUT_MS: 600_000 } as const
+
+/** It would give up what takes long only because the cell is slow. */
+const patience = (slowness: number): Record<string, string> =>
+  slowness === 1
+    ? {}
+    : Object.fromEntries(Object.entries(agentWaits).map(([name, ms]) => [name, String(Math.round(ms * slowness))]))
+
+type ClaudeEnvironment = CellEnvironment & {
+  readonly model: ModelRoute
+  /** Of the cell. */
+  readonly slowness: number
+}
+
 /** The whole environment of the agent. The token is a placeholder: the window drops it. */
-export function claudeEnvironment({ model, ...cell }: CellEnvironment & { readonly model: ModelRoute }): Record<string, string> {
+export function claudeEnvironment({ model, slowness, ...cell }: ClaudeEnvironment): Record<string, string> {
   const route: Record<string, string> =
     'socket' in model
       ? { ANTHROPIC_UNIX_SOCKET: model.socket, ANTHROPIC_BASE_URL: 'http://anthropic.internal' }
@@ -35,6 +50,7 @@ export function claudeEnvironment({ model, ...cell }: CellEnvironment & { readon
     ENABLE_TOOL_SEARCH: 'false',
     ANTHROPIC_AUTH_TOKEN: 'placeholder',
     ...route,
+    ...patience(slowness),
     ...cellEnvironment(cell),
   }
 }

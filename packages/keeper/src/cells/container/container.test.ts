@@ -1,6 +1,6 @@
 import { cellContract } from '../contract.ts'
 import { containerCells } from './container.ts'
-import { channelTests, describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
+import { channelTests, describeWhereThere, endsAtOnceTests, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
 const driver = containerCells(files)
@@ -9,4 +9,5 @@ await describeWhereThere(driver, () => {
   cellContract(driver)
   foreignRootTests(driver)
   channelTests(driver)
+  endsAtOnceTests(containerCells)
 })

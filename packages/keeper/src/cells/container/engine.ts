@@ -26,6 +26,8 @@ export interface Engine {
   /** Starts the container. Whatever it starts may outlive it, unless `stays` says that it lives as long as the container. */
   run(plan: Plan): readonly [string, ...string[]]
   readonly stays: boolean
+  /** Of one that leaves: the file in its folder with what the container has said, and how that is read. */
+  readonly said?: { readonly file: string; readonly read: (text: string) => string }
   /** Runs one more command in the container, on this terminal. What it reads beside its arguments goes into the file of that
    *  name in its folder. */
   onTerminal(plan: Plan, command: readonly string[], file: string): TerminalRun

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { gvisorCells } from './container.ts'
-import { channelTests, describeWhereThere, foreignRootTests, testFiles } from './test-files.ts'
+import { channelTests, describeWhereThere, endsAtOnceTests, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
 const driver = gvisorCells(files)
@@ -15,6 +15,7 @@ await describeWhereThere(driver, () => {
   })
   foreignRootTests(driver)
   channelTests(driver)
+  endsAtOnceTests(gvisorCells)
 
   test('gvisor: nobody outside can give runsc orders, which it takes by an abstract socket', async () => {
     await using specs = trialSpecs()

@@ -31,6 +31,7 @@ export function podman({ runtime }: { readonly runtime: 'runc' | 'crun' }): Engi
     namespaces: [],
     files,
     stays: false,
+    said: { file: saidFile, read: (text) => text.replaceAll(/^\S+ std(?:out|err) [FP] /gm, '') },
     run: (plan) => [...podman(plan), 'run', '--detach', '--rootfs', ...podmanOptions(plan, runtime), plan.root, ...plan.command],
     onTerminal: (plan, command) => ({
       argv: [...podman(plan), 'exec', '--interactive', '--tty', name, ...command],
@@ -62,6 +63,8 @@ export function podman({ runtime }: { readonly runtime: 'runc' | 'crun' }): Engi
 }
 
 const name = 'cell'
+/** conmon begins it anew when it is full. It is read of a container that has ended before anything of the agent's was in it. */
+const saidFile = 'said.log'
 
 /** Options of `podman run`, and of `docker run` as far as that has them. */
 export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
@@ -69,7 +72,8 @@ export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
   const uid = userInside(users)
   return [
     ...['--name', name, '--hostname', 'cell', '--pull', 'never', '--network', 'none', '--no-hosts', '--http-proxy=false'],
-    ...['--log-driver', 'none', '--unsetenv-all', '--user', `${uid}:${uid}`, '--workdir', '/'],
+    ...['--log-driver', 'k8s-file', '--log-opt', `path=${join(folder, saidFile)}`, '--log-opt', 'max-size=16kb'],
+    ...['--unsetenv-all', '--user', `${uid}:${uid}`, '--workdir', '/'],
     // Only crun can leave the control groups alone; runc without a right to any does so by itself.
     ...(runtime === 'crun' ? ['--cgroups', 'disabled'] : []),
     // The namespaces that the driver has made know the session's user as 0, and its range from 1 on.

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
@@ -87,7 +88,12 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     const aborted = once(signal, 'abort').then(() => signal.throwIfAborted())
     aborted.catch(() => {})
     signal.throwIfAborted()
-    const channel = await Promise.race([program.came, died, aborted.then(() => died)])
+    const waited = new AbortController()
+    const emptied = engine.stays
+      ? died
+      : whenEmptied(outer, waited.signal).then(() => Promise.reject(new NotStarted(null, saidIn(making))))
+    emptied.catch(() => {})
+    const channel = await Promise.race([program.came, died, emptied, aborted.then(() => died)]).finally(() => waited.abort())
     void channel.closed.then((why) => stands.endBecause(why))
     const report = await Promise.race([channel.ready, aborted.then(() => died)])
     const seen = checkHeld(`${outsideLimits(engine, outer)}\n${report}`, engine.posture(plan), spec, unavailable)
@@ -135,12 +141,28 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
 /** The engine ended before the cell stood; what it said is in words for its operator at best. */
 class NotStarted extends Error {
   readonly said: string
-  constructor(code: number, said: string) {
-    super(`the engine ended with ${code}`)
+  constructor(code: number | null, said: string) {
+    super(code === null ? 'the container ended at once' : `the engine ended with ${code}`)
     this.said = said.trim().slice(-saidCharsMax)
   }
 }
 class NotAdmitted extends Error {}
+
+/** Settles when an engine that leaves has left, and the container that it made has ended: what waits in the engine's place as the first
+ *  process has no other left. It would wait for ever. */
+async function whenEmptied(outer: ProcessId, over: AbortSignal): Promise<void> {
+  for (;;) {
+    await delay(lookEveryMs, null, { signal: over })
+    const inside = treeOf([outer.pid]).filter(({ pid }) => pid !== outer.pid)
+    if (inside.length === 1 && readProc(inside[0]!.pid, 'comm')?.trim() === 'catatonit') return
+  }
+}
+const lookEveryMs = 100
+
+/** What the container of such an engine has said. */
+function saidIn({ engine, spec }: Making): string {
+  return engine.said === undefined ? '' : engine.said.read(readText(join(spec.scratch, 'engine', engine.said.file)) ?? '')
+}
 
 /** Everything that the engine finds in the driver's folder. */
 function prepare(

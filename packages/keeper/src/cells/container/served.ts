@@ -165,8 +165,9 @@ function tie(engine: ServedEngine, name: string): ProcessId | null {
 
 /** Rejects when the container ends before its program has come. */
 async function gone({ engine, unavailable }: Making, name: string, over: AbortSignal): Promise<never> {
-  await ask(engine, ['wait', name], over).catch(() => {})
-  throw unavailable([{ what: `${wordsFor(engine)} started it, and it ended at once`, remedy: mend }])
+  const code = await ask(engine, ['wait', name], over).catch(() => '')
+  const how = /^\d+$/.test(code.trim()) ? ` with ${code.trim()}` : ''
+  throw unavailable([{ what: `${wordsFor(engine)} started it, and it ended at once${how}`, remedy: mend }])
 }
 
 /** Everything that the engine finds in the driver's folder, and the image, which is made when the engine has not got it. */

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { CellDriver } from '../cell.ts'
+import type { CellDriver, CellFiles } from '../cell.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { trialFiles } from '../trial-files.ts'
 
@@ -83,6 +83,23 @@ export function foreignRootTests(driver: CellDriver): void {
     }
     expect(readdirSync(root!).sort()).toEqual(['bin', 'etc', 'lib'])
     rmSync(root!, { recursive: true })
+  })
+}
+
+/** Whoever waits for a container that has ended at once would wait until their time is up, and learn nothing. */
+export function endsAtOnceTests(cells: (files: CellFiles) => CellDriver): void {
+  const driver = cells(testFiles())
+  test(`${driver.rung}: a container whose first program ends at once is refused with what it said`, async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const inside = join(spec.workspace, 'inside.mjs')
+    writeFileSync(inside, `console.error('this is no program'); process.exit(3)`, { mode: 0o644 })
+    await expect(cells({ ...testFiles(), inside }).start(await specs.make(), new AbortController().signal)).rejects.toMatchObject(
+      {
+        code: 'cell_unavailable',
+        message: expect.stringMatching(/does not start it: .*this is no program/) as string,
+      },
+    )
   })
 }
 

@@ -10,6 +10,9 @@ import type { MachineArch } from './reseed.ts'
 /** Whether the hardware runs machines here, by a real boot: when that was tried, and what was seen. */
 export type AccelVerdict = { readonly accel: Accel; readonly at: number; readonly why: string }
 
+/** How many times longer everything takes in a machine: seen to be ten to thirty where it is worked out in software. */
+export const slownessBy: Readonly<Record<Accel, number>> = { kvm: 1, tcg: 20 }
+
 const Remembered = z.object({ accel: z.enum(['kvm', 'tcg']), at: z.int(), why: z.string(), machine: z.string() })
 
 /** Null where it was never tried, or on a machine that was another one then. */

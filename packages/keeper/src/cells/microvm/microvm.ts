@@ -15,7 +15,7 @@ import { standing } from '../standing.ts'
 import { trialSpecs } from '../trial.ts'
 import { type Accel, type MachineShape, qemuName } from './argv.ts'
 import { lacksOf, machineFiles, runtimeKey, snapshotKey } from './files.ts'
-import { accelNote, type AccelVerdict, hopeless, recallAccel, rememberAccel } from './accel.ts'
+import { accelNote, type AccelVerdict, hopeless, recallAccel, rememberAccel, slownessBy } from './accel.ts'
 import { sealLines, setupLines, underLimits } from './guest.ts'
 import { type Machine, type MachineParts, startMachine } from './machine.ts'
 import { runtimeDisk, type Saved } from './prepare.ts'
@@ -338,14 +338,15 @@ export function limitsSeen(
     const value = hardLimit(report, row) ?? Infinity
     return held(name, value, wanted, row === 'fsize' ? inBytes : String, 'rlimit inside the machine')
   }
-  const slow = shape.accel === 'tcg' ? ', worked out in software: slow' : ''
+  const words = shape.accel === 'tcg' ? ', worked out in software: slow' : ''
+  const slow = slownessBy[shape.accel] > 1 ? { slowness: slownessBy[shape.accel] } : {}
   const cpu = wall.find(({ name }) => name === 'cpu')
   return [
     held('memory', memory, limits.memoryBytes, () => inBytes(limits.memoryBytes), 'size of the machine'),
     rlimit('processes', 'nproc', limits.processesMax),
     cpu?.enforcement === 'enforced'
-      ? { ...cpu, how: `${cpu.how}${slow}` }
-      : { name: 'cpu', value: `${shape.cpus} CPUs`, enforcement: 'enforced', how: `processors of the machine${slow}` },
+      ? { ...cpu, how: `${cpu.how}${words}`, ...slow }
+      : { name: 'cpu', value: `${shape.cpus} CPUs`, enforcement: 'enforced', how: `processors of the machine${words}`, ...slow },
     ...wall.filter(({ name }) => name === 'disk'),
     rlimit('file_size', 'fsize', limits.fileBytes),
     rlimit('open_files', 'nofile', limits.openFilesMax),

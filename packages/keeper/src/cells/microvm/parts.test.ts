@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, Duplex } from 'node:stream'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
 import { trialLimits } from '../trial.ts'
 import { qemuArgv } from './argv.ts'
@@ -102,6 +103,15 @@ describe('limitsSeen()', () => {
     expect([of('file_size'), of('processes')]).toEqual(['not enforced', 'not enforced'])
     expect(of('memory', held.toSpliced(5, 1, 'MemTotal: 9000000 kB'))).toBe('not enforced')
     expect(of('tmp', held.slice(0, -1))).toBe('not enforced')
+  })
+
+  test('says how slow a machine is that is worked out in software, also where its wall limits the processor', () => {
+    const cpu = { name: 'cpu', value: '1 CPU', enforcement: 'enforced', how: 'a control group' } as const
+    for (const wall of [[], [cpu]]) {
+      const slownessOn = (accel: 'kvm' | 'tcg') =>
+        slownessOf(limitsSeen(held.join('\n'), { limits: trialLimits }, { ...shape, accel }, wall))
+      expect([slownessOn('kvm'), slownessOn('tcg')]).toEqual([1, 20])
+    }
   })
 })
 
