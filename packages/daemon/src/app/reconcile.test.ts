@@ -54,6 +54,23 @@ test('findKeepers() looks for the gate as well, where a keeper may wait to be to
   expect(soughtFirst).toBe(true)
 })
 
+test('findKeepers() looks for the keeper of a session that was being made; without one it is ready', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  expect(parts.store.sessions.get(id)?.state).toBe('creating')
+  const sought: string[] = []
+  parts.keepers.reattach = async (session) => {
+    sought.push(session)
+    return sought.length === 1
+  }
+  const { findKeepers } = reconciler(() => parts, { look() {} })
+  await findKeepers()
+  expect(parts.store.sessions.get(id)?.state).toBe('creating')
+  await findKeepers()
+  expect(parts.store.sessions.get(id)?.state).toBe('ready')
+  expect(sought).toEqual([id, id])
+})
+
 test('findKeepers() starts no gate where nobody works', async () => {
   using parts = testParts()
   let gateSought = false

@@ -6,7 +6,7 @@ import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
 import { forgetKeeper } from './lost-keeper.ts'
 import type { Inbox } from './inbox.ts'
-import type { Parts } from './parts.ts'
+import { type Parts, record } from './parts.ts'
 
 /** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
 export interface Reconciler {
@@ -41,6 +41,7 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
         return false
       })
     if (!found) {
+      restsAtLast(id)
       if (served) deliverRest(parts(), id)
       if (served) inbox.look()
       return
@@ -49,11 +50,20 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     void enforcePolicy(parts(), id).catch(tell)
   }
 
+  /** One that was being made, whose keeper never stood or came and went unheard, and that nobody has given anything to do. */
+  function restsAtLast(id: SessionId): void {
+    const { sessions, prompts } = parts().store
+    if (sessions.get(id)?.state !== 'creating' || prompts.queued(id).length > 0) return
+    record(parts(), id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
+  }
+
   return {
     async findKeepers() {
       const { sessions, prompts } = parts().store
-      // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of.
-      const sought = new Set([...sessions.tended().map(({ id }) => id), ...prompts.sessionsWithQueued()])
+      const made = sessions.list({ archived: false, state: 'creating', needing: false, before: null, limit: 500, seenBy: null })
+      // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of; and one that is
+      // being made may have its keeper.
+      const sought = new Set([...[...sessions.tended(), ...made].map(({ id }) => id), ...prompts.sessionsWithQueued()])
       // What keepers have to tell may wait for what the gate has to tell.
       if (sought.size > 0) void parts().gate.ensure().catch(tell)
       const late = Promise.withResolvers<void>()
