@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import type { SessionState } from '@anchorhold/protocol/sessions'
 import { deliverRest } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
@@ -21,6 +22,8 @@ export interface Reconciler {
   policyChanged(): void
 }
 
+/** What a session is that goes on by itself. */
+const onItsWay: ReadonlySet<SessionState | undefined> = new Set(['ready', 'waiting'])
 /** How long everybody waits for keepers to be found. */
 const findMs = 1500
 
@@ -61,9 +64,11 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     async findKeepers() {
       const { sessions, prompts } = parts().store
       const made = sessions.list({ archived: false, state: 'creating', needing: false, before: null, limit: 500, seenBy: null })
-      // Where prompts are queued, a keeper may have them that the daemon before this one did not live to hear of; and one that is
-      // being made may have its keeper.
-      const sought = new Set([...[...sessions.tended(), ...made].map(({ id }) => id), ...prompts.sessionsWithQueued()])
+      const takenUp = sessions.crashed().filter((id) => onItsWay.has(sessions.get(id)?.state))
+      // A keeper may have begun that the daemon before this one did not live to hear of: where prompts are queued, where a session was
+      // being made, and where one was taken up again after a crash.
+      const known = [...sessions.tended(), ...made].map(({ id }) => id)
+      const sought = new Set([...known, ...takenUp, ...prompts.sessionsWithQueued()])
       // What keepers have to tell may wait for what the gate has to tell.
       if (sought.size > 0) void parts().gate.ensure().catch(tell)
       const late = Promise.withResolvers<void>()
