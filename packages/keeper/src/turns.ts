@@ -74,6 +74,8 @@ type Turn = {
   /** `again` where a keeper before this one had handed it on already. */
   readonly given: 'once' | 'again'
   cut: Cut | null
+  /** Whether the agent has said or done anything in it. */
+  heard: boolean
   readonly circles: BreakerWatch
   readonly inTime: () => void
 }
@@ -103,6 +105,7 @@ export function turns(options: TurnsOptions): Turns {
       prompt,
       given,
       cut: null,
+      heard: false,
       circles: breakerWatch(check.terms.policy.breakers),
       inTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
     }
@@ -123,8 +126,10 @@ export function turns(options: TurnsOptions): Turns {
     const ending = turn
     if (ending === null) return
     ending.inTime()
-    // An agent that took up its turn by itself may not have come to a prompt that it was given meanwhile, or once more.
-    const isUnsure = leaving.aborted && (ending.given === 'again' || (start.take_up && count === 1))
+    // An agent that took up its turn by itself may not have come to a prompt that it was given meanwhile, or once more; nor has one whose
+    // turn was parked before it said anything. The next one knows what it has read.
+    const isUnread = ending.cut?.reason === 'waiting' && !ending.heard
+    const isUnsure = isUnread || (leaving.aborted && (ending.given === 'again' || (start.take_up && count === 1)))
     if (ending.prompt !== null && !isUnsure) prompts.confirm(ending.prompt)
     // What waits for a background task is still wanted.
     if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
@@ -221,6 +226,7 @@ export function turns(options: TurnsOptions): Turns {
         behind(async () => {
           // Not waited for: what comes in while the disk is busy goes out with the next group.
           void journal.write(event)
+          if (turn !== null) turn.heard = true
           const circles = turn?.circles.saw(event) ?? null
           if (circles === null || turn === null || turn.cut !== null) return
           void interrupt({ reason: 'breaker', why: circles, unread: 'kept' }).catch(die)
