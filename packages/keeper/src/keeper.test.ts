@@ -190,10 +190,20 @@ test.each([
   const { one, prompt, agents, events } = await make({ start: { timeout_ms: 5000 } })
   const [first, steering] = [newId(), newId()]
   await prompt(first)
+  agents.heard.event({ type: 'text', body: { block: 'b', text: 'I begin', parent: null } })
   await prompt(steering)
   await cut(one)
   agents.heard.state('idle')
   expect(leftOf(await events())).toEqual([[steering]])
+})
+
+test('keeper() keeps the prompt of a turn that is parked before its agent has said anything', async () => {
+  const { one, prompt, agents, events } = await make()
+  const first = newId()
+  await prompt(first)
+  await one.handle({ do: 'park', why: 'Nobody answered' })
+  agents.heard.state('idle')
+  expect(leftOf(await events())).toEqual([[first]])
 })
 
 test.each([
