@@ -22,15 +22,31 @@ export function shellInside(): void {
     process.stdout.write('There is no script(1) in this cell, which makes terminals\r\n', () => process.exit(127))
   })
   child.once('exit', (code) => process.exit(code ?? 129))
+  let wanted: readonly string[] | null = null
+  let resizing = false
+  /** One at a time: of two, the older size could be set last. */
+  function resize(): void {
+    if (resizing || wanted === null) return
+    const size = wanted
+    wanted = null
+    resizing = true
+    const over = () => {
+      resizing = false
+      resize()
+    }
+    spawn('stty', ['-F', terminal.trim(), ...size], { stdio: 'ignore' })
+      .once('error', over)
+      .once('exit', over)
+  }
   const lines = createInterface({ input: process.stdin })
   lines.on('line', (line) => {
     const said = JSON.parse(line) as { readonly typed: string } | { readonly cols: number; readonly rows: number }
     if ('typed' in said) return void child.stdin!.write(Buffer.from(said.typed, 'base64'))
-    const size = ['rows', String(said.rows), 'cols', String(said.cols)]
+    const isFirst = wanted === null
+    wanted = ['rows', String(said.rows), 'cols', String(said.cols)]
     // It may not have said yet which terminal it is.
-    const resize = () => void spawn('stty', ['-F', terminal.trim(), ...size], { stdio: 'ignore' }).on('error', () => {})
     if (terminal.includes('\n')) resize()
-    else child.stdio[3]?.once('end', resize)
+    else if (isFirst) child.stdio[3]?.once('end', resize)
   })
   // Whoever had it is gone. With script(1) goes its end of the terminal, and the kernel hangs up on all that is on the other.
   lines.once('close', () => {
