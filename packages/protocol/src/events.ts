@@ -26,6 +26,18 @@ const parent = z.string().max(200).nullable().optional()
 
 /** The agent's own id of the message that this was part of: where a fork may begin. A sub-agent's messages have none. */
 const message = z.uuid().optional()
+/** What an agent says or thinks, a block at a time. */
+const said = () =>
+  z.object({
+    block: BlockId,
+    text: z.string(),
+    parent,
+    message,
+    /** The agent was cut off here: by a crash, or by the end of its turn. */
+    partial: z.boolean().optional(),
+    /** Cut off by a failed model call, and said anew by the next one. */
+    superseded: z.boolean().optional(),
+  })
 
 /** Which kind of failure it was, where it was an expected one. */
 const failure = { code: z.enum(Object.keys(failureCodes) as [FailureCode, ...FailureCode[]]).optional() }
@@ -164,26 +176,8 @@ export const eventBodies = whenUsed({
   'prompt.again': () => z.object({ id: PromptId }),
   /** Taken back before the agent got it. */
   'prompt.dropped': () => z.object({ id: PromptId, why: z.string(), ...by }),
-  text: () =>
-    z.object({
-      block: BlockId,
-      text: z.string(),
-      parent,
-      message,
-      /** The agent was cut off here: by a crash, or by the end of its turn. */
-      partial: z.boolean().optional(),
-      /** Cut off by a failed model call, and said anew by the next one. */
-      superseded: z.boolean().optional(),
-    }),
-  thinking: () =>
-    z.object({
-      block: BlockId,
-      text: z.string(),
-      parent,
-      message,
-      partial: z.boolean().optional(),
-      superseded: z.boolean().optional(),
-    }),
+  text: said,
+  thinking: said,
   'tool.started': () =>
     z.object({
       call: z.string(),
