@@ -87,6 +87,8 @@ export default defineConfig({
     chunkSizeWarningLimit: 1000,
     modulePreload: { polyfill: false },
     rolldownOptions: {
+      // Building a schema does nothing besides: one that a screen does not use is left out of it.
+      treeshake: { manualPureFunctions: ['z'] },
       output: {
         // Pictures of a few hundred bytes, which would otherwise be fetched one by one.
         codeSplitting: { groups: [{ name: 'icons', test: /lucide-react/ }] },

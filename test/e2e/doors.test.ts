@@ -1,3 +1,4 @@
+import { addresses, type ApiName, placeOf } from '@anchorhold/protocol/api/addresses'
 import { api } from '@anchorhold/protocol/api/api'
 import { type Route } from '@anchorhold/protocol/api/route'
 import { failureCodes, type FailureCode } from '@anchorhold/protocol/failures'
@@ -72,6 +73,8 @@ const post = (path: string, body: unknown, headers: Record<string, string> = bea
 const refusal = (code: FailureCode) => ({ code, status: failureCodes[code].status })
 const nobody = 'ses_0000000000000000' as SessionId
 
+const apiNames = Object.keys(addresses) as ApiName[]
+
 describe('who asks', () => {
   const sample = (path: string) =>
     path
@@ -79,10 +82,11 @@ describe('who asks', () => {
       .replace('/tokens/:id', '/tokens/tok_0000000000000000')
       .replace(':id', nobody)
       .replace(':name', 'anthropic')
-  const routes = Object.entries<Route>(api).filter(([, route]) => route.open !== true)
+  const guarded = apiNames.filter((name) => (api[name] as Route).open !== true)
 
-  test.each(routes)('%s without a token, with a wrong one or an empty one is 401', async (_, route) => {
-    const path = `/api/v1${sample(route.path)}`
+  test.each(guarded)('%s without a token, with a wrong one or an empty one is 401', async (name) => {
+    const { method, path: pattern } = placeOf(name)
+    const path = `/api/v1${sample(pattern)}`
     for (const headers of [
       {},
       { authorization: 'Bearer ' },
@@ -91,7 +95,7 @@ describe('who asks', () => {
       { cookie: 'anchorhold=' },
       { cookie: `anchorhold=${it.token}` },
     ] as Record<string, string>[]) {
-      expect(await call(path, { method: route.method, headers })).toMatchObject(refusal('unauthenticated'))
+      expect(await call(path, { method, headers })).toMatchObject(refusal('unauthenticated'))
     }
   })
 
@@ -107,12 +111,12 @@ describe('who asks', () => {
     }
     expect(document.openapi).toMatch(/^3\.1\./)
     expect(document.info.version).toBe((await it.api.status()).version)
-    for (const route of Object.values<Route>(api)) {
-      const path = `/api/v1${route.path.replaceAll(/:(\w+)/g, '{$1}')}`
-      const operation = document.paths[path]?.[route.method.toLowerCase()]
-      expect(operation, `${route.method} ${route.path}`).toMatchObject({ summary: route.summary })
-      expect(Object.keys(operation?.responses ?? {})).toContain(String(route.status))
-      for (const [, name] of route.path.matchAll(/:(\w+)/g))
+    for (const one of apiNames) {
+      const { method, path } = placeOf(one)
+      const operation = document.paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`]?.[method.toLowerCase()]
+      expect(operation, `${method} ${path}`).toMatchObject({ summary: api[one].summary })
+      expect(Object.keys(operation?.responses ?? {})).toContain(String(api[one].status))
+      for (const [, name] of path.matchAll(/:(\w+)/g))
         expect(operation?.parameters).toContainEqual(expect.objectContaining({ name, in: 'path' }))
     }
     // Every reference leads somewhere.

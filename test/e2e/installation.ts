@@ -1,3 +1,4 @@
+import { api } from '@anchorhold/protocol/api/api'
 import { client, type Client, openStream } from '@anchorhold/protocol/client'
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -117,7 +118,7 @@ export async function installation({
     const { url } = JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string }
     const token = readFileSync(join(state, 'cli.token'), 'utf8')
     const options = { url, headers: { authorization: `Bearer ${token}` } }
-    return { url, token, options, api: client(options) }
+    return { url, token, options, api: client({ ...options, contract: api }) }
   }
   const up = async () => {
     const { code, out, err } = await cli(['up', '--detach', '--port', port])

@@ -74,11 +74,13 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
     return null
   }
   // Loaded by whoever calls: help and version need nothing of the contract.
-  const [{ client }, { cliAgent }] = await Promise.all([
+  const [{ client }, { cliAgent }, { api: contract }] = await Promise.all([
     import('@anchorhold/protocol/client'),
     import('@anchorhold/protocol/api/route'),
+    import('@anchorhold/protocol/api/api'),
   ])
-  const options: ClientOptions = { url: endpoint.url, headers: { authorization: `Bearer ${token}`, 'user-agent': cliAgent } }
+  const headers = { authorization: `Bearer ${token}`, 'user-agent': cliAgent }
+  const options: ClientOptions = { url: endpoint.url, headers, contract }
   const api = client(options)
   try {
     await api.health({}, AbortSignal.timeout(5000))

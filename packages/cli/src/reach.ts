@@ -1,6 +1,6 @@
 import { Problem } from '@anchorhold/protocol/api/route'
 import { Reached } from '@anchorhold/protocol/api/daemon'
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import { randomBytes } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { request as plainRequest } from 'node:http'

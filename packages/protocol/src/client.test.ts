@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { api } from './api/api.ts'
 import { client, openStream, Unanswered } from './client.ts'
 
 /** A client of a daemon that answers this, and what it was asked. */
@@ -53,8 +54,14 @@ test('client() believes a daemon whose code it does not know, and a proxy that f
   await expect(small.api.health()).rejects.toMatchObject({ name: 'Failure', code: 'too_large' })
 })
 
-test('client() refuses an answer that is not what the contract says', async () => {
-  await expect(talk(() => Response.json({ ok: 'yes' })).api.health()).rejects.toThrow()
+test('client() holds an answer to the contract that it is given', async () => {
+  const wrong = talk(() => Response.json({ ok: 'yes' }))
+  await expect(client({ ...wrong.options, contract: api }).health()).rejects.toThrow()
+  expect(await wrong.api.health()).toEqual({ ok: 'yes' })
+})
+
+test('client() takes a page that comes in place of an answer for that of somebody before the daemon', async () => {
+  await expect(talk(() => new Response('<html>Welcome to our network')).api.health()).rejects.toBeInstanceOf(Unanswered)
 })
 
 test('openStream() asks for a stream, and throws what the daemon says instead of one', async () => {

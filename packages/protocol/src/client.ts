@@ -1,6 +1,7 @@
-import { z } from 'zod'
-import { api, type Api, type ApiName } from './api/api.ts'
-import { apiRoot, type Route } from './api/route.ts'
+import type { z } from 'zod'
+import { addresses, placeOf, type ApiName, apiRoot } from './api/addresses.ts'
+import type { Api } from './api/api.ts'
+import type { Route } from './api/route.ts'
 import { Failure, type FailureCode, failureCodes } from './failures.ts'
 
 type Input<R extends Route> = (R extends { params: infer P extends z.ZodType } ? { readonly params: z.input<P> } : object) &
@@ -23,19 +24,25 @@ export type ClientOptions = {
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
   readonly fetch?: typeof fetch
+  /** What every answer is held to. Whoever was served by the very daemon that it asks can take its word, and does without the schemas. */
+  readonly contract?: Api
 }
 
 /** One client for every program that speaks HTTP to the daemon, typed from the contract. Throws `Failure` for what the
  *  daemon says, and `Unanswered` or what `fetch` throws where it was not the daemon that spoke. */
 export function client(options: ClientOptions): Client {
-  const call = async (route: Route, input: CallInput = {}, signal?: AbortSignal) => {
-    const response = await send(options, route, input, signal)
+  const call = async (name: ApiName, input: CallInput = {}, signal?: AbortSignal) => {
+    const response = await send(options, name, input, signal)
     const body: unknown = await response.json().catch(() => null)
-    if (!response.ok) throw problem(response.status, body)
-    return route.response.parse(body)
+    // No call is answered with nothing.
+    if (!response.ok || body === null) throw problem(response.status, body)
+    return options.contract === undefined ? body : options.contract[name].response.parse(body)
   }
   return Object.fromEntries(
-    Object.entries(api).map(([name, route]) => [name, (input?: CallInput, signal?: AbortSignal) => call(route, input, signal)]),
+    Object.keys(addresses).map((name) => [
+      name,
+      (input?: CallInput, signal?: AbortSignal) => call(name as ApiName, input, signal),
+    ]),
   ) as unknown as Client
 }
 
@@ -47,7 +54,7 @@ export async function openStream(
   signal: AbortSignal,
 ): Promise<ReadableStream<Uint8Array>> {
   const withAccept = { ...options, headers: { ...options.headers, accept: 'text/event-stream' } }
-  const response = await send(withAccept, api[name], input, signal)
+  const response = await send(withAccept, name, input, signal)
   if (!response.ok || response.body === null) throw problem(response.status, await response.json().catch(() => null))
   return response.body
 }
@@ -58,7 +65,7 @@ export async function openLines(
   name: 'exportSession' | 'exportAll',
   input: CallInput,
 ): Promise<ReadableStream<Uint8Array>> {
-  const response = await send(options, api[name], input)
+  const response = await send(options, name, input)
   if (!response.ok || response.body === null) throw problem(response.status, await response.json().catch(() => null))
   return response.body
 }
@@ -69,15 +76,16 @@ type CallInput = {
   readonly body?: unknown
 }
 
-function send(options: ClientOptions, route: Route, input: CallInput, signal?: AbortSignal): Promise<Response> {
-  const path = route.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(input.params?.[name])))
+function send(options: ClientOptions, name: ApiName, input: CallInput, signal?: AbortSignal): Promise<Response> {
+  const { method, path: pattern } = placeOf(name)
+  const path = pattern.replace(/:(\w+)/g, (_, field: string) => encodeURIComponent(String(input.params?.[field])))
   const query = Object.entries(input.query ?? {}).filter(([, value]) => value !== undefined)
   const search =
     query.length === 0
       ? ''
       : `?${new URLSearchParams(query.map(([name, value]): [string, string] => [name, String(value)])).toString()}`
   return (options.fetch ?? fetch)(`${options.url}${apiRoot}${path}${search}`, {
-    method: route.method,
+    method,
     headers: { ...options.headers, ...(input.body === undefined ? {} : { 'content-type': 'application/json' }) },
     ...(input.body === undefined ? {} : { body: JSON.stringify(input.body) }),
     ...(signal === undefined ? {} : { signal }),
@@ -85,7 +93,11 @@ function send(options: ClientOptions, route: Route, input: CallInput, signal?: A
 }
 
 /** What only the daemon says. One that is newer may have codes that are not known here. */
-const Said = z.object({ error: z.object({ code: z.string(), message: z.string(), hint: z.string().optional() }) })
+type Said = { readonly error: { readonly code: string; readonly message: string; readonly hint?: string } }
+function isSaid(body: unknown): body is Said {
+  const { code, message, hint } = (body as Partial<Said> | null)?.error ?? {}
+  return typeof code === 'string' && typeof message === 'string' && (hint === undefined || typeof hint === 'string')
+}
 const tooLarge = failureCodes.too_large.status
 
 /** An answer came, and not from the daemon: from a proxy whose daemon is gone, or from a network that wants a login first. Whether the
@@ -98,9 +110,8 @@ export class Unanswered extends Error {
 }
 
 function problem(status: number, body: unknown): Failure | Unanswered {
-  const said = Said.safeParse(body)
-  if (said.success) {
-    const { code, message, hint } = said.data.error
+  if (isSaid(body)) {
+    const { code, message, hint } = body.error
     return new Failure(isCode(code) ? code : 'internal', message, hint === undefined ? {} : { hint })
   }
   // However often it is sent, a proxy will not let it through.

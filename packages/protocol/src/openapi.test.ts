@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { api } from './api/api.ts'
-import { apiRoot } from './api/route.ts'
+import { apiRoot } from './api/addresses.ts'
 import { openapi } from './openapi.ts'
 
 type Operation = {

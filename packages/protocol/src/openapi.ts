@@ -1,14 +1,16 @@
 import { z } from 'zod'
 import { api } from './api/api.ts'
-import { apiRoot, Problem, type Route } from './api/route.ts'
+import { placeOf, type ApiName, apiRoot } from './api/addresses.ts'
+import { Problem, type Route } from './api/route.ts'
 import { failureCodes } from './failures.ts'
 
 /** The OpenAPI document of the HTTP door, made from the contract that the door itself is made from. */
 export function openapi(version: string) {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [name, route] of Object.entries<Route>(api)) {
-    const path = `${apiRoot}${route.path}`.replace(/:(\w+)/g, '{$1}')
-    ;(paths[path] ??= {})[route.method.toLowerCase()] = operation(name, route)
+    const { method, path: pattern } = placeOf(name as ApiName)
+    const path = `${apiRoot}${pattern}`.replace(/:(\w+)/g, '{$1}')
+    ;(paths[path] ??= {})[method.toLowerCase()] = operation(name, route)
   }
   return {
     openapi: '3.1.0',

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { apiRoot } from './api/route.ts'
+import { apiRoot } from './api/addresses.ts'
 import type { SessionId } from './ids.ts'
 
 /** A shell in a cell, by the name that its keeper gave it. */

@@ -1,4 +1,5 @@
 import { accessRoutes } from './access.ts'
+import type { ApiName } from './addresses.ts'
 import { cachesRoutes } from './caches.ts'
 import { daemonRoutes } from './daemon.ts'
 import { foldersRoutes } from './folders.ts'
@@ -10,11 +11,12 @@ import { providersRoutes } from './providers.ts'
 import { pushRoutes } from './push.ts'
 import { recordsRoutes } from './records.ts'
 import { requestsRoutes } from './requests.ts'
+import type { Route } from './route.ts'
 import { secretsRoutes } from './secrets.ts'
 import { sessionsRoutes } from './sessions.ts'
 import { workspaceRoutes } from './workspace.ts'
 
-/** Every call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
+/** Every call of the HTTP API. The door, the client's types and the OpenAPI document are all made from it. */
 export const api = {
   ...sessionsRoutes,
   ...recordsRoutes,
@@ -31,7 +33,6 @@ export const api = {
   ...pushRoutes,
   ...cachesRoutes,
   ...daemonRoutes,
-} as const
+} as const satisfies Record<ApiName, Route>
 
 export type Api = typeof api
-export type ApiName = keyof Api

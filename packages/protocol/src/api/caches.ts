@@ -16,15 +16,11 @@ export type CacheView = z.infer<typeof CacheView>
 
 export const cachesRoutes = {
   listCaches: {
-    method: 'GET',
-    path: '/caches',
     summary: 'Downloads that sessions of one folder share',
     status: 200,
     response: z.object({ caches: z.array(CacheView) }),
   },
   clearCaches: {
-    method: 'POST',
-    path: '/caches/clear',
     summary: 'Clear one of them, or all that no session works with',
     body: z.strictObject({ id: CacheId.optional() }).optional(),
     status: 200,

@@ -44,46 +44,34 @@ export const Reached = z.object({
 
 export const daemonRoutes = {
   openReach: {
-    method: 'POST',
-    path: '/reach',
     summary: 'A nonce by which the daemon can be known again through its public URL, for a few minutes',
     status: 201,
     response: z.object({ nonce: z.string() }),
   },
   reach: {
-    method: 'GET',
-    path: '/reach/:nonce',
     summary: 'Answers to who has the nonce; as a stream it stays open, so that a proxy that holds it back is found out',
     params: z.strictObject({ nonce: z.string().min(1).max(100) }),
     status: 200,
     response: Reached,
     open: true,
   },
-  status: { method: 'GET', path: '/status', summary: 'The daemon, its rung and provider', status: 200, response: Status },
+  status: { summary: 'The daemon, its rung and provider', status: 200, response: Status },
   health: {
-    method: 'GET',
-    path: '/health',
     summary: 'Whether the daemon answers',
     status: 200,
     response: z.object({ ok: z.boolean(), gate: z.boolean(), store: z.boolean() }),
   },
   doctor: {
-    method: 'GET',
-    path: '/doctor',
     summary: 'What isolation this machine can give',
     status: 200,
     response: DoctorReport,
   },
   panic: {
-    method: 'POST',
-    path: '/panic',
     summary: 'Stop every agent, revoke every lease, close every window',
     status: 200,
     response: z.object({ sessions: z.int() }),
   },
   shutdown: {
-    method: 'POST',
-    path: '/shutdown',
     summary: 'End the daemon; with `all`, keepers and gate as well',
     body: z.strictObject({ all: z.boolean().optional() }).optional(),
     status: 200,

@@ -23,8 +23,6 @@ export type HostFolders = z.infer<typeof HostFolders>
 
 export const foldersRoutes = {
   listFolders: {
-    method: 'GET',
-    path: '/folders',
     summary: 'Folders of the host that a session may be made for: the roots, or what lies in one of them',
     query: z.strictObject({ path: z.string().startsWith('/').max(4096).optional() }),
     status: 200,

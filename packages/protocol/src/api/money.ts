@@ -68,24 +68,18 @@ export type TurnCost = z.infer<typeof TurnCost>
 
 export const moneyRoutes = {
   turnCosts: {
-    method: 'GET',
-    path: '/sessions/:id/turns',
     summary: 'What each turn of a session has cost: the last two hundred, the oldest first',
     ...session,
     status: 200,
     response: z.object({ turns: z.array(TurnCost) }),
   },
   usage: {
-    method: 'GET',
-    path: '/usage',
     summary: 'What was spent, by day, session and model',
     query: z.strictObject({ session: SessionId.optional() }),
     status: 200,
     response: Usage,
   },
   spending: {
-    method: 'GET',
-    path: '/spending',
     summary: 'What was spent, summed up by session, group, day or model; as CSV when the client accepts text/csv',
     query: z.strictObject({
       by: z.enum(['session', 'group', 'day', 'model']),
@@ -96,15 +90,11 @@ export const moneyRoutes = {
     response: z.object({ spending: z.array(Spending) }),
   },
   listBudgets: {
-    method: 'GET',
-    path: '/budgets',
     summary: 'What the whole house and each group may spend, and have spent',
     status: 200,
     response: z.object({ budgets: z.array(BudgetView) }),
   },
   setBudget: {
-    method: 'POST',
-    path: '/budgets',
     summary: 'Set what the whole house or a group may spend; calls that wait for it go on',
     body: SetBudget,
     status: 200,

@@ -22,16 +22,12 @@ export type WritePolicy = z.infer<typeof WritePolicy>
 
 export const policyFilesRoutes = {
   readPolicyFile: {
-    method: 'GET',
-    path: '/policy/file',
     summary: 'A policy file, as it was written; for owners',
     query: z.strictObject({ name: PolicyName.optional() }),
     status: 200,
     response: PolicyText,
   },
   writePolicyFile: {
-    method: 'PUT',
-    path: '/policy/file',
     summary: 'Replace a policy file by one that can be used; it is in force at once',
     body: WritePolicy,
     status: 200,

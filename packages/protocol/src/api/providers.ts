@@ -36,15 +36,11 @@ export type ProviderView = z.infer<typeof ProviderView>
 
 export const providersRoutes = {
   listProviders: {
-    method: 'GET',
-    path: '/providers',
     summary: 'Where model calls can go',
     status: 200,
     response: z.object({ providers: z.array(ProviderView) }),
   },
   putProvider: {
-    method: 'PUT',
-    path: '/providers/:name',
     summary: 'Add or replace a provider; a key is stored encrypted',
     params: z.strictObject({ name: z.string().regex(/^[a-z][a-z0-9-]{0,39}$/) }),
     body: PutProvider,
@@ -52,24 +48,18 @@ export const providersRoutes = {
     response: z.object({ provider: ProviderView, verdict: ProviderVerdict.nullable() }),
   },
   useProvider: {
-    method: 'POST',
-    path: '/providers/:name/use',
     summary: 'Make it the provider of sessions that name none',
     params: z.strictObject({ name: z.string().max(40) }),
     status: 200,
     response: ProviderView,
   },
   testProvider: {
-    method: 'POST',
-    path: '/providers/:name/test',
     summary: 'Make one small call',
     params: z.strictObject({ name: z.string().max(40) }),
     status: 200,
     response: ProviderVerdict,
   },
   deleteProvider: {
-    method: 'DELETE',
-    path: '/providers/:name',
     summary: 'Forget a provider and its credential',
     params: z.strictObject({ name: z.string().max(40) }),
     status: 200,

@@ -23,46 +23,34 @@ export type PushDevice = z.infer<typeof PushDevice>
 
 export const pushRoutes = {
   pushKey: {
-    method: 'GET',
-    path: '/push/key',
     summary: 'The key that a browser subscribes with',
     status: 200,
     response: z.object({ key: z.string() }),
   },
   listPushDevices: {
-    method: 'GET',
-    path: '/push/devices',
     summary: 'Your devices that are notified when you are needed',
     status: 200,
     response: z.object({ devices: z.array(PushDevice) }),
   },
   addPushDevice: {
-    method: 'POST',
-    path: '/push/devices',
     summary: 'Notify this device, until its login ends',
     body: AddPushDevice,
     status: 201,
     response: PushDevice,
   },
   removePushDevice: {
-    method: 'DELETE',
-    path: '/push/devices/:id',
     summary: 'Stop notifying a device',
     params: z.strictObject({ id: PushDeviceId }),
     status: 200,
     response: Done,
   },
   watching: {
-    method: 'POST',
-    path: '/sessions/:id/watching',
     summary: 'Somebody looks at a session right now: they need no notification when its turn ends',
     params: z.strictObject({ id: SessionId }),
     status: 200,
     response: Done,
   },
   notWatching: {
-    method: 'DELETE',
-    path: '/sessions/:id/watching',
     summary: 'They have put it away: they are notified from now on',
     params: z.strictObject({ id: SessionId }),
     status: 200,

@@ -56,8 +56,6 @@ export type SearchAnswer = z.infer<typeof SearchAnswer>
 
 export const recordsRoutes = {
   sessionNet: {
-    method: 'GET',
-    path: '/sessions/:id/net',
     summary: 'What left a session and what was blocked, by host',
     ...session,
     query: Since,
@@ -65,16 +63,12 @@ export const recordsRoutes = {
     response: z.object({ network: Network, hosts: z.array(NetHost) }),
   },
   net: {
-    method: 'GET',
-    path: '/net',
     summary: 'The same of all sessions that you see',
     query: Since,
     status: 200,
     response: z.object({ hosts: z.array(NetHost) }),
   },
   sessionEvents: {
-    method: 'GET',
-    path: '/sessions/:id/events',
     summary: 'Events of a session by number; as a stream, also what is being said right now',
     ...session,
     query: EventRange,
@@ -83,8 +77,6 @@ export const recordsRoutes = {
     streams: true,
   },
   events: {
-    method: 'GET',
-    path: '/events',
     summary: 'Events of all sessions by position',
     query: EventRange,
     status: 200,
@@ -92,8 +84,6 @@ export const recordsRoutes = {
     streams: true,
   },
   search: {
-    method: 'GET',
-    path: '/search',
     summary: 'Full-text search over all that was said, done, asked and refused, and over what sessions are called',
     query: z.strictObject({
       q: z.string().min(1).max(500),
@@ -105,8 +95,6 @@ export const recordsRoutes = {
     response: SearchAnswer,
   },
   exportSession: {
-    method: 'GET',
-    path: '/sessions/:id/export',
     summary: "A session's whole log with its hash chain and a signed head, as lines of JSON",
     ...session,
     status: 200,
@@ -114,16 +102,12 @@ export const recordsRoutes = {
     lines: true,
   },
   exportAll: {
-    method: 'GET',
-    path: '/export',
     summary: 'Every log, and last that of the house',
     status: 200,
     response: z.unknown(),
     lines: true,
   },
   audit: {
-    method: 'GET',
-    path: '/audit',
     summary: 'Decisions, answers, grants, money, secrets: who did what, the newest first',
     query: z.strictObject({
       session: SessionId.optional(),
@@ -135,16 +119,12 @@ export const recordsRoutes = {
     response: z.object({ entries: z.array(Event), before: z.int().nullable() }),
   },
   houseEvents: {
-    method: 'GET',
-    path: '/house/events',
     summary: "What happened in the house and is no session's: people, tokens, logins, providers, policy, panic",
     query: z.strictObject({ before: Cursor.optional(), limit: z.coerce.number().int().min(1).max(eventsPerPageMax).optional() }),
     status: 200,
     response: z.object({ events: z.array(HouseEvent), more: z.boolean() }),
   },
   signingKey: {
-    method: 'GET',
-    path: '/signing-key',
     summary: 'The key that signs the heads of exports',
     status: 200,
     response: SigningKey,

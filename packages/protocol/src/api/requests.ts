@@ -30,32 +30,24 @@ export type RuleLook = z.infer<typeof RuleLook>
 
 export const requestsRoutes = {
   listRequests: {
-    method: 'GET',
-    path: '/requests',
     summary: 'What waits for an answer',
     query: z.strictObject({ all: z.enum(['true', 'false']).optional(), session: SessionId.optional() }),
     status: 200,
     response: z.object({ requests: z.array(Request) }),
   },
   getRequest: {
-    method: 'GET',
-    path: '/requests/:id',
     summary: 'One request',
     params: z.strictObject({ id: RequestId }),
     status: 200,
     response: Request,
   },
   requestRule: {
-    method: 'GET',
-    path: '/requests/:id/rule',
     summary: 'The rule that would settle a request, and what it would have done to the last 30 days',
     params: z.strictObject({ id: RequestId }),
     status: 200,
     response: RuleLook,
   },
   answerRequest: {
-    method: 'POST',
-    path: '/requests/:id/answer',
     summary: 'Answer a request; exactly one answer wins',
     params: z.strictObject({ id: RequestId }),
     body: AnswerRequest,

@@ -2,16 +2,11 @@ import { z } from 'zod'
 import { failureCodes } from '../failures.ts'
 import { SessionId } from '../ids.ts'
 
-/** Where the API lives on every door that speaks HTTP. */
-export const apiRoot = '/api/v1'
-
 /** How the command line calls itself, so that the log can tell it from other programs. */
 export const cliAgent = 'anchorhold-cli'
 
-/** One call of the HTTP API. The door, the client and the OpenAPI document are all made from it. */
+/** What goes in and out of one call of the HTTP API. */
 export type Route = {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-  readonly path: string
   readonly summary: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
@@ -45,7 +40,3 @@ export const session = { params: z.strictObject({ id: SessionId }) }
 export const Cursor = z.coerce.number().int().min(0)
 
 export const eventsPerPageMax = 1000
-
-/** What a session is opened with: its newest page. The door has browsers ask for it before the page's code is there, so both must say
- *  it in the same words. */
-export const newestPage = { before: Number.MAX_SAFE_INTEGER, limit: 200 } as const

@@ -27,15 +27,11 @@ const params = z.strictObject({ name: SecretName })
 
 export const secretsRoutes = {
   listSecrets: {
-    method: 'GET',
-    path: '/secrets',
     summary: 'The secrets of the house by name, and the endpoints that they are for',
     status: 200,
     response: z.object({ secrets: z.array(SecretView), credentials: z.array(CredentialView) }),
   },
   putSecret: {
-    method: 'PUT',
-    path: '/secrets/:name',
     summary: 'Store a secret, encrypted, or another one under its name',
     params,
     body: z.strictObject({
@@ -50,16 +46,12 @@ export const secretsRoutes = {
     response: SecretView,
   },
   deleteSecret: {
-    method: 'DELETE',
-    path: '/secrets/:name',
     summary: 'Forget a secret',
     params,
     status: 200,
     response: Done,
   },
   rotateKey: {
-    method: 'POST',
-    path: '/secrets/rotate-key',
     summary: 'Encrypt every secret and every key of a provider anew, under a new key',
     status: 200,
     response: z.object({ resealed: z.int() }),

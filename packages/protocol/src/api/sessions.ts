@@ -41,21 +41,16 @@ export const Worker = z.object({
 })
 export type Worker = z.infer<typeof Worker>
 
-const verb = (path: string, summary: string) =>
-  ({ method: 'POST', path: `/sessions/:id/${path}`, summary, ...session, status: 200, response: Session }) as const
+const verb = (summary: string) => ({ summary, ...session, status: 200, response: Session }) as const
 
 export const sessionsRoutes = {
   createSession: {
-    method: 'POST',
-    path: '/sessions',
     summary: 'Create a session; returns at once',
     body: CreateSession,
     status: 201,
     response: Session,
   },
   listSessions: {
-    method: 'GET',
-    path: '/sessions',
     summary: 'Sessions, the most recently active first',
     query: z.strictObject({
       archived: z.enum(['true', 'false']).optional(),
@@ -67,10 +62,8 @@ export const sessionsRoutes = {
     status: 200,
     response: z.object({ sessions: z.array(Session), more: z.boolean() }),
   },
-  getSession: { method: 'GET', path: '/sessions/:id', summary: 'One session', ...session, status: 200, response: Session },
+  getSession: { summary: 'One session', ...session, status: 200, response: Session },
   changeSession: {
-    method: 'PATCH',
-    path: '/sessions/:id',
     summary: 'Change name, model, budget or autonomy',
     ...session,
     body: ChangeSession,
@@ -78,26 +71,20 @@ export const sessionsRoutes = {
     response: Session,
   },
   deleteSession: {
-    method: 'DELETE',
-    path: '/sessions/:id',
     summary: 'Archive a session: its log stays',
     ...session,
     status: 200,
     response: Session,
   },
   purgeSession: {
-    method: 'POST',
-    path: '/sessions/:id/purge',
     summary: 'Remove an archived session for good, with its log and workspace',
     ...session,
     body: z.strictObject({ confirm: SessionId }),
     status: 200,
     response: Done,
   },
-  archive: verb('archive', 'End the session for good; it becomes read-only'),
+  archive: verb('End the session for good; it becomes read-only'),
   prompt: {
-    method: 'POST',
-    path: '/sessions/:id/prompts',
     summary: 'Send a prompt',
     ...session,
     body: NewPrompt,
@@ -105,28 +92,24 @@ export const sessionsRoutes = {
     response: PromptReceipt,
   },
   dropPrompt: {
-    method: 'DELETE',
-    path: '/sessions/:id/prompts/:prompt',
     summary: 'Take back a prompt that the agent has not been given yet',
     params: z.strictObject({ id: SessionId, prompt: PromptId }),
     status: 200,
     response: Session,
   },
   interrupt: {
-    ...verb('interrupt', 'End the running turn'),
+    ...verb('End the running turn'),
     body: z.strictObject({ drop_queued: z.boolean().optional() }).optional(),
   },
-  stop: verb('stop', 'End the cell; the workspace stays'),
-  start: verb('start', 'Make a stopped session ready again'),
-  pause: verb('pause', 'No new model call or tool starts; running ones finish'),
-  resume: verb('resume', 'Go on after a pause'),
+  stop: verb('End the cell; the workspace stays'),
+  start: verb('Make a stopped session ready again'),
+  pause: verb('No new model call or tool starts; running ones finish'),
+  resume: verb('Go on after a pause'),
   warm: {
-    ...verb('warm', 'Start cell and agent ahead of a prompt that is being written; they leave when none comes'),
+    ...verb('Start cell and agent ahead of a prompt that is being written; they leave when none comes'),
     status: 202,
   },
   fork: {
-    method: 'POST',
-    path: '/sessions/:id/fork',
     summary: 'A new session with a copy of the conversation, up to an event if one is named, and of the workspace as it is now',
     ...session,
     body: ForkSession.optional(),
@@ -134,8 +117,6 @@ export const sessionsRoutes = {
     response: Session,
   },
   workers: {
-    method: 'GET',
-    path: '/workers',
     summary: 'Every keeper: idle, busy or unhealthy, its rung and its model calls',
     status: 200,
     response: z.object({ workers: z.array(Worker) }),

@@ -12,8 +12,6 @@ export type Upload = z.infer<typeof Upload>
 
 export const workspaceRoutes = {
   changes: {
-    method: 'GET',
-    path: '/sessions/:id/changes',
     summary:
       'What differs from the last commit, or from what the session began with, by file, untracked files too: git, run in the cell',
     ...session,
@@ -22,8 +20,6 @@ export const workspaceRoutes = {
     response: Changes,
   },
   listFiles: {
-    method: 'GET',
-    path: '/sessions/:id/files',
     summary: 'A folder of the workspace, as the cell sees it',
     ...session,
     ...path,
@@ -31,8 +27,6 @@ export const workspaceRoutes = {
     response: FileList,
   },
   readFile: {
-    method: 'GET',
-    path: '/sessions/:id/file',
     summary: 'The text of a file of the workspace, up to a limit',
     ...session,
     ...path,
@@ -40,8 +34,6 @@ export const workspaceRoutes = {
     response: FileText,
   },
   downloadFile: {
-    method: 'GET',
-    path: '/sessions/:id/download',
     summary: 'A file of the workspace as it is, as an attachment',
     ...session,
     ...path,
@@ -49,8 +41,6 @@ export const workspaceRoutes = {
     response: z.unknown(),
   },
   showPicture: {
-    method: 'GET',
-    path: '/sessions/:id/picture',
     summary: 'A PNG, JPEG, GIF or WebP of the workspace, to be shown: known by its bytes, up to a limit',
     ...session,
     ...path,
@@ -58,8 +48,6 @@ export const workspaceRoutes = {
     response: z.unknown(),
   },
   uploadFile: {
-    method: 'POST',
-    path: '/sessions/:id/uploads',
     summary: 'Put a file into the folder uploads of the workspace',
     ...session,
     body: Upload,
@@ -67,8 +55,6 @@ export const workspaceRoutes = {
     response: Uploaded,
   },
   completions: {
-    method: 'GET',
-    path: '/sessions/:id/completions',
     summary: 'What a prompt may name: commands of the agent, files of the workspace',
     ...session,
     status: 200,

@@ -1,7 +1,7 @@
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import type { Usage } from '@anchorhold/protocol/api/money'
 import type { SearchAnswer } from '@anchorhold/protocol/api/records'
-import { newestPage } from '@anchorhold/protocol/api/route'
+import { newestPage } from '@anchorhold/protocol/api/addresses'
 import type { Request } from '@anchorhold/protocol/requests'
 import type { Client } from '@anchorhold/protocol/client'
 import { isFailure } from '@anchorhold/protocol/failures'
@@ -83,26 +83,15 @@ export function applyTo({ cache, daemon, outbox, settled }: ApplyOptions): (hear
   }
 
   return (heard) => {
-    const news = Map.groupBy(heard, (one) =>
-      'event' in one ? one.event.session : 'unknown' in one ? one.unknown.session : one.session,
-    )
+    const news = Map.groupBy(heard, (one) => ('event' in one ? one.event.session : one.session))
     for (const [session, list] of news) {
       const events = list.flatMap((one) => ('event' in one ? [one.event] : []))
       const before = cache.getQueryData<Saying>(keys.saying(session)) ?? silence
       const after = list.reduce(
-        (saying, one) => ('live' in one ? hearLive(saying, one.live) : 'event' in one ? hearStored(saying, one.event) : saying),
+        (saying, one) => ('live' in one ? hearLive(saying, one.live) : hearStored(saying, one.event)),
         before,
       )
-      appendToLog(
-        session,
-        list.flatMap((one): { seq: number; event: Event | null }[] =>
-          'event' in one
-            ? [{ seq: one.event.seq, event: one.event }]
-            : 'unknown' in one
-              ? [{ seq: one.unknown.seq, event: null }]
-              : [],
-        ),
-      )
+      appendToLog(session, events)
       if (after !== before) cache.setQueryData<Saying>(keys.saying(session), after)
       outbox.seen(new Set(events.flatMap(promptIn)))
       if (events.length > 0) patchRows(session, events)
@@ -116,7 +105,7 @@ export function applyTo({ cache, daemon, outbox, settled }: ApplyOptions): (hear
     }
   }
 
-  function appendToLog(session: SessionId, news: Parameters<typeof withNews>[1]): void {
+  function appendToLog(session: SessionId, news: readonly Event[]): void {
     const log = cache.getQueryData<Log>(keys.log(session))
     if (log === undefined || news.length === 0) return
     const next = withNews(log, news)

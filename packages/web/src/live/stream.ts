@@ -1,13 +1,9 @@
-import { Event, LiveFrame } from '@anchorhold/protocol/events'
-import { SessionId } from '@anchorhold/protocol/ids'
+import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 
 /** One thing that came over the stream. */
-export type Heard =
-  | { readonly event: Event }
-  | { readonly session: SessionId; readonly live: LiveFrame }
-  /** A stored event of a kind that this page does not know: the daemon is newer. It still has its number. */
-  | { readonly unknown: { readonly session: SessionId; readonly pos: number; readonly seq: number } }
+export type Heard = { readonly event: Event } | { readonly session: SessionId; readonly live: LiveFrame }
 
 export type StreamState = 'connecting' | 'live' | 'lost' | 'logged_out'
 
@@ -94,12 +90,10 @@ export function follow(options: StreamOptions, signal: AbortSignal): Stream {
         const { done, value } = await reader.read()
         if (done) return
         alive()
-        const heard = parseHeard(value.event ?? '', value.data)
-        if (heard === null) continue
-        const stored = 'event' in heard ? heard.event : 'unknown' in heard ? heard.unknown : null
-        if (stored !== null) {
-          if (stored.pos <= cursor!) continue
-          cursor = stored.pos
+        const heard = parseHeard(value.data)
+        if ('event' in heard) {
+          if (heard.event.pos <= cursor!) continue
+          cursor = heard.event.pos
         }
         gathered.push(heard)
         telling ??= setTimeout(tell, gatherMs)
@@ -119,21 +113,9 @@ export function follow(options: StreamOptions, signal: AbortSignal): Stream {
   }
 }
 
-const liveTypes = new Set<string>(LiveFrame.options.map((option) => option.shape.type.value))
-
-/** What a frame of the stream says; null for what says nothing to this page. */
-export function parseHeard(type: string, data: string): Heard | null {
-  const value: unknown = JSON.parse(data)
-  if (liveTypes.has(type)) {
-    const live = LiveFrame.safeParse(value)
-    const session = SessionId.safeParse((value as { session?: unknown }).session)
-    return live.success && session.success ? { session: session.data, live: live.data } : null
-  }
-  const event = Event.safeParse(value)
-  if (event.success) return { event: event.data }
-  const { session, pos, seq } = value as { session?: unknown; pos?: unknown; seq?: unknown }
-  const id = SessionId.safeParse(session)
-  return id.success && Number.isInteger(pos) && Number.isInteger(seq)
-    ? { unknown: { session: id.data, pos: pos as number, seq: seq as number } }
-    : null
+/** What a frame of the stream says. Its kind may be one that this page does not know yet: whoever shows it decides what to do with it. */
+export function parseHeard(data: string): Heard {
+  const frame = JSON.parse(data) as Event | (LiveFrame & { readonly session: SessionId })
+  // Only what is stored has a position.
+  return 'pos' in frame ? { event: frame } : { session: frame.session, live: frame }
 }

@@ -39,13 +39,10 @@ export function withLater(log: Log, { events, more }: Page): Log {
 }
 
 /** What the stream brought. Null when something is missing between it and the run, so that it must be asked for. */
-export function withNews(log: Log, news: readonly { readonly seq: number; readonly event: Event | null }[]): Log | null {
+export function withNews(log: Log, news: readonly Event[]): Log | null {
   if (log.later) return log
   const fresh = news.filter(({ seq }) => seq > log.last)
-  if (fresh.length === 0) return log
-  if (fresh.some(({ seq }, index) => seq !== log.last + 1 + index)) return null
-  const events = fresh.flatMap(({ event }) => event ?? [])
-  return { ...append(log, events), last: fresh.at(-1)!.seq }
+  return fresh.some(({ seq }, index) => seq !== log.last + 1 + index) ? null : append(log, fresh)
 }
 
 function append(log: Log, events: readonly Event[]): Log {

@@ -1,3 +1,4 @@
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { expect, test } from 'vitest'
 import { hearLive, hearStored, silence } from './saying.ts'
 import { logOf } from './test-events.ts'
@@ -10,6 +11,10 @@ test('hearLive() puts deltas where they belong: none twice, none behind a hole',
   expect(said(delta(0, 'Hel'), delta(0, 'Hel'), delta(1, 'el'))).toBe('Hel')
   expect(said(delta(0, 'Hel'), delta(4, 'o'))).toBe('Hel')
   expect(said(delta(0, 'Hel'), delta(0, 'Hello there'))).toBe('Hello there')
+})
+
+test('hearLive() lets be what it does not know yet', () => {
+  expect(hearLive(silence, { type: 'future.frame', session: 's' } as unknown as LiveFrame)).toBe(silence)
 })
 
 test('hearStored() ends the block that was stored, and everything at the end of a turn', () => {

@@ -17,6 +17,8 @@ export const silence: Saying = { blocks: [], elapsedMs: {} }
 
 export function hearLive(saying: Saying, frame: LiveFrame): Saying {
   if (frame.type === 'tool.progress') return { ...saying, elapsedMs: { ...saying.elapsedMs, [frame.call]: frame.elapsed_ms } }
+  // One of a kind that this page does not know yet.
+  if (frame.type !== 'text.delta' && frame.type !== 'thinking.delta') return saying
   const at = saying.blocks.findIndex(({ block }) => block === frame.block)
   const said = saying.blocks[at]?.text ?? ''
   // One that begins beyond what is known would leave a hole; one that ends before it says nothing new.

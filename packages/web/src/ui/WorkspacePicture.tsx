@@ -1,5 +1,5 @@
 import { printableLine } from '@anchorhold/core/printable'
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Image } from 'lucide-react'
 import { createContext, useContext, useState } from 'react'

@@ -1,6 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { api, type Api, type ApiName } from '@anchorhold/protocol/api/api'
-import { apiRoot, type Route } from '@anchorhold/protocol/api/route'
+import { placeOf, type ApiName, apiRoot } from '@anchorhold/protocol/api/addresses'
+import { api, type Api } from '@anchorhold/protocol/api/api'
+import type { Route } from '@anchorhold/protocol/api/route'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { TokenId } from '@anchorhold/protocol/ids'
 import { openapi } from '@anchorhold/protocol/openapi'
@@ -87,7 +88,8 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
   }
 
   for (const [name, route] of Object.entries<Route>(api)) {
-    router.add(route.method, `${apiRoot}${route.path}`, {
+    const { method, path } = placeOf(name as ApiName)
+    router.add(method, `${apiRoot}${path}`, {
       status: route.status,
       async answer({ request, query, signal }, params) {
         // Who asks is known before anything they sent is looked at.

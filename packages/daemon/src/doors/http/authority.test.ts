@@ -1,6 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { api, type ApiName } from '@anchorhold/protocol/api/api'
-import { type Route } from '@anchorhold/protocol/api/route'
+import { placeOf, type ApiName } from '@anchorhold/protocol/api/addresses'
+import { api } from '@anchorhold/protocol/api/api'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role } from '@anchorhold/protocol/people'
 import { randomBytes } from 'node:crypto'
@@ -316,13 +316,13 @@ async function scene(asker: Asker): Promise<Scene> {
 }
 
 async function outcome(name: ApiName, asker: Asker): Promise<string> {
-  const route: Route = api[name]
+  const place = placeOf(name)
   const set = await scene(asker)
   const { params = { id: set.session }, query = '', body, before } = sent[name]?.(set) ?? {}
   await before?.(actors[asker], set)
   const token = createToken(door.parts, owner, { name: 'try', user: names[asker] }).secret
-  const path = route.path.replace(/:(\w+)/g, (_, key: string) => params[key] ?? key)
-  const { status, text } = await door.ask(`${path}${query}`, { method: route.method, body, token })
+  const path = place.path.replace(/:(\w+)/g, (_, key: string) => params[key] ?? key)
+  const { status, text } = await door.ask(`${path}${query}`, { method: place.method, body, token })
   if (status < 400) return 'yes'
   const { code } = (JSON.parse(text) as { error: { code: string } }).error
   if (code === 'forbidden') return 'forbidden'

@@ -1,4 +1,5 @@
-import { apiRoot, type Problem } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
+import type { Problem } from '@anchorhold/protocol/api/route'
 import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'

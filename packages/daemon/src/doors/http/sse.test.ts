@@ -1,4 +1,4 @@
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { Event } from '@anchorhold/protocol/events'
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'

@@ -1,4 +1,4 @@
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import { SessionId } from '@anchorhold/protocol/ids'
 import { type FromTerminal, terminalBytesMax, TerminalQuery, terminalUnseenMax, ToTerminal } from '@anchorhold/protocol/terminal'

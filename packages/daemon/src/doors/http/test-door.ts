@@ -1,5 +1,5 @@
 import { headMessage } from '@anchorhold/core/chain'
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { createServer } from 'node:http'

@@ -1,4 +1,4 @@
-import { apiRoot, newestPage } from '@anchorhold/protocol/api/route'
+import { apiRoot, newestPage } from '@anchorhold/protocol/api/addresses'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'

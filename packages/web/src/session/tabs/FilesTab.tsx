@@ -1,6 +1,6 @@
 import { isPicturePath } from '@anchorhold/core/picture'
 import { printable, printableLine } from '@anchorhold/core/printable'
-import { apiRoot } from '@anchorhold/protocol/api/route'
+import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { FileEntry } from '@anchorhold/protocol/workspace'
