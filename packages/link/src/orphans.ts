@@ -9,7 +9,18 @@ const prefix = 'ah-cell-'
 
 /** Ends what carries the mark of a process that has ended. Whatever is made in a namespace of it ends with it.
  *  Invariant: nothing is touched whose maker lives, nor what this user may not end. */
-export async function endOrphans(): Promise<void> {
+export function endOrphans(): Promise<void> {
+  // All keepers of a house can be gone at once: one look serves everybody who asked before it began.
+  if (looking === null) return (looking = look().finally(() => (looking = null)))
+  return (next ??= looking.then(() => {
+    next = null
+    return endOrphans()
+  }))
+}
+let looking: Promise<void> | null = null
+let next: Promise<void> | null = null
+
+async function look(): Promise<void> {
   for (let pauseMs = 1; pauseMs < pauseMsMax; pauseMs *= 2) {
     const ended = pids().filter((pid) => isOrphan(pid) && end(pid))
     if (ended.length === 0) return

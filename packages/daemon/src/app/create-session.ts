@@ -4,10 +4,10 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
-import type { Store } from '../store/store.ts'
+import type { ProviderRow, Store } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { warmUp } from './deliver.ts'
@@ -18,21 +18,26 @@ import { networkFor } from './network.ts'
 import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
-import { requireProof } from './step-up.ts'
 import { repoFor } from './repos.ts'
+import { onceForKey } from './session-keys.ts'
+import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
 export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
   require(parts, actor, 'session.create')
-  const { prompt, idempotency_key, ...options } = input
-  const provider = providerFor(parts, options.provider ?? null)
-  // The same key says something else for another provider.
-  const key = idempotency_key === undefined ? undefined : `${provider.name}:${idempotency_key}`
-  const digest = createHash('sha256').update(JSON.stringify(input)).digest('hex')
-  const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
-  if (known !== null) return known
+  const provider = providerFor(parts, input.provider ?? null)
+  const call = { key: input.idempotency_key, provider: provider.name, asked: input }
+  return onceForKey(parts, actor, call, (keep) => make(parts, actor, input, provider, keep))
+}
 
+async function make(
+  parts: Parts,
+  actor: Actor,
+  { prompt, idempotency_key: key, ...options }: CreateSession,
+  provider: ProviderRow,
+  keep: (id: SessionId) => void,
+): Promise<Session> {
   const model = options.model ?? provider.model
   const wanted = {
     options,
@@ -83,7 +88,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
     makeFolder(parts.folders.session(id), 0o700, runAs)
     makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {
-      if (key !== undefined) keepKey(parts, actor, key, id, digest)
+      keep(id)
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({
         id,
@@ -118,7 +123,6 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
   } catch (error) {
     if (workspace?.runAs != null) await revokeGrants(workspace.grants, workspace.runAs)
     await removeTree(parts.folders.session(id))
-    if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
     throw error
   }
   warmUp(parts, id)
@@ -128,9 +132,6 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 /** What is in a folder of the session's own was made in its cell: there is nothing to hide. */
 export const usualFilter = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
   workspace === undefined ? 'none' : config.repoFilter
-
-/** Somebody else has made the session of this key. */
-export class Lost extends Error {}
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. */
 export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
@@ -146,20 +147,6 @@ export async function requireRung(parts: Parts, rung: Session['rung']): Promise<
       hint: lacks.map(({ remedy }) => remedy).join('; ') || 'anchorhold doctor shows what this machine can do',
     },
   )
-}
-
-export function sessionOfKey(parts: Parts, actor: Actor, key: string, digest: string): Session | null {
-  const known = parts.store.tokens.sessionByKey(ownerOf(actor), key)
-  if (known === null) return null
-  if (known.digest !== digest)
-    throw new Failure('conflict', `The idempotency key "${key.slice(key.indexOf(':') + 1)}" was used for another session`)
-  return shown(parts.store.sessions.get(known.session)!)
-}
-
-/** Two calls with one key may have come this far: the first one in makes the session. Within a transaction. */
-export function keepKey({ store }: Parts, actor: Actor, key: string, id: SessionId, digest: string): void {
-  if (store.tokens.sessionByKey(ownerOf(actor), key) !== null) throw new Lost()
-  store.tokens.keepSessionKey(ownerOf(actor), key, id, digest)
 }
 
 /** As root, every session has a user of its own. */

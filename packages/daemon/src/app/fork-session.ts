@@ -5,17 +5,18 @@ import type { Event } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
 import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { holdFolder } from '../workspace/held-folder.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
-import { freshUser, keepKey, Lost, sessionOfKey } from './create-session.ts'
+import { freshUser } from './create-session.ts'
 import { requireInside } from './inside-secrets.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { onceForKey } from './session-keys.ts'
 import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
@@ -29,13 +30,19 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   require(parts, actor, 'session.work', from)
   require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
-  const { idempotency_key, ...asked } = input
-  const key = idempotency_key === undefined ? undefined : `${origin.provider}:${idempotency_key}`
-  const digest = createHash('sha256')
-    .update(JSON.stringify({ from, ...asked }))
-    .digest('hex')
-  const known = key === undefined ? null : sessionOfKey(parts, actor, key, digest)
-  if (known !== null) return known
+  const { idempotency_key: key, ...asked } = input
+  const call = { key, provider: origin.provider, asked: { from, ...asked } }
+  return onceForKey(parts, actor, call, (keep) => make(parts, actor, origin, input, keep))
+}
+
+async function make(
+  parts: Parts,
+  actor: Actor,
+  origin: SessionRow,
+  input: ForkSession,
+  keep: (id: SessionId) => void,
+): Promise<Session> {
+  const from = origin.id
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
     throw new Failure('bad_request', `Cannot fork session "${from}" at event ${at}: its last one is ${origin.last_seq}`)
@@ -48,7 +55,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     provider: providerFor(parts, origin.provider),
     model: origin.model,
     budgetNanos: origin.budgetNanos,
-    hasKey: key !== undefined,
+    hasKey: input.idempotency_key !== undefined,
   })
   refuseWider(parts.config, actor, widthOf(origin), origin.rung)
   if (origin.rung === 'none') requireProof(parts, actor, 'start a session without a wall')
@@ -74,7 +81,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     await copyTree(remembered, home, copying)
     parts.store.atomically(() => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
-      if (key !== undefined) keepKey(parts, actor, key, id, digest)
+      keep(id)
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
@@ -101,7 +108,6 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
     })
   } catch (error) {
     await removeTree(parts.folders.session(id))
-    if (error instanceof Lost) return sessionOfKey(parts, actor, key!, digest)!
     throw error
   }
   return shown(parts.store.sessions.get(id)!)
