@@ -431,7 +431,7 @@ const step = fc.oneof(
   },
 )
 
-test('openBooks() loses and doubles no call, whatever dies at whichever write or sync', { timeout: 120_000 }, async () => {
+test('openBooks() loses and doubles no call, whatever dies at whichever write or sync', { timeout: 300_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.nat({ max: 5000 }), { minLength: 4, maxLength: 4 }),

@@ -1,8 +1,9 @@
-import { createConnection, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type Address, addressKind, formatAddress, parseAddress } from '@anchorhold/core/net/addresses'
 import type { Target } from '@anchorhold/core/net/target'
 import { printable } from '@anchorhold/core/printable'
+import { pourable } from './pour.ts'
 import { type Resolve, systemResolve } from './resolve.ts'
 
 /** Connects to a target that may be reached.
@@ -137,7 +138,7 @@ function firstOf(addresses: readonly string[], connect: (address: string) => Soc
 }
 
 const connectTo = (address: string, port: number): Socket =>
-  createConnection({ host: address, port, allowHalfOpen: true, noDelay: true, keepAlive: true })
+  pourable({ host: address, port, allowHalfOpen: true, noDelay: true, keepAlive: true })
 
 /** Looked up anew when a second has passed: they seldom change, and asking the kernel is felt in every connection. */
 function addressesOfThisMachine(): () => readonly string[] {

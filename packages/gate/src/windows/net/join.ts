@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { pour } from './pour.ts'
 
 /** How long a client that was told the last word may take to go. */
 const lingerMs = 2000
@@ -12,7 +13,7 @@ export function join(client: Duplex, upstream: Socket): void {
 
 /** Carries what comes from one connection to the other. */
 export function carry(from: Duplex, to: Duplex): void {
-  from.pipe(to)
+  pour(from, to)
   from.on('error', () => {})
   from.once('close', () => {
     // What it still owes the other is under way; nothing more comes.

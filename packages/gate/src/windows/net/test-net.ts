@@ -18,6 +18,7 @@ import type { CallLine } from '../model/window.ts'
 import { fillBy } from './credentials.ts'
 import { type Crowd, crowd } from './crowd.ts'
 import { type DialParts, dialler } from './dial.ts'
+import { pourable } from './pour.ts'
 import { screenForge } from './forge-calls.ts'
 import { sessionCa } from './session-ca.ts'
 import { netWindow } from './window.ts'
@@ -109,9 +110,8 @@ export async function testNet({
       connect(address, port) {
         dialled.push(`${address} ${port}`)
         if (dial?.connect !== undefined) return dial.connect(address, port)
-        return address === publicAddress
-          ? createConnection({ host: '127.0.0.1', port: upstream, allowHalfOpen: true })
-          : createConnection({ host: address, port, allowHalfOpen: true })
+        const place = address === publicAddress ? { host: '127.0.0.1', port: upstream } : { host: address, port }
+        return pourable({ ...place, allowHalfOpen: true })
       },
     }),
     note: (event) => void events.push(event),
