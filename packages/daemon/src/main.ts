@@ -269,9 +269,9 @@ async function main(): Promise<void> {
   setInterval(() => parts.watches.recheck(), recheckMs).unref()
 
   say('ready')
-  log(`daemon ${version} on ${url()}, state in ${config.state}`)
-  // The rest of the program and other processes take a while: whoever waited for this one is answered first.
+  // The rest of the program, other processes and the log's first line take a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
+  log(`daemon ${version} on ${url()}, state in ${config.state}`)
   await Promise.all([behindPage(), parts.push.load()])
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
   void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})

@@ -64,7 +64,9 @@ test('what was looked at before comes first, and what the client says goes on af
   })
   const client = await throughJoin(origin, async (upstream) => {
     const next = nextBytes(upstream)
-    expect(await next.read((seen) => (seen.length >= 5 ? seen.toString() : 'more'), AbortSignal.timeout(10_000))).toMatch(/^first/)
+    expect(await next.read((seen) => (seen.length >= 5 ? seen.toString() : 'more'), AbortSignal.timeout(10_000))).toMatch(
+      /^first/,
+    )
     next.release()
   })
   expect(Buffer.concat(await read(client, 1)).toString()).toBe('first and second')
