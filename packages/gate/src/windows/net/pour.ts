@@ -2,7 +2,7 @@ import { createConnection, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /** What a connection reads into: little at first, four times as much after each read that fills it. */
-const bytes = { first: 16 * 1024, most: 1024 * 1024, growth: 4 } as const
+const bytes = { first: 16 * 1024, mostAsStream: 64 * 1024, most: 1024 * 1024, growth: 4 } as const
 /** What all connections may hold beyond their first bytes. */
 const grownBytesMax = 32 * 1024 * 1024
 let grownBytes = 0
@@ -22,15 +22,18 @@ export function pourable(options: TcpNetConnectOpts): Socket {
   /** Invariant: nothing is read into a buffer before what was read last has left it. */
   function take(length: number): boolean {
     const chunk = buffer.subarray(0, length)
-    if (sink === null) return socket.push(Buffer.from(chunk))
-    const isFull = length === buffer.length
-    let isWaited = false
-    sink.write(chunk, (error) => void (isWaited && error == null && socket.resume()))
-    isWaited = sink.writableLength > 0
-    // A buffer of its own from here on: what is still to leave the last one is not touched.
-    if (isFull) resize(Math.min(bytes.most, bytes.growth * buffer.length))
+    const isTaken = sink === null ? socket.push(Buffer.from(chunk)) : hasTaken(sink, chunk)
+    // Another buffer from here on, if any: what is still to leave the last one is not touched.
+    if (length === buffer.length) resize(Math.min(sink === null ? bytes.mostAsStream : bytes.most, bytes.growth * length))
     else if (length < buffer.length / (2 * bytes.growth)) resize(bytes.first)
-    return !isWaited
+    return isTaken
+  }
+  /** Whether it has all of it already; if not, it is read on when it has. */
+  function hasTaken(to: Duplex, chunk: Buffer): boolean {
+    let isTaken = true
+    to.write(chunk, (error) => void (!isTaken && error == null && socket.resume()))
+    isTaken = to.writableLength === 0
+    return isTaken
   }
   const socket = createConnection({ ...options, onread: { buffer: () => buffer, callback: take } })
   socket.once('close', () => resize(bytes.first))
