@@ -223,6 +223,11 @@ test('reply() remembers a conversation that is resumed', () => {
   expect(text).toContain('1. say one')
 })
 
+test('reply() remembers each thing that was said, also when nobody answered the one before', () => {
+  const { text } = play([user('say one'), user('say two'), { role: 'assistant', content: 'one, two' }, user('what did I ask?')])
+  expect(text).toContain('1. say one\n2. say two')
+})
+
 test('reply() tells what images it saw', () => {
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: png } }

@@ -31,6 +31,7 @@ export type Conversation = {
   readonly instruction: string
   /** Each image that came with the instruction, in words. */
   readonly images: readonly string[]
+  /** All that was said before, piece by piece. */
   readonly earlier: readonly string[]
   readonly outcomes: readonly Outcome[]
   /** The last tool call that was made before the instruction. */
@@ -51,6 +52,8 @@ export type Conversation = {
 
 export function conversationOf(request: ApiRequest): Conversation {
   let instruction = ''
+  /** What the instruction is made of, as it was said. */
+  let pieces: string[] = []
   let images: string[] = []
   let earlier: string[] = []
   let outcomes: { id: string; tool: string; input: unknown; text: string; failed: boolean }[] = []
@@ -89,10 +92,12 @@ export function conversationOf(request: ApiRequest): Conversation {
     // What was said before anybody answered belongs together; anything later is a new instruction.
     if (replies === 0 && instruction !== '') {
       instruction = `${instruction}\n${said}`
+      pieces = [...pieces, said]
       images = [...images, ...shown]
     } else {
-      if (instruction !== '') earlier = [...earlier, instruction]
+      if (instruction !== '') earlier = [...earlier, ...pieces]
       instruction = said
+      pieces = [said]
       images = shown
     }
     const last = outcomes.at(-1)
