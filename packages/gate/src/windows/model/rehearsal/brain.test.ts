@@ -223,8 +223,11 @@ test('reply() remembers a conversation that is resumed', () => {
   expect(text).toContain('1. say one')
 })
 
-test('reply() remembers each thing that was said, also when nobody answered the one before', () => {
-  const { text } = play([user('say one'), user('say two'), { role: 'assistant', content: 'one, two' }, user('what did I ask?')])
+test.each([
+  ['messages', [user('say one'), user('say two')]],
+  ['blocks', [{ role: 'user' as const, content: ['say one', 'say two'].map((text) => ({ type: 'text', text })) }]],
+])('reply() remembers each thing that was said, also when nobody answered the one before: in %s', (_, unanswered) => {
+  const { text } = play([...unanswered, { role: 'assistant', content: 'one, two' }, user('what did I ask?')])
   expect(text).toContain('1. say one\n2. say two')
 })
 

@@ -87,17 +87,20 @@ export function conversationOf(request: ApiRequest): Conversation {
       if (outcome !== undefined) Object.assign(outcome, { text: human(result), failed: block.is_error === true })
     }
     const said = (message.role === 'user' && human(text)) || steeringIn(text) || notificationIn(text)
+    // An agent puts what nobody has answered into one message, each thing that was said in a block of its own.
+    const apart = message.role === 'user' ? blocks.map((block) => human(textOf([block]))).filter((part) => part !== '') : []
+    const saidApart = apart.length > 0 ? apart : [said]
     const shown = blocks.filter(({ type }) => type === 'image').map(describeImage)
     if (said === '' && shown.length === 0) continue
     // What was said before anybody answered belongs together; anything later is a new instruction.
     if (replies === 0 && instruction !== '') {
       instruction = `${instruction}\n${said}`
-      pieces = [...pieces, said]
+      pieces = [...pieces, ...saidApart]
       images = [...images, ...shown]
     } else {
       if (instruction !== '') earlier = [...earlier, ...pieces]
       instruction = said
-      pieces = [said]
+      pieces = saidApart
       images = shown
     }
     const last = outcomes.at(-1)
