@@ -1,4 +1,4 @@
-import { addresses, type ApiName, placeOf } from '@anchorhold/protocol/api/addresses'
+import { addresses, type ApiName, apiAddress } from '@anchorhold/protocol/api/addresses'
 import { api } from '@anchorhold/protocol/api/api'
 import { type Route } from '@anchorhold/protocol/api/route'
 import { failureCodes, type FailureCode } from '@anchorhold/protocol/failures'
@@ -85,7 +85,7 @@ describe('who asks', () => {
   const guarded = apiNames.filter((name) => (api[name] as Route).open !== true)
 
   test.each(guarded)('%s without a token, with a wrong one or an empty one is 401', async (name) => {
-    const { method, path: pattern } = placeOf(name)
+    const { method, path: pattern } = apiAddress(name)
     const path = `/api/v1${sample(pattern)}`
     for (const headers of [
       {},
@@ -112,7 +112,7 @@ describe('who asks', () => {
     expect(document.openapi).toMatch(/^3\.1\./)
     expect(document.info.version).toBe((await it.api.status()).version)
     for (const one of apiNames) {
-      const { method, path } = placeOf(one)
+      const { method, path } = apiAddress(one)
       const operation = document.paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`]?.[method.toLowerCase()]
       expect(operation, `${method} ${path}`).toMatchObject({ summary: api[one].summary })
       expect(Object.keys(operation?.responses ?? {})).toContain(String(api[one].status))

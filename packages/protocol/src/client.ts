@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { addresses, placeOf, type ApiName, apiRoot } from './api/addresses.ts'
+import { addresses, apiAddress, type ApiName, apiRoot } from './api/addresses.ts'
 import type { Api } from './api/api.ts'
 import type { Route } from './api/route.ts'
 import { Failure, type FailureCode, failureCodes } from './failures.ts'
@@ -77,7 +77,7 @@ type CallInput = {
 }
 
 function send(options: ClientOptions, name: ApiName, input: CallInput, signal?: AbortSignal): Promise<Response> {
-  const { method, path: pattern } = placeOf(name)
+  const { method, path: pattern } = apiAddress(name)
   const path = pattern.replace(/:(\w+)/g, (_, field: string) => encodeURIComponent(String(input.params?.[field])))
   const query = Object.entries(input.query ?? {}).filter(([, value]) => value !== undefined)
   const search =

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { api } from './api/api.ts'
-import { placeOf, type ApiName, apiRoot } from './api/addresses.ts'
+import { apiAddress, type ApiName, apiRoot } from './api/addresses.ts'
 import { Problem, type Route } from './api/route.ts'
 import { failureCodes } from './failures.ts'
 
@@ -8,7 +8,7 @@ import { failureCodes } from './failures.ts'
 export function openapi(version: string) {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [name, route] of Object.entries<Route>(api)) {
-    const { method, path: pattern } = placeOf(name as ApiName)
+    const { method, path: pattern } = apiAddress(name as ApiName)
     const path = `${apiRoot}${pattern}`.replace(/:(\w+)/g, '{$1}')
     ;(paths[path] ??= {})[method.toLowerCase()] = operation(name, route)
   }

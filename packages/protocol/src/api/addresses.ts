@@ -116,7 +116,7 @@ export const addresses = {
 
 export type ApiName = keyof typeof addresses
 
-export function placeOf(name: ApiName): { readonly method: string; readonly path: string } {
+export function apiAddress(name: ApiName): { readonly method: string; readonly path: string } {
   const [method, path] = addresses[name].split(' ') as [string, string]
   return { method, path }
 }

@@ -1,5 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { placeOf, type ApiName, apiRoot } from '@anchorhold/protocol/api/addresses'
+import { apiAddress, type ApiName, apiRoot } from '@anchorhold/protocol/api/addresses'
 import { api, type Api } from '@anchorhold/protocol/api/api'
 import type { Route } from '@anchorhold/protocol/api/route'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -88,7 +88,7 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
   }
 
   for (const [name, route] of Object.entries<Route>(api)) {
-    const { method, path } = placeOf(name as ApiName)
+    const { method, path } = apiAddress(name as ApiName)
     router.add(method, `${apiRoot}${path}`, {
       status: route.status,
       async answer({ request, query, signal }, params) {

@@ -1,5 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { placeOf, type ApiName } from '@anchorhold/protocol/api/addresses'
+import { apiAddress, type ApiName } from '@anchorhold/protocol/api/addresses'
 import { api } from '@anchorhold/protocol/api/api'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role } from '@anchorhold/protocol/people'
@@ -316,7 +316,7 @@ async function scene(asker: Asker): Promise<Scene> {
 }
 
 async function outcome(name: ApiName, asker: Asker): Promise<string> {
-  const place = placeOf(name)
+  const place = apiAddress(name)
   const set = await scene(asker)
   const { params = { id: set.session }, query = '', body, before } = sent[name]?.(set) ?? {}
   await before?.(actors[asker], set)

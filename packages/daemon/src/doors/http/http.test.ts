@@ -1,5 +1,5 @@
 import { api } from '@anchorhold/protocol/api/api'
-import { addresses, type ApiName, apiRoot, placeOf } from '@anchorhold/protocol/api/addresses'
+import { addresses, type ApiName, apiRoot, apiAddress } from '@anchorhold/protocol/api/addresses'
 import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
@@ -170,7 +170,7 @@ test('httpDoor() has no answer of the API kept, and under HTTPS no other way use
 test('httpDoor() asks who it is for everything but the page and the login', async () => {
   const open = new Set<string>()
   for (const name of Object.keys(addresses) as ApiName[]) {
-    const { method, path } = placeOf(name)
+    const { method, path } = apiAddress(name)
     const response = await call(path.replace(/:\w+/g, 'x'), { method, headers: { authorization: '' } })
     if (response.status !== 401) open.add(name)
   }

@@ -1,5 +1,5 @@
 import type { Actor } from '@anchorhold/core/actors'
-import { placeOf, type ApiName } from '@anchorhold/protocol/api/addresses'
+import { apiAddress, type ApiName } from '@anchorhold/protocol/api/addresses'
 import { api } from '@anchorhold/protocol/api/api'
 import { type Route } from '@anchorhold/protocol/api/route'
 import type { NewEvent } from '@anchorhold/protocol/events'
@@ -96,7 +96,7 @@ const narrowing = new Set<ApiName>(['logout'])
 test.each(Object.keys(api) as ApiName[])('an agent cannot widen anything by %s', async (name) => {
   if (narrowing.has(name)) return
   const route: Route = api[name]
-  const place = placeOf(name)
+  const place = apiAddress(name)
   const before = authority()
   const ids = [own, foreign, request, ...door.parts.store.tokens.list().map((one) => one.id)]
   for (const id of place.path.includes(':id') ? ids : [own]) {
