@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync, readdirSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { mortalMark } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
 import { z } from 'zod'
-import type { Cell, CellDriver, CellProcess, CellSpec, Lack, SpawnOptions } from '../cell.ts'
+import type { Cell, CellDriver, CellProcess, CellSpec, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HeldFolders, holdFolders } from '../held-folders.ts'
 import { type HostRoot, readHostRoot } from '../host-root.ts'
@@ -21,8 +21,10 @@ import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
 import { type CoveredFolders, coverFolders, entering, NotCovered } from './covered-folders.ts'
-import { explain, lacksBwrap } from './lacks.ts'
+import { inheritedFds } from './inherited-fds.ts'
+import { explain, lacksBwrap, unavailable } from './lacks.ts'
 import { openNameless } from './nameless-files.ts'
+import { checkReport, readReport, reportCommand } from './proof.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
  *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
@@ -156,10 +158,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
 
   /** Runs one command of the host's own, before anything of the agent's, and lets it report how it is held. */
   async function prove(): Promise<SeenInside> {
-    const probe = launch(['cat', '/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'], {
-      env: { PATH: '/usr/bin:/bin' },
-      cwd: '/',
-    })
+    const probe = launch(reportCommand, { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
     probe.process.stdin.end()
     const abort = () => void probe.process.kill('SIGKILL')
     signal.addEventListener('abort', abort)
@@ -171,9 +170,9 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
         return error
       },
     )
-    const report = await text(probe.process.stdout)
+    const { report, isWhole } = await readReport(probe.process.stdout)
     // One that is whole says all; taking the namespaces of its process apart is nobody's to wait for.
-    const ended = wholeReport.test(report) ? null : await Promise.all([said, probe.process.exited, admission])
+    const ended = isWhole ? null : await Promise.all([said, probe.process.exited, admission])
     signal.removeEventListener('abort', abort)
     signal.throwIfAborted()
     if (ended !== null) {
@@ -311,18 +310,6 @@ function spawnBwrap(
   }
 }
 
-/** Node closes what it opened itself when it starts a child, but hands on what it was started with. In ascending order. */
-function inheritedFds(): number[] {
-  const closeOnExec = 0o2000000
-  return readdirSync('/proc/self/fd')
-    .map(Number)
-    .sort((a, b) => a - b)
-    .filter((fd) => {
-      const flags = /^flags:\s+(\d+)$/m.exec(readText(`/proc/self/fdinfo/${fd}`) ?? '')?.[1]
-      return fd > 2 && flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0
-    })
-}
-
 /** https://github.com/containers/bubblewrap/blob/main/bwrap.xml, --json-status-fd */
 const BwrapStatus = z.looseObject({ 'child-pid': z.int() })
 
@@ -371,39 +358,6 @@ function killBwrap({ outer, init }: Bwrap): ProcessId[] {
 const areGone = (processes: readonly ProcessId[]) =>
   until('the processes of a cell have ended', endTimeoutMs, () => processes.every(isGone))
 
-/** Throws unless the process that wrote the report was held as it should be. */
-function checkReport(report: string, tmpBytes: number): SeenInside {
-  const wrong = postureWanted.filter((line) => !line.test(report))
-  if (wrong.length > 0) {
-    throw unavailable([
-      {
-        what: `a process inside was not held as it should be (${wrong.map(String).join(', ')})`,
-        remedy: 'Update bubblewrap and the kernel',
-      },
-    ])
-  }
-  const sizes = ['/tmp', '/dev/shm', '/var/tmp'].map((path) => {
-    const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
-    return Number(/[ ,]size=(\d+)k/.exec(mount ?? '')?.[1] ?? Infinity) * 1024
-  })
-  const seen = Math.max(...sizes)
-  if (seen > tmpBytes)
-    throw unavailable([{ what: 'the size of /tmp could not be limited', remedy: 'Install bubblewrap 0.8.0 or newer' }])
-  return { limits: report, tmpBytes: seen }
-}
-
-/** The last line of /proc/self/limits, which a report ends with. */
-const wholeReport = /^Max realtime timeout .*\n$/m
-/** Lines of /proc/self/status, proc(5). */
-const postureWanted = [
-  /^Uid:\t1000\t1000\t1000\t1000$/m,
-  /^CapPrm:\t0{16}$/m,
-  /^CapEff:\t0{16}$/m,
-  /^CapBnd:\t0{16}$/m,
-  /^NoNewPrivs:\t1$/m,
-  /^Seccomp:\t2$/m,
-]
-
 /** Where `npm start` puts it for a user who may not install packages. By the user database, not by $HOME: a keeper's home
  *  is its session's. */
 function ownBwrap(): string[] {
@@ -418,10 +372,4 @@ function findBwrap({ bwrapPath, path = [] }: BwrapOptions): string | null {
   const candidates =
     bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap')), ...ownBwrap()] : [bwrapPath]
   return candidates.find(isExecutable) ?? null
-}
-
-function unavailable(lacks: readonly Lack[]): Failure {
-  return new Failure('cell_unavailable', `Cannot start a bwrap cell: ${lacks.map(({ what }) => what).join('; ')}`, {
-    hint: lacks.map(({ remedy }) => remedy).join('; '),
-  })
 }

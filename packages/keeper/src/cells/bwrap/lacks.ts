@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import type { Lack } from '../cell.ts'
 import { installCommand, type ReadText } from '../install.ts'
 
@@ -6,6 +7,12 @@ const newEnough = 'Install bubblewrap 0.10.0 or newer, or the security update of
 
 export function lacksBwrap(read: ReadText): Lack {
   return { what: 'bubblewrap is not installed', remedy: installCommand(read, 'bubblewrap', '0.8.0 or newer') }
+}
+
+export function unavailable(lacks: readonly Lack[]): Failure {
+  return new Failure('cell_unavailable', `Cannot start a bwrap cell: ${lacks.map(({ what }) => what).join('; ')}`, {
+    hint: lacks.map(({ remedy }) => remedy).join('; '),
+  })
 }
 
 /** Why a cell did not start, from what bwrap said and how the kernel is set. */

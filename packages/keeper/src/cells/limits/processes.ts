@@ -58,11 +58,18 @@ export async function until(what: string, timeoutMs: number, holds: () => boolea
   }
 }
 
-/** Threads count, as they do for RLIMIT_NPROC. */
+/** Threads count, as they do for RLIMIT_NPROC, and so do those that nobody has reaped yet. */
 export function countTasksOf(uid: number): number {
-  return pids()
-    .filter((pid) => ownerOf(pid) === uid)
-    .reduce((sum, pid) => sum + Number(/^Threads:\s+(\d+)$/m.exec(readProc(pid, 'status') ?? '')?.[1] ?? 0), 0)
+  return pids().reduce((sum, pid) => {
+    const tasks = tasksOf(pid)
+    return tasks?.uid === uid ? sum + tasks.count : sum
+  }, 0)
+}
+
+/** The folder of a process's threads has a link for each, beside the two of any folder: one look tells whose they are and how many. */
+export function tasksOf(pid: number): { readonly uid: number; readonly count: number } | null {
+  const folder = statSync(`/proc/${pid}/task`, { throwIfNoEntry: false })
+  return folder === undefined ? null : { uid: folder.uid, count: folder.nlink - 2 }
 }
 
 /** Null when the file is gone or may not be read. */
@@ -72,10 +79,6 @@ export function readProc(pid: number, name: string): string | null {
   } catch {
     return null
   }
-}
-
-function ownerOf(pid: number): number | null {
-  return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? null
 }
 
 const pids = () =>
