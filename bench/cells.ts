@@ -8,7 +8,7 @@ import { gvisor } from '@anchorhold/keeper/cells/container/gvisor'
 import { chooseRuntime, podman, podmanOptions } from '@anchorhold/keeper/cells/container/podman'
 import { ownerOf } from '@anchorhold/keeper/cells/container/program'
 import { find } from '@anchorhold/keeper/cells/container/refusals'
-import { makeRoot, own } from '@anchorhold/keeper/cells/container/root'
+import { own, rootOf } from '@anchorhold/keeper/cells/container/root'
 import { readHostRoot } from '@anchorhold/keeper/cells/host-root'
 import { readText } from '@anchorhold/keeper/cells/install'
 import { seccompArch } from '@anchorhold/keeper/cells/seccomp'
@@ -36,7 +36,7 @@ const links = ['bin', 'sbin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `u
 /** A whole cell of an engine's, until it is ready, against what the engine takes by itself to run a process in one. */
 export async function enginesBench(): Promise<Ratio[]> {
   const ratios: Ratio[] = []
-  const files = trialFiles(join(import.meta.dirname, '../dist/inside.mjs'))
+  const files = trialFiles(join(import.meta.dirname, '../dist/inside.cjs'))
   for (const [name, driver, floorOf] of [
     ['container ready ÷ podman run with the same flags', containerCells(files), podmanFloor],
     ['gVisor ready ÷ runsc run with the same flags', gvisorCells(files), runscFloor],
@@ -87,7 +87,9 @@ function sameFlags(spec: CellSpec, files: CellFiles): Plan {
   const at = (name: string) => join(spec.scratch, name)
   for (const name of ['channel', 'engine', 'engine/state', 'engine/store', 'engine/home', 'engine/terminals']) mkdirSync(at(name))
   const init = find('catatonit')!
-  const { folder, binds } = makeRoot({ spec, files, init, host: readHostRoot(), folder: at('root'), channel: at('channel') })
+  const root = rootOf({ spec, files, init, host: readHostRoot(), folder: at('root'), channel: at('channel') })
+  root.make()
+  const { folder, binds } = root
   const { openFilesMax: nofile, fileBytes: fsize, tmpBytes } = spec.limits
   return {
     ...{ folder: at('engine'), root: folder, binds, tmpBytes, rlimits: { nofile, fsize, core: 1, nproc: null }, users: 'single' },

@@ -20,7 +20,7 @@ export async function machinesBench(): Promise<Ratio[]> {
   const arch = machineArch()!
   await using specs = trialSpecs()
   const spec = await specs.make()
-  const inside = join(import.meta.dirname, '../dist/inside.mjs')
+  const inside = join(import.meta.dirname, '../dist/inside.cjs')
   const driver = microvmDriver({ node: process.execPath, inside, root, wall: bwrapDriver() })
   const whole = qemuArgv({ arch, accel: 'tcg', memoryBytes: spec.limits.memoryBytes, cpus: spec.limits.cpus }, 'boot')
   const bare = whole

@@ -29,6 +29,9 @@ const programs = {
  *  does not wait for. */
 const inPieces: readonly string[] = ['daemon', 'cli']
 
+/** Every start of a cell waits for this one, and a kernel like gVisor's takes longer over a module than over a script. */
+const waitedFor = 'inside'
+
 const external = ['@node-rs/argon2', '@simplewebauthn/server']
 
 /** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
@@ -87,6 +90,7 @@ const contents: Record<string, readonly string[]> = {}
 await buildWeb({ configFile: join(root, 'packages/web/vite.config.ts') })
 // The command line goes last: its file says that everything before it is there.
 for (const [name, input] of Object.entries(programs)) {
+  const format = name === waitedFor ? 'cjs' : 'esm'
   const { output } = await build({
     input: join(root, input),
     platform: 'node',
@@ -98,10 +102,10 @@ for (const [name, input] of Object.entries(programs)) {
     // A schema that nobody uses is not built.
     treeshake: { manualPureFunctions: ['z', 'whenUsed'] },
     output: {
-      entryFileNames: `${name}.mjs`,
+      entryFileNames: `${name}.${format === 'cjs' ? 'cjs' : 'mjs'}`,
       // Beside the program, so that what it says of its own place holds for its pieces too.
       chunkFileNames: ({ isDynamicEntry }) => `${name}-${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
-      format: 'esm',
+      format,
       comments: false,
       codeSplitting: inPieces.includes(name),
     },

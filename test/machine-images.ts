@@ -16,7 +16,7 @@ export async function setup(): Promise<void> {
   const { root } = await buildImage({ images: testImages, recipes: join(clone, 'packaging/images'), variant: 'base', say })
   await prepareMachine({ root, arch: machineArch()!, say })
   await using specs = trialSpecs()
-  const files = { node: process.execPath, inside: join(clone, 'dist/inside.mjs'), root }
+  const files = { node: process.execPath, inside: join(clone, 'dist/inside.cjs'), root }
   say('booting')
   await saveSnapshot({ ...files, wall: bwrapDriver() }, await specs.make())
 }

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 
 /** The programs of a release lie in one folder: this one when it is the program as built, the clone's otherwise. */
 const inside = ['.', '../../dist']
-  .map((folder) => join(import.meta.dirname, folder, 'inside.mjs'))
+  .map((folder) => join(import.meta.dirname, folder, 'inside.cjs'))
   .find((path) => existsSync(path))
 
 /** For machines, which need an image: by the environment, so that a keeper of its own finds it too. */

@@ -36,7 +36,7 @@ const engine = values.engine === undefined ? configured() : ContainerEngine.pars
 
 // The programs of a release lie in one folder.
 const files = {
-  ...trialFiles(join(import.meta.dirname, 'inside.mjs')),
+  ...trialFiles(join(import.meta.dirname, 'inside.cjs')),
   root: findImage(values.images ?? '', 'base')?.root,
   engine,
 }

@@ -19,7 +19,7 @@ export const fakeStart: KeeperStart = {
   provider: 'rehearsal',
   model: 'rehearsal-1',
   extras: { gpu: false, sudo: false, nested: false },
-  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs', reader: '/reader.mjs', inside: '/inside.mjs' },
+  files: { program: '/claude', node: '/node', forwarder: '/forwarder.mjs', reader: '/reader.mjs', inside: '/inside.cjs' },
   agent_version: '1',
   conversation: '00000000-0000-4000-8000-000000000000',
   resume: false,

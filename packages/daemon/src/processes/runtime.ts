@@ -39,7 +39,7 @@ export const filesOf = ({ agent, node, forwarder, reader, inside, engine }: Runt
   ...{ program: agent, node, forwarder, reader, inside, engine },
 })
 
-const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'reader.mjs', 'inside.mjs', 'reap.mjs'] as const
+const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'reader.mjs', 'inside.cjs', 'reap.mjs'] as const
 
 /** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
@@ -74,7 +74,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
     doctor: at('doctor.mjs'),
     forwarder: at('forwarder.mjs'),
     reader: at('reader.mjs'),
-    inside: at('inside.mjs'),
+    inside: at('inside.cjs'),
     reap: at('reap.mjs'),
     agent: at('claude'),
     agentVersion: agent.version,

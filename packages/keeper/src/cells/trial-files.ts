@@ -14,7 +14,7 @@ export function trialFiles(inside: string): CellFiles {
   if (process.getuid?.() !== 0 || Object.values(own).every(isForAll)) return own
   const known = process.env[variable]
   const folder = known !== undefined && existsSync(known) ? known : copied(own)
-  return { node: join(folder, 'node'), inside: join(folder, 'inside.mjs') }
+  return { node: join(folder, 'node'), inside: join(folder, 'inside.cjs') }
 }
 
 function copied({ node, inside }: { readonly node: string; readonly inside: string }): string {
@@ -23,8 +23,8 @@ function copied({ node, inside }: { readonly node: string; readonly inside: stri
   copyFileSync(node, join(folder, 'node'), constants.COPYFILE_FICLONE)
   chmodSync(join(folder, 'node'), 0o755)
   if (inside !== '') {
-    copyFileSync(inside, join(folder, 'inside.mjs'))
-    chmodSync(join(folder, 'inside.mjs'), 0o644)
+    copyFileSync(inside, join(folder, 'inside.cjs'))
+    chmodSync(join(folder, 'inside.cjs'), 0o644)
   }
   process.env[variable] = folder
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))

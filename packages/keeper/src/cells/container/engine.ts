@@ -21,6 +21,8 @@ export interface Engine {
   readonly outsideRlimits: readonly (keyof Rlimits)[]
   /** Namespaces that it gets beyond user, mount and pid, as options of unshare(1). */
   readonly namespaces: readonly string[]
+  /** Whether it takes only a short path for its folder, and terminals of the cell's own from there. */
+  readonly wantsPlace: boolean
   /** Files that it reads, each with its content, by name in its folder. */
   files(plan: Plan): Readonly<Record<string, string>>
   /** Starts the container. Whatever it starts may outlive it, unless `stays` says that it lives as long as the container. */

@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { installCommand } from '../install.ts'
-import { ENOSYS } from '../seccomp.ts'
-import { seccompProfile } from './seccomp-profile.ts'
 import { type Engine, lacksInit, path, type Plan, scratchPlaces, userInside } from './engine.ts'
+import { gvisorFilter } from './gvisor-filter.ts'
 
 /** gVisor's runsc by itself: between the cell and the kernel stands another kernel, a program of its own in Go. No engine around
  *  it: without a range of users of one's own, runsc can be started by nobody else.
@@ -28,6 +27,7 @@ export function gvisor(): Engine {
     outsideRlimits: ['core', 'nproc'],
     // It takes orders from anyone in its network namespace, by an abstract socket: so it gets one of its own.
     namespaces: ['--net'],
+    wantsPlace: false,
     files: (plan) => ({ 'config.json': JSON.stringify(gvisorConfig(plan)) }),
     stays: true,
     run: (plan) => [...runsc(plan), 'run', '--bundle', plan.folder, name],
@@ -51,21 +51,6 @@ export function gvisor(): Engine {
 }
 
 const name = 'cell'
-
-/** gVisor holds its processes by the same filter as the kernel would, but knows only EPERM for a refusal: ENOSYS is what it answers
- *  when a tracer is to be asked and there is none. */
-function gvisorFilter({ arch }: Plan) {
-  const profile = seccompProfile(arch, { nested: false })
-  const unanswered = 'SCMP_ACT_TRACE'
-  return {
-    ...profile,
-    defaultAction: unanswered,
-    syscalls: profile.syscalls.map((rule) => ({
-      ...rule,
-      action: rule.action === 'SCMP_ACT_ERRNO' && rule.errnoRet === ENOSYS ? unanswered : rule.action,
-    })),
-  }
-}
 
 /** https://github.com/opencontainers/runtime-spec/blob/main/config.md */
 export function gvisorConfig(plan: Plan) {
@@ -100,7 +85,7 @@ export function gvisorConfig(plan: Plan) {
     ],
     linux: {
       namespaces: ['pid', 'ipc', 'uts', 'mount', 'network'].map((type) => ({ type })),
-      seccomp: gvisorFilter(plan),
+      seccomp: gvisorFilter(plan.arch),
     },
   }
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -22,7 +22,8 @@ export type Enclosed = {
 const saidCharsMax = 8_000
 
 /** In a shell's words, each becoming the next: dies with this process; waits until it is under the cell's limits; is root in
- *  namespaces of its own, whose first process takes all others along when it ends. */
+ *  namespaces of its own, whose first process takes all others along when it ends; waits until all that the engine is to find is in
+ *  its place. */
 export function spawnEngine(
   { engine, spec, limits, plan }: Enclosed,
   { root, init }: { readonly root: Root; readonly init: string },
@@ -34,11 +35,13 @@ export function spawnEngine(
     plan.elevated === null || layer === null || root.over === null
       ? ':'
       : elevating(plan.elevated, { at: layer, image: root.over, written: join(spec.scratch, 'elevated') })
-  const inNamespaces = ['sh', '-c', `${mounting(elevate)}${engine.stays ? scripts.stays : scripts.leaves}`, init]
+  const placed = engine.wantsPlace ? placing : []
+  const script = ['set -e', furnished, ...placed, ...mounting(elevate), engine.stays ? scripts.stays : scripts.leaves]
+  const inNamespaces = ['sh', '-c', script.join('; '), init]
   const mounted = [join(spec.scratch, 'engine'), plan.folder, ...laid]
   const argv = limits.wrap(
     [
-      ...(['setpriv', '--pdeathsig', 'KILL', '--', ...holding] as const),
+      ...(['setpriv', '--pdeathsig', 'KILL', '--', ...holding('')] as const),
       ...['unshare', '--user', ...maps[plan.users], '--mount', '--pid', ...engine.namespaces],
       ...['--fork', '--kill-child=KILL', '--mount-proc', '--', ...inNamespaces, ...mounted, ...engine.run(plan)],
     ],
@@ -55,40 +58,36 @@ export function spawnEngine(
   let said = ''
   const stderr = child.stderr as Readable
   stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
-  return { child, said: () => said, release: () => release(child) }
+  const hold = child.stdio[3] as Writable
+  hold.on('error', () => {}) // it has ended, which its exit tells
+  return { child, said: () => said, admitted: () => void hold.write('go\n'), furnished: () => void hold.end('go\n') }
 }
 
-/** First the engine's folder and where it sees it; then what the root is laid over, if anything, and where; then the engine.
- *  In the engine's folder, terminals of the cell's own. `$0` is what waits as first process when the engine has left. */
-const mounting = (elevate: string) =>
-  [
-    'set -e; mount --bind "$1" "$2"',
-    'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
-    elevate,
-    '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"',
-    'shift 4; ',
-  ].join('; ')
+/** First the engine's folder and where it sees it, with terminals of the cell's own in it; */
+const placing = [
+  'mount --bind "$1" "$2"',
+  'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
+]
+/** then what the root is laid over, if anything, and where; */
+const mounting = (elevate: string) => [elevate, '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"', 'shift 4']
+/** then the engine. `$0` is what waits as first process when that has left. */
 const scripts = { stays: 'exec "$@"', leaves: '"$@"; exec "$0" -P' }
 
-/** Podman takes no path of more than 50 characters for its sockets, and a session's folder may be deep. In the cell's own mount
- *  namespace, the engine finds its folder at a short one: a place for mounts that the kernel gives, and that nothing of the
+/** Where an engine finds its folder. Podman takes no path of more than 50 characters for its sockets, and a session's folder may be
+ *  deep: in the cell's own mount namespace, it is at a short one, a place for mounts that the kernel gives, and that nothing of the
  *  cell's lies in. */
-export const enginePlace = (binds: readonly Bind[]): string => freePlace(binds.map(({ source }) => source)) ?? '/mnt'
+export const enginePlace = ({ wantsPlace }: Engine, folder: string, binds: readonly Bind[]): string =>
+  wantsPlace ? (freePlace(binds.map(({ source }) => source)) ?? '/mnt') : folder
 const maps = { single: ['--map-root-user'], range: ['--map-root-user', '--map-auto'] } as const satisfies Record<
   Users,
   readonly string[]
 >
 
-/** Becomes the command once a line has come on the third descriptor. */
-const holding = ['sh', '-c', 'read -r _ <&3 || exit 1; exec "$@" 3<&-', 'sh'] as const
-const deaf = ['sh', '-c', 'trap "" INT QUIT; exec "$@"', 'sh'] as const
+const furnished = 'read -r _ <&3; exec 3<&-'
 
-/** What waits may become its command now. */
-function release({ stdio }: ChildProcess): void {
-  const hold = stdio[3] as Writable
-  hold.on('error', () => {}) // it has ended, which its exit tells
-  hold.end('go\n')
-}
+/** Becomes the command once a line has come on the third descriptor. */
+const holding = (close: '3<&-' | '') => ['sh', '-c', `read -r _ <&3 || exit 1; exec "$@" ${close}`, 'sh'] as const
+const deaf = ['sh', '-c', 'trap "" INT QUIT; exec "$@"', 'sh'] as const
 
 /** Runs one more command of the engine's in the namespaces that a process is in, on this terminal. What it is to become there is called
  *  `name`. */
@@ -103,7 +102,7 @@ export async function spawnOnTerminal(
   giveTo(spec, described)
   const entering = ['--target', String(pid), '--user', '--mount', '--pid', ...engine.namespaces, '--preserve-credentials']
   // The signal is for the command: what only waits for its end must not die of it. It waits until it is under the cell's limits.
-  const [program, ...args] = [...holding, ...(interrupt === 'signal' ? deaf : []), 'nsenter', ...entering, '--', ...argv] as const
+  const [program, ...args] = [...holding('3<&-'), ...(interrupt === 'signal' ? deaf : []), 'nsenter', ...entering, '--', ...argv] as const
   const child = spawn(program, args, {
     env: { ...engine.env(plan), TERM: term },
     cwd: '/',
@@ -112,7 +111,9 @@ export async function spawnOnTerminal(
   })
   try {
     if (child.pid !== undefined) limits.admit(child.pid)
-    release(child)
+    const hold = child.stdio[3] as Writable
+    hold.on('error', () => {}) // likewise
+    hold.end('go\n')
     return await exitOf(child)
   } finally {
     // Already gone when the cell has ended.

@@ -29,6 +29,7 @@ export function podman({ runtime }: { readonly runtime: 'runc' | 'crun' }): Engi
     hostRlimits: ['nofile', 'fsize', 'core', 'nproc'],
     outsideRlimits: [],
     namespaces: [],
+    wantsPlace: true,
     files,
     stays: false,
     said: { file: saidFile, read: (text) => text.replaceAll(/^\S+ std(?:out|err) [FP] /gm, '') },

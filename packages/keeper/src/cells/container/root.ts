@@ -30,12 +30,18 @@ export type Bind = {
 }
 
 /** What the cell's root is made of: a folder, the folder that it is laid over if there is one, and what is mounted on top. */
-export type Root = { readonly folder: string; readonly over: string | null; readonly binds: readonly Bind[] }
+export type Root = {
+  readonly folder: string
+  readonly over: string | null
+  readonly binds: readonly Bind[]
+  /** Makes the folder. */
+  make(): void
+}
 
 /** Where a cell finds what its driver needs there. */
 export const own = {
   node: '/opt/anchorhold/inside/node',
-  program: '/opt/anchorhold/inside/inside.mjs',
+  program: '/opt/anchorhold/inside/inside.cjs',
   /** The first process, which reaps: an orphan that nobody waits for must not count against the limit for ever. */
   init: '/opt/anchorhold/inside/init',
   /** The folder with the socket to the keeper. */
@@ -54,9 +60,28 @@ export type RootOptions = {
   readonly channel: string
 }
 
-/** Makes the root that a cell gets: the host's own programs, or a root folder that the session brings, with every place that
- *  something is mounted at. The session's folder itself is never written to. */
-export function makeRoot({ spec, files, init, host, folder, channel }: RootOptions): Root {
+/** The root that a cell gets: the host's own programs, or a root folder that the session brings, with every place that something is
+ *  mounted at. The session's folder itself is never written to. */
+export function rootOf(options: RootOptions): Root {
+  const { spec, files, init, host, folder, channel } = options
+  const binds: Bind[] = [
+    ...(spec.root === null ? host.trees.map((path) => readOnly(path, path)) : foreignLibraries(spec.root)),
+    readOnly(init, own.init),
+    readOnly(files.node, own.node),
+    readOnly(files.inside, own.program),
+    readOnly(channel, own.channel),
+    { source: spec.home, target: inside.home, writable: true },
+    { source: spec.workspace, target: inside.workspace, writable: true },
+    ...spec.covers.map(({ path, by }) => readOnly(by, `${inside.workspace}${path.slice(spec.workspace.length)}`)),
+    // The folder and not the sockets, so that the gate may restart and make them anew.
+    ...(spec.windows === null ? [] : [readOnly(spec.windows, inside.windows)]),
+    ...(spec.caches === undefined ? [] : [{ source: spec.caches, target: inside.caches, writable: true, noexec: true } as const]),
+    ...spec.mounts.map(({ source, target }) => readOnly(source, target)),
+  ]
+  return { folder, over: spec.root, binds, make: () => makeRoot(options, binds) }
+}
+
+function makeRoot({ spec, host, folder }: RootOptions, binds: readonly Bind[]): void {
   const place = (path: string) => join(folder, spec.root === null ? path : resolveIn(spec.root, path))
   const write = (path: string, content: string) => {
     mkdirSync(dirname(place(path)), { recursive: true })
@@ -78,20 +103,6 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
   const mtab = [folder, ...(spec.root === null ? [] : [spec.root])].map((above) => join(above, etc, 'mtab'))
   if (mtab.every((path) => lstatSync(path, { throwIfNoEntry: false }) === undefined)) symlinkSync('../proc/self/mounts', mtab[0]!)
 
-  const binds: Bind[] = [
-    ...(spec.root === null ? host.trees.map((path) => readOnly(path, path)) : foreignLibraries(spec.root)),
-    readOnly(init, own.init),
-    readOnly(files.node, own.node),
-    readOnly(files.inside, own.program),
-    readOnly(channel, own.channel),
-    { source: spec.home, target: inside.home, writable: true },
-    { source: spec.workspace, target: inside.workspace, writable: true },
-    ...spec.covers.map(({ path, by }) => readOnly(by, `${inside.workspace}${path.slice(spec.workspace.length)}`)),
-    // The folder and not the sockets, so that the gate may restart and make them anew.
-    ...(spec.windows === null ? [] : [readOnly(spec.windows, inside.windows)]),
-    ...(spec.caches === undefined ? [] : [{ source: spec.caches, target: inside.caches, writable: true, noexec: true } as const]),
-    ...spec.mounts.map(({ source, target }) => readOnly(source, target)),
-  ]
   for (const { source, target } of binds) {
     // What lies in the workspace is there already.
     if (target.startsWith(`${inside.workspace}/`)) continue
@@ -102,7 +113,6 @@ export function makeRoot({ spec, files, init, host, folder, channel }: RootOptio
       writeFileSync(at, '')
     }
   }
-  return { folder, over: spec.root, binds }
 }
 
 const readOnly = (source: string, target: string): Bind => ({ source, target, writable: false })

@@ -20,7 +20,7 @@ import type { Engine, Plan } from './engine.ts'
 import { type Enclosed, enginePlace, spawnEngine, spawnOnTerminal } from './namespaces.ts'
 import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
 import { find, refusalsRootless, usersOf } from './refusals.ts'
-import { makeRoot, type Root } from './root.ts'
+import { type Root, rootOf } from './root.ts'
 
 /** Cells made by an engine, without its daemon and without a user of its own: it runs as the session's user, root in namespaces that
  *  the driver makes for this one cell. So an escape from the engine lands at a user who has nothing, nothing of it is shared
@@ -67,10 +67,9 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   })
 
   async function begin() {
-    const { plan, root, init, channelFolder } = prepare(making, limits)
-    const program = await expectProgram(spec, channelFolder)
-    expected = program
-    const { child, release, said } = spawnEngine({ engine, spec, limits, plan }, { root, init })
+    emptyScratch(spec.scratch)
+    const { plan, root, init, channelFolder } = planOf(making, limits)
+    const { child, said, admitted, furnished } = spawnEngine({ engine, spec, limits, plan }, { root, init })
     outer = child.pid === undefined ? null : identify(child.pid)
     const died = exitOf(child).then((code) => {
       throw new NotStarted(code, said())
@@ -84,7 +83,12 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       if (isGone(outer)) return died
       throw new NotAdmitted('a process could not be put under its limits', { cause: error })
     }
-    release()
+    admitted()
+    // While it makes its namespaces.
+    furnish(making, plan, root, channelFolder)
+    const program = await expectProgram(spec, channelFolder)
+    expected = program
+    furnished()
     const aborted = once(signal, 'abort').then(() => signal.throwIfAborted())
     aborted.catch(() => {})
     signal.throwIfAborted()
@@ -164,28 +168,14 @@ function saidIn({ engine, spec }: Making): string {
   return engine.said === undefined ? '' : engine.said.read(readText(join(spec.scratch, 'engine', engine.said.file)) ?? '')
 }
 
-/** Everything that the engine finds in the driver's folder. */
-function prepare(
+function planOf(
   { engine, files, spec }: Making,
   limits: Limits,
 ): { plan: Plan; root: Root; init: string; channelFolder: string } {
-  emptyScratch(spec.scratch)
   const at = (name: string) => join(spec.scratch, name)
   const channelFolder = at('channel')
-  mkdirSync(channelFolder, { mode: 0o700 })
-  for (const name of [
-    'engine',
-    'engine/home',
-    'engine/state',
-    'engine/store',
-    'engine/terminals',
-    'engine/elevated',
-    'elevated',
-    'whole',
-  ])
-    mkdirSync(at(name), { mode: 0o700 })
   const init = find('catatonit')! // refused otherwise
-  const root = makeRoot({
+  const root = rootOf({
     spec,
     files,
     init,
@@ -194,7 +184,7 @@ function prepare(
     channel: channelFolder,
   })
   const plan: Plan = {
-    folder: enginePlace(root.binds),
+    folder: enginePlace(engine, at('engine'), root.binds),
     root: root.over === null ? root.folder : at('whole'),
     binds: root.binds,
     tmpBytes: spec.limits.tmpBytes,
@@ -206,11 +196,20 @@ function prepare(
     elevated: elevatedOf(spec.root, spec.extras),
     command: programCommand,
   }
+  return { plan, root, init, channelFolder }
+}
+
+/** Everything that the engine finds in the driver's folder. */
+function furnish({ engine, spec }: Making, plan: Plan, root: Root, channelFolder: string): void {
+  const at = (name: string) => join(spec.scratch, name)
+  for (const folder of [channelFolder, ...folders.map(at)]) mkdirSync(folder, { mode: 0o700 })
+  root.make()
   if (plan.elevated !== null) writeElevated(at('elevated'), plan.elevated)
   for (const [name, content] of Object.entries(engine.files(plan))) writeFileSync(at(`engine/${name}`), content, { mode: 0o644 })
   giveTo(spec, spec.scratch)
-  return { plan, root, init, channelFolder }
 }
+const inEngine = ['home', 'state', 'store', 'terminals', 'elevated'].map((name) => `engine/${name}`)
+const folders = ['engine', ...inEngine, 'elevated', 'whole']
 
 async function onTerminal(
   enclosed: Enclosed,

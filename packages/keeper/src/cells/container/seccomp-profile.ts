@@ -51,20 +51,20 @@ export type SeccompProfile = {
 }
 type Action = { readonly action: 'SCMP_ACT_ALLOW' } | { readonly action: 'SCMP_ACT_ERRNO'; readonly errnoRet: number }
 type Rule = Action & { readonly names: readonly string[]; readonly args?: readonly Argument[] }
-type Argument = { readonly index: number; readonly value: number; readonly valueTwo: number; readonly op: 'SCMP_CMP_MASKED_EQ' }
+export type Argument = { readonly index: number; readonly value: number; readonly valueTwo: number; readonly op: 'SCMP_CMP_MASKED_EQ' }
 
 const allow = { action: 'SCMP_ACT_ALLOW' } as const
 const errno = (errnoRet: number) => ({ action: 'SCMP_ACT_ERRNO', errnoRet }) as const
-const masked = (index: number, mask: number, value: number): Argument => ({
+export const masked = (index: number, mask: number, value: number): Argument => ({
   index,
   value: mask >>> 0,
   valueTwo: value >>> 0,
   op: 'SCMP_CMP_MASKED_EQ',
 })
 
-const architectures = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' } as const satisfies Record<SeccompArch, string>
+export const architectures = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' } as const satisfies Record<SeccompArch, string>
 
-const bitsOf = (flags: number) => Array.from({ length: 32 }, (_, bit) => (1 << bit) >>> 0).filter((bit) => (flags & bit) !== 0)
+export const bitsOf = (flags: number) => Array.from({ length: 32 }, (_, bit) => (1 << bit) >>> 0).filter((bit) => (flags & bit) !== 0)
 
 /** All 32-bit numbers but these, as patterns. An engine takes conditions on one argument as alternatives, so "neither this nor
  *  that" can only be said by what is left. */
@@ -82,8 +82,7 @@ const neededByEngines: readonly string[] = [
   ...['fsopen', 'fsconfig', 'fsmount', 'fspick', 'open_tree', 'move_mount', 'mount_setattr', 'keyctl'],
 ]
 
-/** What programs call. From the profile that the engines come with, without what `refused` names. On arm64 gVisor has another name for
- *  what select(2) is there: `pselect`. */
+/** What programs call. From the profile that the engines come with, without what `refused` names. */
 const allowed: readonly string[] = `
   accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chmod chown clock_getres clock_gettime
   clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
@@ -99,7 +98,7 @@ const allowed: readonly string[] = `
   mlockall mmap move_pages mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl
   msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause pidfd_open
   pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64
-  process_mrelease pselect pselect6 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
+  process_mrelease pselect6 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
   remap_file_pages removexattr rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask
   rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min
   sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr

@@ -30,9 +30,9 @@ const after = (argv: readonly string[], option: string) =>
 
 test('imageLabel() is the same for every release of an installation, and another for another', () => {
   const label = (inside: string) => imageLabel({ node: '/n', inside })
-  expect(label('/a/runtime/1/inside.mjs')).toBe(label('/a/runtime/2/inside.mjs'))
-  expect(label('/a/runtime/1/inside.mjs')).not.toBe(label('/b/runtime/1/inside.mjs'))
-  expect(label('/a/runtime/1/inside.mjs')).toMatch(/^org\.anchorhold\.image=[0-9a-f]{16}$/)
+  expect(label('/a/runtime/1/inside.cjs')).toBe(label('/a/runtime/2/inside.cjs'))
+  expect(label('/a/runtime/1/inside.cjs')).not.toBe(label('/b/runtime/1/inside.cjs'))
+  expect(label('/a/runtime/1/inside.cjs')).toMatch(/^org\.anchorhold\.image=[0-9a-f]{16}$/)
 })
 
 describe.each(['docker', 'podman-rootful'] as const)('servedRun() for %s', (engine) => {

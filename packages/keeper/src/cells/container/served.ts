@@ -21,7 +21,7 @@ import { lacksInit } from './engine.ts'
 import { groupsOf, limitsByGroup } from './group-limits.ts'
 import { checkHeld, expectProgram, giveTo, ownerOf, programCommand, terminalProgram } from './program.ts'
 import { find } from './refusals.ts'
-import { makeRoot } from './root.ts'
+import { rootOf } from './root.ts'
 import { seccompProfile } from './seccomp-profile.ts'
 import {
   ask,
@@ -176,9 +176,11 @@ async function prepare({ engine, files, spec, unavailable }: Making, signal: Abo
   const at = (name: string) => join(spec.scratch, name)
   const channelFolder = at('channel')
   mkdirSync(channelFolder, { mode: 0o700 })
-  const { folder, binds } = makeRoot({
+  const root = rootOf({
     ...{ spec, files, init: find('catatonit')!, host: readHostRoot(), folder: at('root'), channel: channelFolder },
   })
+  root.make()
+  const { folder, binds } = root
   // There are no namespaces of users: the cell's is the session's own by number, and has a name.
   const { uid, gid } = ownerOf(spec)
   const named = (file: string, from: string, to: string) => {

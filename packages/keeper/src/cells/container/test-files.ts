@@ -17,7 +17,7 @@ import type { CellDriver, CellFiles } from '../cell.ts'
 import { run, trialSpecs } from '../trial.ts'
 import { trialFiles } from '../trial-files.ts'
 
-export const testFiles = () => trialFiles(join(import.meta.dirname, '../../../../../dist/inside.mjs'))
+export const testFiles = () => trialFiles(join(import.meta.dirname, '../../../../../dist/inside.cjs'))
 
 /** Never skipped in silence: where the engine is not installed, what is missing is told. One that is and does not start fails. */
 export async function describeWhereThere(driver: CellDriver, tests: () => void): Promise<void> {
@@ -92,7 +92,7 @@ export function endsAtOnceTests(cells: (files: CellFiles) => CellDriver): void {
   test(`${driver.rung}: a container whose first program ends at once is refused with what it said`, async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
-    const inside = join(spec.workspace, 'inside.mjs')
+    const inside = join(spec.workspace, 'inside.cjs')
     writeFileSync(inside, `console.error('this is no program'); process.exit(3)`, { mode: 0o644 })
     await expect(cells({ ...testFiles(), inside }).start(await specs.make(), new AbortController().signal)).rejects.toMatchObject(
       {

@@ -1,6 +1,5 @@
 import { close, constants, open, read, write } from 'node:fs'
 import { Duplex } from 'node:stream'
-import { promisify } from 'node:util'
 
 /** While nobody is at its other end, a virtio port says that it is at its end. This long until it is asked again. */
 const askAgainMs = 5
@@ -8,10 +7,16 @@ const readBytes = 64 * 1024
 
 /** A character device as a stream, such as a port of virtio-serial. It ends when the other end leaves, not before that one
  *  has come. */
-export async function openDevice(path: string): Promise<Duplex> {
-  const fd = await promisify(open)(path, constants.O_RDWR | constants.O_NOCTTY)
+export function openDevice(path: string): Duplex {
+  let fd = -1
   let hasHeard = false
   const stream: Duplex = new Duplex({
+    construct(done) {
+      open(path, constants.O_RDWR | constants.O_NOCTTY, (error, opened) => {
+        if (error === null) fd = opened
+        done(error)
+      })
+    },
     read() {
       const into = Buffer.allocUnsafe(readBytes)
       read(fd, into, 0, into.length, null, (error, length) => {
@@ -32,6 +37,7 @@ export async function openDevice(path: string): Promise<Duplex> {
       next(null, 0)
     },
     destroy(error, done) {
+      if (fd === -1) return done(error)
       close(fd, () => done(error))
     },
   })

@@ -1,5 +1,5 @@
 // Runs inside a cell that has one stream of bytes to its keeper: starts processes there and joins their standard streams to it.
-//   node inside.mjs --socket PATH | --device PATH | --command FILE
+//   node inside.cjs --socket PATH | --device PATH | --command FILE
 // The last becomes the command in the file, on the terminal that it was started on.
 // It trusts the keeper, holds nothing, and imports nothing but Node's own modules. When the stream ends, it ends, and the cell's
 // first process with it.
@@ -22,7 +22,7 @@ if (path === undefined || !['--socket', '--device', '--command'].includes(how ??
   process.exit(64)
 }
 if (how === '--command') become(JSON.parse(readFileSync(path, 'utf8')) as Command)
-const transport: Duplex = how === '--socket' ? createConnection(path) : await openDevice(path)
+const transport: Duplex = how === '--socket' ? createConnection(path) : openDevice(path)
 
 const running = new Map<number, Running>()
 const connections = new Map<number, () => void>()
@@ -30,10 +30,13 @@ const parts = new Map<number, Buffer[]>()
 let lastOpened = 0
 
 const link = multiplex(transport, { hear, strays: 'ignore' })
-const why = await link.closed
-for (const { signal } of running.values()) signal('SIGKILL')
-console.error(`inside: ${why}`)
-process.exit(0)
+// While the keeper is on its way to say hello.
+const ownReport = report()
+void link.closed.then((why) => {
+  for (const { signal } of running.values()) signal('SIGKILL')
+  console.error(`inside: ${why}`)
+  process.exit(0)
+})
 
 function hear({ id, kind, payload }: Frame): void {
   switch (kind) {
@@ -66,7 +69,7 @@ function greet({ version, relays }: Greeting): void {
   if (relays !== null) mkdirSync(relays.folder, { recursive: true })
   const standing = (relays?.names ?? []).map((name) => relay(name, `${relays!.folder}/${name}`))
   void Promise.all(standing).then(
-    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion, report: report() })),
+    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion, report: ownReport })),
     (error: Error) => link.close(`a relay does not stand: ${error.message}`),
   )
 }

@@ -38,7 +38,7 @@ for port in /sys/class/virtio-ports/*; do
 done
 $B chown 1000:1000 /new$channel
 $B chroot /new /opt/machine/busybox setpriv --nnp /opt/machine/busybox start-stop-daemon -S -c 1000:1000 \\
-  -x /opt/machine/node -- --no-opt --no-maglev --no-sparkplug /opt/machine/inside.mjs --device $channel </dev/null &
+  -x /opt/machine/node -- --no-opt --no-maglev --no-sparkplug /opt/machine/inside.cjs --device $channel </dev/null &
 inside=$!
 while read -r line; do eval "$line"; done <>$control >&0 2>/dev/null &
 echo "anchorhold: ready"

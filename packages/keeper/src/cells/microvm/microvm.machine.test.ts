@@ -18,7 +18,7 @@ import { type MachineOptions, startMachine } from './machine.ts'
 import { learnAccel, machineArch, microvmDriver, saveSnapshot } from './microvm.ts'
 
 const clone = join(import.meta.dirname, '../../../../..')
-const files: CellFiles = { node: process.execPath, inside: join(clone, 'dist/inside.mjs') }
+const files: CellFiles = { node: process.execPath, inside: join(clone, 'dist/inside.cjs') }
 const root = findImage(process.env.ANCHORHOLD_IMAGES ?? '', 'base')!.root
 const options = { ...files, root, wall: bwrapDriver() }
 const driver = microvmDriver(options)

@@ -115,7 +115,7 @@ export async function runtimeDisk(files: MachineFiles, cell: CellFiles, arch: Ma
     chmodSync(content, 0o755)
     for (const [from, to] of [
       [cell.node, 'node'],
-      [cell.inside, 'inside.mjs'],
+      [cell.inside, 'inside.cjs'],
       [files.busybox, 'busybox'],
     ] as const)
       copyFileSync(from, join(content, to))
