@@ -64,10 +64,7 @@ export function spawnEngine(
 }
 
 /** First the engine's folder and where it sees it, with terminals of the cell's own in it; */
-const placing = [
-  'mount --bind "$1" "$2"',
-  'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"',
-]
+const placing = ['mount --bind "$1" "$2"', 'mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$2/terminals"']
 /** then what the root is laid over, if anything, and where; */
 const mounting = (elevate: string) => [elevate, '[ -z "$3" ] || mount -t overlay overlay -o "$3" "$4"', 'shift 4']
 /** then the engine. `$0` is what waits as first process when that has left. */
@@ -102,7 +99,14 @@ export async function spawnOnTerminal(
   giveTo(spec, described)
   const entering = ['--target', String(pid), '--user', '--mount', '--pid', ...engine.namespaces, '--preserve-credentials']
   // The signal is for the command: what only waits for its end must not die of it. It waits until it is under the cell's limits.
-  const [program, ...args] = [...holding('3<&-'), ...(interrupt === 'signal' ? deaf : []), 'nsenter', ...entering, '--', ...argv] as const
+  const [program, ...args] = [
+    ...holding('3<&-'),
+    ...(interrupt === 'signal' ? deaf : []),
+    'nsenter',
+    ...entering,
+    '--',
+    ...argv,
+  ] as const
   const child = spawn(program, args, {
     env: { ...engine.env(plan), TERM: term },
     cwd: '/',

@@ -51,7 +51,12 @@ export type SeccompProfile = {
 }
 type Action = { readonly action: 'SCMP_ACT_ALLOW' } | { readonly action: 'SCMP_ACT_ERRNO'; readonly errnoRet: number }
 type Rule = Action & { readonly names: readonly string[]; readonly args?: readonly Argument[] }
-export type Argument = { readonly index: number; readonly value: number; readonly valueTwo: number; readonly op: 'SCMP_CMP_MASKED_EQ' }
+export type Argument = {
+  readonly index: number
+  readonly value: number
+  readonly valueTwo: number
+  readonly op: 'SCMP_CMP_MASKED_EQ'
+}
 
 const allow = { action: 'SCMP_ACT_ALLOW' } as const
 const errno = (errnoRet: number) => ({ action: 'SCMP_ACT_ERRNO', errnoRet }) as const
@@ -62,9 +67,13 @@ export const masked = (index: number, mask: number, value: number): Argument => 
   op: 'SCMP_CMP_MASKED_EQ',
 })
 
-export const architectures = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' } as const satisfies Record<SeccompArch, string>
+export const architectures = { x64: 'SCMP_ARCH_X86_64', arm64: 'SCMP_ARCH_AARCH64' } as const satisfies Record<
+  SeccompArch,
+  string
+>
 
-export const bitsOf = (flags: number) => Array.from({ length: 32 }, (_, bit) => (1 << bit) >>> 0).filter((bit) => (flags & bit) !== 0)
+export const bitsOf = (flags: number) =>
+  Array.from({ length: 32 }, (_, bit) => (1 << bit) >>> 0).filter((bit) => (flags & bit) !== 0)
 
 /** All 32-bit numbers but these, as patterns. An engine takes conditions on one argument as alternatives, so "neither this nor
  *  that" can only be said by what is left. */
