@@ -48,15 +48,22 @@ const leanBuiltins = {
     if (!id.startsWith('\0node:')) return null
     const name = id.slice(1)
     const names = Object.keys(Object.getOwnPropertyDescriptors(process.getBuiltinModule(name)))
+    const named = names.filter((key) => /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default')
+    const isLate = (key: string) => lateBuiltins[name]?.includes(key) === true
     return [
-      `const it = process.getBuiltinModule('${name}')`,
+      `const it = /* @__PURE__ */ process.getBuiltinModule('${name}')`,
       'export default it',
-      ...names.flatMap((key) =>
-        /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default' ? [`export const ${key} = /* @__PURE__ */ (() => it.${key})()`] : [],
+      ...named.map((key) =>
+        isLate(key)
+          ? `export const ${key} = (...args) => process.getBuiltinModule('${name}').${key}(...args)`
+          : `export const ${key} = /* @__PURE__ */ (() => it.${key})()`,
       ),
     ].join('\n')
   },
 }
+
+/** Functions for whose sake a start would load what only comes later. */
+const lateBuiltins: Readonly<Record<string, readonly string[]>> = { 'node:zlib': ['crc32'], 'node:https': ['request'] }
 
 /** V8 keeps a program's text, with two bytes for every character as soon as one of them needs two. */
 function inAscii(code: string): string {

@@ -118,12 +118,12 @@ test('a cell is known by cell.ts and an agent by agent.ts: their folders do not 
 })
 
 test('what runs inside a cell as built asks Node alone', () => {
-  for (const program of ['forwarder', 'inside']) {
-    const bundle = readFileSync(join(root, `dist/${program}.mjs`), 'utf8')
-    const outside = [...bundle.matchAll(/^import[^'"]*['"]([^'"]+)['"]/gm)].map((match) => match[1]!)
+  for (const program of ['forwarder.mjs', 'inside.cjs']) {
+    const bundle = readFileSync(join(root, 'dist', program), 'utf8')
+    const outside = [...bundle.matchAll(/(?:^import[^'"]*|\brequire\()['"]([^'"]+)['"]/gm)].map((match) => match[1]!)
     expect(outside.filter((name) => !name.startsWith('node:'))).toEqual([])
     const contents = JSON.parse(readFileSync(join(root, 'dist/contents.json'), 'utf8')) as Record<string, readonly string[]>
-    expect(contents[program]).toEqual([])
+    expect(contents[program.split('.')[0]!]).toEqual([])
   }
 })
 

@@ -8,7 +8,7 @@ import { trialUser } from '@anchorhold/keeper/cells/trial'
 import { trialFiles } from '@anchorhold/keeper/cells/trial-files'
 import { examine } from '@anchorhold/keeper/doctor'
 import { findImage } from '@anchorhold/keeper/images/images'
-import { DoctorReport } from '@anchorhold/protocol/doctor'
+import { type DoctorReport, RungReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import { ContainerEngine, engineRefusal, Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
@@ -30,7 +30,7 @@ const only = values.rung === undefined ? null : Rung.parse(values.rung)
 /** Whoever waits for all of it waits no longer than this; who asks for one rung, or for a fresh look, waits for that. */
 const patienceMs = 3000
 const believedMs = 7 * 24 * 60 * 60 * 1000
-const Memory = z.object({ machine: z.string(), rungs: DoctorReport.shape.rungs })
+const Memory = z.object({ machine: z.string(), rungs: z.array(RungReport) })
 
 const engine = values.engine === undefined ? configured() : ContainerEngine.parse(values.engine)
 

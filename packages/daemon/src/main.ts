@@ -98,7 +98,7 @@ async function main(): Promise<void> {
   const onDisk = sessionsOnDisk(folders)
   const inbox = makeInbox(() => parts, systemClock)
   const notify = notifier(() => parts, systemClock)
-  const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, (events) => {
+  const hub = makeHub(store.events.lastPos(), (events) => {
     inbox.heard(events)
     notify.heard(events)
     heardOfSlowCells(() => parts, events)
@@ -172,24 +172,25 @@ async function main(): Promise<void> {
       note(parts, { type: 'policy.changed', body: { policy: file, sha256, ...(author ?? { actor: 'daemon', door: 'files' }) } })
     reconcile.policyChanged()
   })
-  await reconcile.findKeepers()
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const address = () => ({ port, publicUrl: config.publicUrl })
   let behind: Promise<BehindPage> | undefined
-  const behindPage = () =>
-    (behind ??= import('./doors/http/behind-page.ts').then((door) =>
-      door.behindPage({
-        parts,
-        about: { version, startedAt, url },
-        shutdown,
-        callers: {
-          address,
-          whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
-          trustedProxies: config.trustedProxies,
-        },
-      }),
-    ))
+  const behindPage = () => (behind ??= openBehindPage())
+  async function openBehindPage(): Promise<BehindPage> {
+    // Whoever asks about sessions hears of them as they are: the page has no need to wait for that.
+    const [door] = await Promise.all([import('./doors/http/behind-page.ts'), reconcile.findKeepers()])
+    return door.behindPage({
+      parts,
+      about: { version, startedAt, url },
+      shutdown,
+      callers: {
+        address,
+        whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
+        trustedProxies: config.trustedProxies,
+      },
+    })
+  }
   const web = readWeb(join(dist, 'web'))
   const server = createServer(httpDoor({ address, api: async () => (await behindPage()).api, web, log }))
   server.on('upgrade', (request, socket, head) => {

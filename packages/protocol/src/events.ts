@@ -48,24 +48,26 @@ const door = z.string().optional()
 const by = { actor: z.string().optional(), door }
 
 /** What may be asked of a person. */
-export const RequestAction = z.discriminatedUnion('kind', [
-  z.object({
-    kind: z.literal('question'),
-    questions: z.array(
-      z.object({
-        question: z.string(),
-        header: z.string().optional(),
-        multi: z.boolean(),
-        options: z.array(z.object({ label: z.string(), description: z.string().optional() })),
-      }),
-    ),
-  }),
-  z.object({ kind: z.literal('plan'), plan: z.string() }),
-  ToolAction,
-  NetAction,
-  HostAction,
-  SpendAction,
-])
+export const RequestAction = z.lazy(() =>
+  z.discriminatedUnion('kind', [
+    z.object({
+      kind: z.literal('question'),
+      questions: z.array(
+        z.object({
+          question: z.string(),
+          header: z.string().optional(),
+          multi: z.boolean(),
+          options: z.array(z.object({ label: z.string(), description: z.string().optional() })),
+        }),
+      ),
+    }),
+    z.object({ kind: z.literal('plan'), plan: z.string() }),
+    ToolAction,
+    NetAction,
+    HostAction,
+    SpendAction,
+  ]),
+)
 export type RequestAction = z.infer<typeof RequestAction>
 
 /** How far an allowance reaches: this one action, whatever the request's rule covers in this session, or everywhere. */
@@ -84,12 +86,14 @@ export const RequestAnswer = z.object({
 })
 export type RequestAnswer = z.infer<typeof RequestAnswer>
 
-export const Tokens = z.object({
-  input: z.int().min(0),
-  output: z.int().min(0),
-  cache_read: z.int().min(0),
-  cache_write: z.int().min(0),
-})
+export const Tokens = z.lazy(() =>
+  z.object({
+    input: z.int().min(0),
+    output: z.int().min(0),
+    cache_read: z.int().min(0),
+    cache_write: z.int().min(0),
+  }),
+)
 export type Tokens = z.infer<typeof Tokens>
 
 /** A node of the ledger: the owner, all that a policy or a group covers, a session's own days and ticks, what a session may spend
@@ -356,9 +360,11 @@ export function parseNewEvent(type: string, body: unknown): NewEvent {
 }
 
 /** Seen by those who watch now, stored nowhere. A delta says where in its block it belongs. */
-export const LiveFrame = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('text.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
-  z.object({ type: z.literal('thinking.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
-  z.object({ type: z.literal('tool.progress'), call: z.string(), tool: z.string(), elapsed_ms: z.int() }),
-])
+export const LiveFrame = z.lazy(() =>
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('text.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
+    z.object({ type: z.literal('thinking.delta'), block: BlockId, offset: z.int().min(0), text: z.string(), parent }),
+    z.object({ type: z.literal('tool.progress'), call: z.string(), tool: z.string(), elapsed_ms: z.int() }),
+  ]),
+)
 export type LiveFrame = z.infer<typeof LiveFrame>

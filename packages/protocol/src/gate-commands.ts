@@ -13,34 +13,40 @@ import { Slowness } from './rungs.ts'
 import { Network, Spend } from './sessions.ts'
 
 /** How many model calls and tokens an actor may have in a minute, over all its sessions. */
-export const Rates = z.object({
-  actor: z.string(),
-  requests_per_minute: z.int().min(1).nullable(),
-  tokens_per_minute: z.int().min(1).nullable(),
-})
+export const Rates = z.lazy(() =>
+  z.object({
+    actor: z.string(),
+    requests_per_minute: z.int().min(1).nullable(),
+    tokens_per_minute: z.int().min(1).nullable(),
+  }),
+)
 export type Rates = z.infer<typeof Rates>
 
 /** What a cell's model window may do. */
-export const ModelRules = z.object({
-  /** Body fields, endpoints and server tools beyond what agents need, each named by the owner. */
-  allow: z.array(z.string()),
-  rates: Rates.optional(),
-})
+export const ModelRules = z.lazy(() =>
+  z.object({
+    /** Body fields, endpoints and server tools beyond what agents need, each named by the owner. */
+    allow: z.array(z.string()),
+    rates: Rates.optional(),
+  }),
+)
 
 /** What the net window of a session goes by, beside its rules. */
-export const NetTerms = z.object({
-  /** Certificates of authorities that the owner trusts beside those that the machine does, as PEM. */
-  ca: z.string().nullable().default(null),
-  /** Where connections go that are for these hosts and ports, each an address and a port. */
-  mirrors: z.record(z.string(), z.string()).default({}),
-  /** Forges, and what the session has at each of them. */
-  forges: z.record(z.string(), SessionRepo.nullable()).default({}),
-  credentials: z.array(BoundCredential).max(1000).default([]),
-  /** Hosts of model providers: nobody calls them with a key of their own. */
-  model_hosts: z.array(z.string()).default([]),
-  /** Of the session's cell: what the window waits for from there may take that much longer. */
-  slowness: Slowness.default(1),
-})
+export const NetTerms = z.lazy(() =>
+  z.object({
+    /** Certificates of authorities that the owner trusts beside those that the machine does, as PEM. */
+    ca: z.string().nullable().default(null),
+    /** Where connections go that are for these hosts and ports, each an address and a port. */
+    mirrors: z.record(z.string(), z.string()).default({}),
+    /** Forges, and what the session has at each of them. */
+    forges: z.record(z.string(), SessionRepo.nullable()).default({}),
+    credentials: z.array(BoundCredential).max(1000).default([]),
+    /** Hosts of model providers: nobody calls them with a key of their own. */
+    model_hosts: z.array(z.string()).default([]),
+    /** Of the session's cell: what the window waits for from there may take that much longer. */
+    slowness: Slowness.default(1),
+  }),
+)
 export type NetTerms = z.infer<typeof NetTerms>
 
 export const GateCommand = z.lazy(() =>

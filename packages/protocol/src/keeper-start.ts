@@ -37,7 +37,7 @@ export const KeeperStart = z.strictObject({
   files: z.strictObject({
     ...{ program: z.string(), node: z.string(), forwarder: z.string(), reader: z.string(), inside: z.string() },
     /** What makes containers; Podman without root where it is not said. */
-    engine: ContainerEngine.optional(),
+    engine: z.optional(ContainerEngine),
   }),
   agent_version: z.string(),
   /** The agent's own id of the conversation; `resume` says whether it exists already. */

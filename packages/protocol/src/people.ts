@@ -9,13 +9,15 @@ export type Role = z.infer<typeof Role>
 export const UserName = z.string().regex(/^[a-z][a-z0-9._-]{0,39}$/, 'a name: small letters, digits, dot, dash, underscore')
 export const PolicyName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'the name of a policy')
 
-export const User = z.object({
-  id: UserId,
-  name: z.string(),
-  role: Role,
-  policy: z.string().nullable().describe("What an agent's sessions are held to beside the policy of the house"),
-  created_at: z.int(),
-})
+export const User = z.lazy(() =>
+  z.object({
+    id: UserId,
+    name: z.string(),
+    role: Role,
+    policy: z.string().nullable().describe("What an agent's sessions are held to beside the policy of the house"),
+    created_at: z.int(),
+  }),
+)
 export type User = z.infer<typeof User>
 
 /** What a session is shared for: to work on it, or to look at it. */

@@ -96,11 +96,13 @@ export const Policy = z.object({
 export type Policy = z.infer<typeof Policy>
 
 /** What is wrong with a policy file, and where. With an error it cannot be used; a warning says what is hardly meant. */
-export const PolicyProblem = z.object({
-  file: z.string(),
-  line: z.int().min(1),
-  column: z.int().min(1),
-  level: z.enum(['error', 'warning']),
-  message: z.string(),
-})
+export const PolicyProblem = z.lazy(() =>
+  z.object({
+    file: z.string(),
+    line: z.int().min(1),
+    column: z.int().min(1),
+    level: z.enum(['error', 'warning']),
+    message: z.string(),
+  }),
+)
 export type PolicyProblem = z.infer<typeof PolicyProblem>

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { PromptId, SessionId } from './ids.ts'
 import { SecretName } from './credentials.ts'
 import { Micros } from './money.ts'
-import { PolicyName } from './people.ts'
 import { Autonomy } from './policy.ts'
 import { LimitInForce, Rung } from './rungs.ts'
 
@@ -67,14 +66,10 @@ export const limits = {
   timeoutMsMax: 24 * 60 * 60 * 1000,
 } as const
 
-const Name = z.string().trim().min(1).max(limits.nameLength)
 /** It becomes an argument of the agent's program, so it must not look like an option. */
 export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'a model id')
-const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
 /** A root file system for cells, by the name it was built or added under. */
 export const ImageName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'an image name')
-const GroupName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,39}$/, 'the name of a group')
-const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
 
 /** What a container can have beyond what every cell has. Each makes the wall lower: none is on unless it is asked for by name. */
 export const Extras = z
@@ -86,67 +81,6 @@ export const Extras = z
   .describe('What a container can have beyond what every cell has')
 export type Extras = z.infer<typeof Extras>
 export const noExtras: Extras = { gpu: false, sudo: false, nested: false }
-
-/** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
-export const SessionOptions = z.strictObject({
-  name: Name.optional().describe('A name for people (default: from the first prompt)'),
-  workspace: z.string().min(1).max(4096).optional().describe('A folder of this host (default: a new, empty one)'),
-  workspace_access: WorkspaceAccess.optional(),
-  rung: Rung.optional().describe('How strong the cell must be'),
-  repo_filter: RepoFilter.optional().describe(
-    'Which files of a host folder the cell does not see: none, standard, strict, or { denylist, allowlist } of patterns',
-  ),
-  network: Network.optional().describe(
-    "What the cell can reach besides its model: nothing, what rules let through its net window, or the host's network",
-  ),
-  repo: z
-    .string()
-    .max(300)
-    .regex(/^([a-z0-9.-]+\/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\/[A-Za-z0-9_][A-Za-z0-9_.-]*$/, { error: 'write it as owner/name' })
-    .refine((name) => !name.endsWith('.git') && !name.includes('..'), { error: 'write it as owner/name, without .git' })
-    .optional()
-    .describe('The repository that it may push to, as owner/name (default: the one that the folder came from)'),
-  extras: Extras.optional(),
-  image: ImageName.optional().describe("The image that a container or a machine runs instead of the host's own programs"),
-  provider: ProviderName.optional().describe('Where model calls go'),
-  model: ModelName.optional(),
-  tools: z.array(ToolName).max(limits.toolsPerSession).optional().describe('The agent has these tools and no others'),
-  system_prompt: z.string().max(limits.systemPromptLength).optional().describe("Appended to the agent's own"),
-  timeout_ms: z.int().min(1000).max(limits.timeoutMsMax).optional().describe('A turn longer than this is interrupted'),
-  budget_micros: Micros.optional().describe('What the session may spend, in micro-USD'),
-  group: GroupName.optional().describe('Sessions of one group spend out of one budget: anchorhold budget group/NAME USD'),
-  agent_budget_micros: Micros.optional().describe(
-    'What one sub-agent may spend, in micro-USD, as far as the agent tells its sub-agents apart',
-  ),
-  plan: z.boolean().optional().describe('Start in plan mode: the agent asks for approval of its plan before it acts'),
-  workspace_settings: z
-    .enum(['ignore', 'load'])
-    .optional()
-    .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell"),
-  spend: Spend.optional().describe(
-    'When the budget does not hold a model call: refuse it, or hold it for up to five minutes and ask',
-  ),
-  on_crash: OnCrash.optional().describe(
-    'When a crash cuts a turn short: wait for a person, or take the turn up again, at most three times in a row',
-  ),
-  autonomy: Autonomy.optional().describe('How freely the agent uses its tools (default: as the policy says)'),
-  policy: PolicyName.optional().describe("A policy of the config folder that the session is held to beside the house's own"),
-  observe: z
-    .boolean()
-    .optional()
-    .describe('What would be asked is done and written down instead, so that a policy can be made of it'),
-  secrets: z
-    .array(SecretName)
-    .max(20)
-    .optional()
-    .describe('Secrets marked `inside` that its cell is given, each as the variable of its name; for owners alone'),
-  toolchains: z
-    .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
-    .max(40)
-    .optional()
-    .describe('Toolchains of the host that are mounted read-only, by the names that doctor prints'),
-})
-export type SessionOptions = z.infer<typeof SessionOptions>
 
 export const Image = z.strictObject({
   media_type: z.enum(['image/png', 'image/jpeg', 'image/gif', 'image/webp']),
@@ -167,47 +101,49 @@ export const NewPrompt = z.strictObject({
 export type NewPrompt = z.infer<typeof NewPrompt>
 
 /** Tokens of a conversation, and how many its model takes. */
-export const ContextUse = z.object({ used_tokens: z.int().min(0), window_tokens: z.int().min(1) })
+export const ContextUse = z.lazy(() => z.object({ used_tokens: z.int().min(0), window_tokens: z.int().min(1) }))
 export type ContextUse = z.infer<typeof ContextUse>
 
 /** A session as every door shows it: what its events add up to. */
-export const Session = z.object({
-  id: SessionId,
-  owner: z.string().describe('Whose it is: who created it'),
-  name: z.string(),
-  state: SessionState,
-  /** Why it is in that state, when there is something to say. */
-  why: z.string().nullable(),
-  rung: Rung,
-  provider: z.string(),
-  model: z.string(),
-  simulated: z.boolean(),
-  workspace: z.string(),
-  branch: z
-    .string()
-    .nullable()
-    .describe("The branch that its repository had checked out when the last turn ended, in the cell's words"),
-  context: ContextUse.nullable().describe('How much of its context the last turn left in use'),
-  created_at: z.int(),
-  active_at: z.int(),
-  archived_at: z.int().nullable(),
-  last_seq: z.int(),
-  turns: z.int(),
-  cost_micros: Micros,
-  budget_micros: Micros.nullable(),
-  limits: z.array(LimitInForce),
-  open_requests: z.int(),
-  queued_prompts: z.int(),
-  forked_from: SessionId.nullable(),
-  on_crash: OnCrash,
-  spend: Spend,
-  network: Network,
-  autonomy: Autonomy.nullable().describe('As it was chosen for the session; null where the policy says it'),
-  policy: z.string().nullable(),
-  observe: z.boolean(),
-  group: z.string().nullable(),
-  secrets_inside: z.array(SecretName).describe('Secrets that its cell holds, by name: code in it can read them'),
-})
+export const Session = z.lazy(() =>
+  z.object({
+    id: SessionId,
+    owner: z.string().describe('Whose it is: who created it'),
+    name: z.string(),
+    state: SessionState,
+    /** Why it is in that state, when there is something to say. */
+    why: z.string().nullable(),
+    rung: Rung,
+    provider: z.string(),
+    model: z.string(),
+    simulated: z.boolean(),
+    workspace: z.string(),
+    branch: z
+      .string()
+      .nullable()
+      .describe("The branch that its repository had checked out when the last turn ended, in the cell's words"),
+    context: ContextUse.nullable().describe('How much of its context the last turn left in use'),
+    created_at: z.int(),
+    active_at: z.int(),
+    archived_at: z.int().nullable(),
+    last_seq: z.int(),
+    turns: z.int(),
+    cost_micros: Micros,
+    budget_micros: Micros.nullable(),
+    limits: z.array(LimitInForce),
+    open_requests: z.int(),
+    queued_prompts: z.int(),
+    forked_from: SessionId.nullable(),
+    on_crash: OnCrash,
+    spend: Spend,
+    network: Network,
+    autonomy: Autonomy.nullable().describe('As it was chosen for the session; null where the policy says it'),
+    policy: z.string().nullable(),
+    observe: z.boolean(),
+    group: z.string().nullable(),
+    secrets_inside: z.array(SecretName).describe('Secrets that its cell holds, by name: code in it can read them'),
+  }),
+)
 export type Session = z.infer<typeof Session>
 
 export const PromptReceipt = z.object({ id: PromptId, session: SessionId, queued_at: z.int() })

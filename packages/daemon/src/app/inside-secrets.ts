@@ -1,7 +1,7 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { type SecretName, variableOf } from '@anchorhold/protocol/credentials'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { SessionOptions } from '@anchorhold/protocol/sessions'
+import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import { z } from 'zod'
 import type { SecretRow } from '../store/store.ts'
 import { type Parts, require } from './parts.ts'

@@ -5,7 +5,7 @@ import type { Action, NetAction, SpendAction } from '@anchorhold/protocol/action
 import type { LimitView } from '@anchorhold/protocol/api/policy'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { SessionId, type UserId } from '@anchorhold/protocol/ids'
-import type { SessionOptions } from '@anchorhold/protocol/sessions'
+import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { SessionRow } from '../store/store.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'

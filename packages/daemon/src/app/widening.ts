@@ -1,7 +1,8 @@
 import { type Actor, may } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import { Rung } from '@anchorhold/protocol/rungs'
-import type { RepoFilter, SessionOptions } from '@anchorhold/protocol/sessions'
+import type { SessionOptions } from '@anchorhold/protocol/session-options'
+import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 
 /** The rung that the owner has pinned somebody to; a token may be pinned where its user is not. */

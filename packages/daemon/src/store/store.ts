@@ -15,7 +15,8 @@ import type { Grant } from '@anchorhold/protocol/authority'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
-import type { Image, PromptMode, Session, SessionOptions, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
+import type { SessionOptions } from '@anchorhold/protocol/session-options'
+import type { Image, PromptMode, Session, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
 
 /** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. Where a list is `seenBy`
  *  somebody, it holds what that user's own sessions and those shared with them have to show; null is for everything. */
@@ -91,6 +92,8 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
+  /** Of the newest event; 0 when there is none. */
+  lastPos(): number
   /** What agents have done and what was decided upon, back to a time, the newest first. */
   acts(before: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]
   /** The newest model calls of all sessions, the newest first. */

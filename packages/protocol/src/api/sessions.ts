@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { PromptId, SessionId } from '../ids.ts'
 import { Micros } from '../money.ts'
 import { Rung } from '../rungs.ts'
-import { NewPrompt, PromptReceipt, Session, SessionOptions, SessionState } from '../sessions.ts'
+import { SessionOptions } from '../session-options.ts'
+import { NewPrompt, PromptReceipt, Session, SessionState } from '../sessions.ts'
 import { Cursor, Done, type Route, session } from './route.ts'
 
 export const CreateSession = SessionOptions.extend({

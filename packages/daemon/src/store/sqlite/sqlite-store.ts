@@ -32,6 +32,7 @@ import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqlitePush } from './push.ts'
+import { preparingLate } from './late-statements.ts'
 import { sqliteSecrets } from './secrets.ts'
 import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
@@ -67,7 +68,7 @@ const migrations = [
 ] as const
 
 export function sqliteStore(path: string): Store {
-  const db = new Database(path)
+  const db = preparingLate(new Database(path))
   // FULL: what is acknowledged to an outbox is removed there, so it must survive a power cut here.
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
   migrate(db)
