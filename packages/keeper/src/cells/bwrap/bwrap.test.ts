@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
+import { niceness } from '../limits/processes.ts'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()
@@ -23,6 +24,12 @@ function nodeBeside({ workspace }: CellSpec): string {
 const soon = () => AbortSignal.timeout(10_000)
 
 describe('bwrapDriver()', () => {
+  test('what runs in a cell lets others go first', async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make(), soon())
+    expect((await run(cell, ['nice'])).output).toBe(`${niceness}\n`)
+  })
+
   test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make({ limits: { ...trialLimits, processesMax: 256 } })

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { mortalMark } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
+import { whenUsed } from '@anchorhold/protocol/when-used'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
@@ -30,6 +31,7 @@ import { checkReport, readReport, reportCommand } from './proof.ts'
  *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
 export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
   const find = () => findBwrap(options)
+  const filters = whenUsed({ x64: () => seccompFilter('x64'), arm64: () => seccompFilter('arm64') })
 
   const start: CellDriver['start'] = async (spec, signal) => {
     const bwrapPath = find()
@@ -44,7 +46,7 @@ export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
     if (misplaced !== undefined)
       throw unavailable([{ what: `nothing may be mounted at "${misplaced.target}"`, remedy: 'Mount it under /opt' }])
     signal.throwIfAborted()
-    return startCell({ bwrapPath, spec, host: readHostRoot(), filter: seccompFilter(arch), leaked: inheritedFds() }, signal)
+    return startCell({ bwrapPath, spec, host: readHostRoot(), filter: filters[arch], leaked: inheritedFds() }, signal)
   }
 
   return {

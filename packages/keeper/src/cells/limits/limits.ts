@@ -5,7 +5,7 @@ import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
 import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
-import { countTasksOf } from './processes.ts'
+import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
 import { type DiskWatch, diskWatcher, memoryWatcher, watch } from './watchdog.ts'
 import { inBytes } from './words.ts'
@@ -17,7 +17,7 @@ export interface Limits extends AsyncDisposable {
   wrap(argv: readonly [string, ...string[]], which?: readonly (keyof Rlimits)[]): [string, ...string[]]
   /** What `wrap` sets. */
   readonly rlimits: Rlimits
-  /** Puts a process under the groups, before it starts any other. Throws when it could not. */
+  /** Puts a process under the groups, before it starts any other, and behind those of no cell. Throws when it could not be put under. */
   admit(pid: number): void
   /** Gives the groups up where `admit` is refused; the watchers then take their place. */
   withoutGroups(): Promise<Limits>
@@ -80,6 +80,7 @@ function assemble(
     },
     admit(pid) {
       groups?.admit(pid)
+      stepBack(pid)
       // Now, while the cell is being made: it takes processes of its own, and nothing in there can write yet.
       void disk()
     },
