@@ -1,4 +1,5 @@
 import { endpointFile, places, tokenFile } from '@anchorhold/core/places'
+import { keepsCompiled } from '@anchorhold/core/compiled'
 import type { Client, ClientOptions } from '@anchorhold/protocol/client'
 import { Failure } from '@anchorhold/protocol/failures'
 import { spawn } from 'node:child_process'
@@ -115,7 +116,7 @@ export async function startDaemon({ where, port, publicUrl }: StartOptions): Pro
     detached: true,
     cwd: '/',
     // Compiled code is kept, so that the next start need not compile it again.
-    env: { ...process.env, ANCHORHOLD_TOKEN: undefined, NODE_COMPILE_CACHE: `${where.state}/compiled` },
+    env: { ...process.env, ANCHORHOLD_TOKEN: undefined, ...keepsCompiled(where.state) },
     stdio: ['ignore', log, log, 'pipe'],
   })
   closeSync(log)

@@ -7,6 +7,7 @@ import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { Failure } from '@anchorhold/protocol/failures'
 import { GateCommand } from '@anchorhold/protocol/gate-commands'
+import { flushCompileCache } from 'node:module'
 import { gate } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
@@ -17,6 +18,8 @@ const lastCallsMs = 60_000
 /** Records that the daemon has no use for before a turn's end, and lines of the log, go out together. */
 const gatherMs = 5
 const logMs = 250
+/** What was compiled by then is nearly all that a start needs. */
+const keepCompiledMs = 5000
 
 const [folder] = process.argv.slice(2)
 if (folder === undefined) {
@@ -70,6 +73,8 @@ const source = await listenAsSource({
   },
 })
 sayReady()
+// One that is killed would keep nothing of it.
+setTimeout(() => flushCompileCache(), keepCompiledMs).unref()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 // One that serves a single cell goes with whoever started it.
 if (process.argv.includes('--lifeline')) process.stdin.resume().once('end', () => void leave())

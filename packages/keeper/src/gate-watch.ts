@@ -1,3 +1,4 @@
+import { keepsCompiled } from '@anchorhold/core/compiled'
 import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { watchPath } from '@anchorhold/protocol/link'
 import { spawn } from 'node:child_process'
@@ -51,7 +52,7 @@ function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], lo
   const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
     detached: true,
     cwd: '/',
-    env: {},
+    env: keepsCompiled(folder),
     // The third is where it says that it stands; the window itself tells.
     stdio: ['ignore', out, out, 'ignore'],
   })

@@ -1,5 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
+import { keepsCompiled } from '@anchorhold/core/compiled'
 import { lockHolder } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -62,7 +63,7 @@ export const gateHost = (folders: Folders, runtime: Runtime, root: boolean): Gat
       node: runtime.node,
       script: runtime.gate,
       args: [folders.gate],
-      env,
+      env: { ...env, ...keepsCompiled(folders.gate) },
       runAs: root ? gateUser : null,
       cwd: '/',
       log: folders.gateLog,
