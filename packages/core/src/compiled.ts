@@ -1,5 +1,3 @@
-import { join } from 'node:path'
-
 /** Has Node keep what it compiles of a program, for the program's next start. What lies there is run: the folder is one that nobody else can
  *  write to. */
-export const keepsCompiled = (folder: string) => ({ NODE_COMPILE_CACHE: join(folder, 'compiled') })
+export const keepsCompiled = (folder: string) => ({ NODE_COMPILE_CACHE: `${folder}/compiled` })

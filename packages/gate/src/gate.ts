@@ -146,7 +146,13 @@ export async function gate(parts: GateParts): Promise<Gate> {
     if (terms.paused) window.pause()
     const net = openings(session, { authority, note: account.note, terms: () => one.terms })
     const one: Served = { window, account, authority, net, terms: lasting }
-    await net.fit()
+    try {
+      await net.fit()
+    } catch (error) {
+      windows.delete(window)
+      await window.close()
+      throw error
+    }
     return one
   }
 
@@ -178,18 +184,23 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
     // One that cannot be dialled is refused before anything is changed.
     termsOf(terms)
-    // A window that is on its way out would take the new one's socket along.
-    await closing.get(session)
-    books.tell({ ...ledger, simulated: money.simulated })
-    const found = served.get(session)
-    if (found !== undefined) {
+    for (;;) {
+      // A window that is on its way out would take the new one's socket along.
+      await closing.get(session)
+      books.tell({ ...ledger, simulated: money.simulated })
+      const found = served.get(session)
+      if (found === undefined) break
       const one = await found
-      one.account.update(money)
-      one.authority.update(command.authority, spent_to)
-      await change(one, terms)
-      await one.net.fit()
-      one.window.retry()
-      return { authority: one.net.certificate }
+      if ((await one.window.stands()) && (await one.net.stands())) {
+        one.account.update(money)
+        one.authority.update(command.authority, spent_to)
+        await change(one, terms)
+        await one.net.fit()
+        one.window.retry()
+        return { authority: one.net.certificate }
+      }
+      // Nobody finds it any more: its folder was made anew while this gate opened what it had found in its leases.
+      if (served.get(session) === found) await close(session)
     }
     const opening = serve(session, terms, money, { keep: true })
     served.set(session, opening)

@@ -30,9 +30,14 @@ const troubleCharsMax = 1000
 process.umask(0o022)
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+/** Null when there is nothing more, or a daemon that died was in the middle of saying it. */
 const heard = async (): Promise<unknown> => {
   const { value, done } = await lines.next()
-  return done ? null : JSON.parse(value)
+  try {
+    return done ? null : JSON.parse(value)
+  } catch {
+    return null
+  }
 }
 const first = await heard()
 const place = KeeperPlace.safeParse(first).data?.place ?? null

@@ -5,13 +5,14 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
-import { listenAt } from '../listen.ts'
+import { listenAt, type Stands } from '../listen.ts'
 import { answer, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { type CallsParts, type ModelCalls, modelCalls, type Target } from './calls.ts'
 
 /** A session's window to its model. */
 export type ModelWindow = Pick<ModelCalls, 'price' | 'retry' | 'update' | 'pause' | 'resume' | 'quiet'> & {
+  readonly stands: Stands
   /** Ends every call at once, books what it cost, and takes the socket away. */
   close(): Promise<void>
 }
@@ -134,9 +135,10 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     respond(response, 200, JSON.stringify(settlement))
   }
 
-  await listenAt(server, path)
+  const stands = await listenAt(server, path)
 
   return {
+    stands,
     price: calls.price,
     retry: calls.retry,
     update: calls.update,

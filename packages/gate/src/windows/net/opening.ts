@@ -5,6 +5,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { SessionAuthority } from '../../authority.ts'
 import type { ServedOn } from '../../books.ts'
 import { readOrMakeKey } from '../../secrets.ts'
+import type { Stands } from '../listen.ts'
 import type { CallLine } from '../model/window.ts'
 import { fillBy } from './credentials.ts'
 import { crowd, crowdMax } from './crowd.ts'
@@ -20,6 +21,8 @@ import { type NetWindow, netWindow } from './window.ts'
 export type NetOpening = Pick<NetWindow, 'flush' | 'look' | 'close'> & {
   /** Opens or closes the window as the terms say now. One after the other: what is told twice at once opens one window. */
   fit(): Promise<void>
+  /** Also where there is no window to stand. */
+  readonly stands: Stands
   /** Of the authority that the cell trusts; null where there is no window. */
   readonly certificate: string | null
 }
@@ -95,6 +98,7 @@ export async function netOpenings(parts: OpeningsParts): Promise<(session: Sessi
       get certificate() {
         return open?.ca.certificate ?? null
       },
+      stands: async () => open === null || open.window.stands(),
       flush: () => open?.window.flush(),
       look: () => open?.window.look(),
       close,

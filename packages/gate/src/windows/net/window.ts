@@ -7,7 +7,7 @@ import type { SecureContext } from 'node:tls'
 import { authorityOf, connectTarget } from '@anchorhold/core/net/target'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { listenAt } from '../listen.ts'
+import { listenAt, type Stands } from '../listen.ts'
 import type { CallLine } from '../model/window.ts'
 import { type CallsParts, netCalls } from './calls.ts'
 import { netConnects } from './connects.ts'
@@ -27,6 +27,7 @@ import type { Within } from './within.ts'
  *  Invariant: nothing is looked up or dialled for a target before it was judged, and no byte of a client goes to a place that it
  *  did not name in the one way that was judged. */
 export type NetWindow = {
+  readonly stands: Stands
   /** Writes down what has left so far. */
   flush(): void
   /** Rules or terms have changed: they hold from here on, and what stands and is not allowed by them any more is cut. */
@@ -195,9 +196,10 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     }
   }
 
-  await listenAt(server, path)
+  const stands = await listenAt(server, path)
 
   return {
+    stands,
     flush: passed.flush,
     look() {
       server.headersTimeout = headersMs * parts.slowness()

@@ -1,0 +1,34 @@
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { rehearsal, small, testGate } from './test-gate.ts'
+
+test.each(['the folder', 'model.sock', 'net.sock'])(
+  'windows whose sockets nobody finds any more, because %s was made anew, are opened again when the daemon tells of them',
+  async (what) => {
+    await using it = await testGate({ provider: rehearsal, network: 'proxy_only', budget_nanos: 1_000_000_000 })
+    expect(readdirSync(it.folder)).toEqual(['model.sock', 'net.sock'])
+    rmSync(what === 'the folder' ? it.folder : join(it.folder, what), { recursive: true })
+    mkdirSync(it.folder, { recursive: true })
+    // Several at once, as a policy that changes just then would have it.
+    const opened = await Promise.all([1, 2, 3].map(() => it.gate.handle(it.opened)))
+    expect(opened.every((one) => (one as { authority: string | null }).authority !== null)).toBe(true)
+    expect(readdirSync(it.folder)).toEqual(['model.sock', 'net.sock'])
+    expect((await it.call('/v1/messages', small())).status).toBe(200)
+    expect((await it.call('/v1/messages', small())).status).toBe(200)
+    await it.call('/anchorhold/settle', '')
+    expect(it.usage()).toHaveLength(2)
+  },
+)
+
+test('a session of which one window cannot be opened has none', async () => {
+  await using it = await testGate({ provider: rehearsal })
+  await it.gate.handle({ do: 'close', session: it.opened.session })
+  // Nothing can be opened in its place.
+  mkdirSync(join(it.folder, 'net.sock', 'in-the-way'), { recursive: true })
+  await expect(it.gate.handle({ ...it.opened, network: 'proxy_only' })).rejects.toThrow('Cannot open the windows')
+  expect(existsSync(it.socketPath)).toBe(false)
+  rmSync(join(it.folder, 'net.sock'), { recursive: true })
+  await it.gate.handle({ ...it.opened, network: 'proxy_only' })
+  expect((await it.call('/v1/messages', small())).status).toBe(200)
+})
