@@ -30,8 +30,8 @@ const parts = new Map<number, Buffer[]>()
 let lastOpened = 0
 
 const link = multiplex(transport, { hear, strays: 'ignore' })
-// While the keeper is on its way to say hello.
-const ownReport = report()
+// While the keeper is on its way to say hello. A machine is saved before that and furnished after it: its report comes when it is asked for.
+const early = how === '--socket' ? report() : null
 void link.closed.then((why) => {
   for (const { signal } of running.values()) signal('SIGKILL')
   console.error(`inside: ${why}`)
@@ -69,7 +69,7 @@ function greet({ version, relays }: Greeting): void {
   if (relays !== null) mkdirSync(relays.folder, { recursive: true })
   const standing = (relays?.names ?? []).map((name) => relay(name, `${relays!.folder}/${name}`))
   void Promise.all(standing).then(
-    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion, report: ownReport })),
+    () => link.send(0, kinds.hello, JSON.stringify({ version: protocolVersion, report: early ?? report() })),
     (error: Error) => link.close(`a relay does not stand: ${error.message}`),
   )
 }
