@@ -2,7 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 
 /** Has each statement prepared when it is first run: of those that a program might ever need, its start runs a few. */
 export function preparingLate(db: Database): Database {
-  const prepare = (sql: string): Statement => db.constructor.prototype.prepare.call(db, sql)
+  const prepare = db.prepare.bind(db)
   return Object.assign(db, { prepare: (sql: string) => late(() => prepare(sql)) })
 }
 

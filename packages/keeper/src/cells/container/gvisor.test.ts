@@ -23,6 +23,14 @@ await describeWhereThere(driver, () => {
     expect((await run(cell, ['echo', 'stands'])).output).toBe('stands\n')
     expect(readFileSync('/proc/net/unix', 'latin1')).not.toContain('runsc')
   })
+  test('gvisor: what its own kernel would allow and ours does not is refused by the filter, and nothing else is', async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make(), AbortSignal.timeout(20_000))
+    // AF_UNIX, AF_INET and AF_INET6; then AF_NETLINK, AF_PACKET and AF_VSOCK.
+    const sockets = 'for (1, 2, 10, 16, 17, 40) { print socket(S, $_, $_ == 16 ? 3 : 2, 0) ? "open " : ($! + 0) . " " }'
+    expect((await run(cell, ['perl', '-e', sockets])).output).toBe('open open open 1 1 1 ')
+    expect((await run(cell, ['unshare', '--user', 'true'])).said).toContain('Operation not permitted')
+  })
   test.skipIf(!existsSync('/usr/bin/busybox'))('what lists files works on every runsc', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
