@@ -28,16 +28,16 @@ export async function enforcePolicy(parts: Parts, id: SessionId): Promise<void> 
 }
 
 /** What decides over a session's actions, for whoever checks them: the policy, what was allowed and is not used up, and what is
- *  being asked. */
+ *  being asked. What is answered counts as asked until it is told: whoever waits for it is to hear the answer, and not that there
+ *  is none. */
 export function authorityFor(parts: Parts, id: SessionId, asker: Asker): Authority {
   const { requests } = parts.store
   return {
     policy: effectivePolicy(parts, id),
     grants: requests.grants(id, parts.now()).flatMap(({ kind, ...grant }) => (askerOf({ kind }) === asker ? [grant] : [])),
-    asked: requests
-      .list({ openOnly: true, session: id, seenBy: null })
-      .flatMap(({ id: request, action, digest, pins, expires_at }) =>
+    asked: [...requests.list({ openOnly: true, session: id, seenBy: null }), ...requests.untold(id)].flatMap(
+      ({ id: request, action, digest, pins, expires_at }) =>
         askerOf(action) === asker && digest !== null ? [{ request, digest, pins: [...pins], expires_at }] : [],
-      ),
+    ),
   }
 }

@@ -144,6 +144,19 @@ test('a keeper that is leaving hears nothing; the end of it is the time to tell'
   expect(of(session, 'prompt.queued')).toHaveLength(1)
 })
 
+test('what is answered counts as asked until it is told: whoever is told of the session anew goes on waiting for it', async () => {
+  const { id, session } = await asking(net)
+  const asked = () => authorityFor(parts, session, 'gate').asked
+  expect(asked()).toMatchObject([{ request: id, digest }])
+  // The daemon that stored the answer dies before it has told the gate.
+  parts.gate.handle = () => Promise.reject(new Failure('gate_unavailable', 'gone'))
+  await answerRequest(parts, owner, id, { decision: 'allow' })
+  expect(asked()).toMatchObject([{ request: id, digest }])
+  expect(authorityFor(parts, session, 'keeper').asked).toEqual([])
+  record(parts, session, { type: 'request.told', body: { id } })
+  expect(asked()).toEqual([])
+})
+
 test('a grant for once goes to the next keeper until it is used; it is given to no other session', async () => {
   const { id, session } = await asking(bash, { pins: [{ path: '/x', sha256: digest }] })
   const other = await asking()
