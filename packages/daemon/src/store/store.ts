@@ -211,6 +211,8 @@ export type RequestRow = Request & {
   readonly raises: readonly Raise[]
   /** Whoever asked has heard the answer, or needs none. */
   readonly told: boolean
+  /** What was allowed once has been done, or begun. */
+  readonly used: boolean
 }
 export interface RequestTable {
   get(id: RequestId): RequestRow | null

@@ -25,6 +25,7 @@ type Row = {
   answered_by: string | null
   answered_from: string | null
   told: number
+  used: number
 }
 type GrantRow = {
   request_id: string
@@ -41,15 +42,16 @@ type GrantRow = {
 const listedMax = 500
 
 export function sqliteRequests(db: Database): RequestTable {
-  const select = `select request.*, session.name as session_name from request join session on session.id = request.session_id`
+  const select = `select request.*, session.name as session_name, grant.used_at is not null as used
+    from request join session on session.id = request.session_id left join grant on grant.request_id = request.id`
   const get = db.prepare<[string], Row>(`${select} where request.id = ?`)
   type Filter = { readonly openOnly: number; readonly session: string | null; readonly seenBy: string | null }
   const list = db.prepare<[Filter], Row>(
-    `${select} where (@openOnly = 0 or answer is null) and (@session is null or session_id = @session)
-       and (@seenBy is null or session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
+    `${select} where (@openOnly = 0 or answer is null) and (@session is null or request.session_id = @session)
+       and (@seenBy is null or request.session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
   )
   const untold = db.prepare<[string | null, string | null], Row>(
-    `${select} where answer is not null and told = 0 and (? is null or session_id = ?) order by answered_at`,
+    `${select} where answer is not null and told = 0 and (? is null or request.session_id = ?) order by answered_at`,
   )
   const overdue = db.prepare<[number], { id: string }>(`select id from request where answer is null and expires_at <= ?`)
   const grants = db.prepare<[string, number], GrantRow>(
@@ -143,6 +145,7 @@ function toRequest(row: Row): RequestRow {
     pins: JSON.parse(row.pins) as RequestRow['pins'],
     raises: JSON.parse(row.raises) as RequestRow['raises'],
     told: row.told === 1,
+    used: row.used === 1,
   }
 }
 

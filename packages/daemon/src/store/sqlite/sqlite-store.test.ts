@@ -591,16 +591,20 @@ test('sqliteStore() takes over a database from before there were users and hashe
   db.prepare(
     `insert into event (session_id, seq, source, at, type, body) values (?, 1, 'daemon', 1, 'keeper.lost', '{"why":"x"}')`,
   ).run(id)
+  // The newest events were of a session that has been purged since.
+  db.exec(`update sqlite_sequence set seq = 70 where name = 'event'; insert into source (name, last_n) values ('gate', 5)`)
   db.prepare(`insert into token (id, name, role, hash, created_at) values (?, 'mine', 'bearer', 'h', 1)`).run(token)
   db.close()
   const taken = sqliteStore(path)
   onTestFinished(() => taken.close())
+  const entry = (n: number) => ({ n, at: 1, event: text('later') })
+  expect(taken.events.append(id, 'gate', [entry(5), entry(6)])).toMatchObject([{ pos: 71, seq: 2 }])
   expect(taken.people.list()).toMatchObject([{ id: firstOwner, name: 'owner', role: 'owner' }])
   expect(taken.tokens.byHash('h')).toMatchObject({ id: token, user: firstOwner })
   expect(taken.sessions.get(id)).toMatchObject({ owner: 'owner', ownerId: firstOwner })
   expect(taken.chains.head(id)).toBeNull()
   while (taken.chains.fill());
-  expect(taken.chains.head(id)).toMatchObject({ seq: 1 })
+  expect(taken.chains.head(id)).toMatchObject({ seq: 2 })
 })
 
 test('index() goes through what an older index has left out, a step at a time', () => {

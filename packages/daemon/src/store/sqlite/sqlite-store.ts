@@ -24,6 +24,7 @@ import { insideSecrets } from './migrations/018-inside-secrets.ts'
 import { net } from './migrations/019-net.ts'
 import { search } from './migrations/020-search.ts'
 import { turns } from './migrations/021-turns.ts'
+import { cursors } from './migrations/022-cursors.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -65,6 +66,7 @@ const migrations = [
   net,
   search,
   turns,
+  cursors,
 ] as const
 
 export function sqliteStore(path: string): Store {
