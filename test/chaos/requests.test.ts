@@ -1,3 +1,5 @@
+import type { Event } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { type Asking, ask, askingInstallation, holdRequests, kill, kinds, type Victim } from '../e2e/asking.ts'
@@ -58,6 +60,14 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
     return tries.filter(({ status }) => status === 'fulfilled').length
   }
 
+  /** What a gate that was killed over a call had set aside for it is spent: to make the call again costs as much again. */
+  const isCutShort = (log: readonly Event[]) => log.some((event) => event.type === 'usage' && event.body.estimated)
+  async function payAgain(id: SessionId): Promise<void> {
+    const { requests } = await it.api.listRequests({ query: { session: id } })
+    for (const { id: request, action } of requests)
+      if (action.kind === 'spend') await it.api.answerRequest({ params: { id: request }, body: { decision: 'allow' } })
+  }
+
   async function settled(asking: Asking, name: string, nobodyNoticed: boolean): Promise<void> {
     const params = { id: asking.session }
     expect(await it.api.getRequest({ params: { id: asking.request } })).toMatchObject({ answer: { decision: 'allow' } })
@@ -67,6 +77,7 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
       expect(session.state === 'failed' ? [name, session.why] : null).toBeNull()
       if (session.queued_prompts > 0 || session.state === 'working') return false
       const log = await it.log(asking.session)
+      if (session.state === 'waiting' && isCutShort(log)) await payAgain(asking.session)
       return session.state === 'interrupted' || (session.state === 'ready' && log.some(({ type }) => type === 'request.told'))
     })
     const log = await it.log(asking.session)

@@ -157,6 +157,20 @@ test('what is answered counts as asked until it is told: whoever is told of the 
   expect(asked()).toEqual([])
 })
 
+test('whoever came back by itself and has used what was allowed is not sent to do it again', async () => {
+  const { id, session } = await asking(net)
+  parts.gate.handle = () => Promise.reject(new Failure('gate_unavailable', 'gone'))
+  await answerRequest(parts, owner, id, { decision: 'allow' })
+  // Its call came again to a gate that had heard of the grant, and nobody waits there; then everything died.
+  record(parts, session, { type: 'grant.used', body: { request: id, digest, call: null } })
+  loseKeeper(session)
+  parts.gate.handle = async () => ({ told: false })
+  await tell(parts, id)
+  expect(of(session, 'request.told')).toHaveLength(1)
+  expect(of(session, 'prompt.queued')).toEqual([])
+  expect(rowOf(session).state).toBe('interrupted')
+})
+
 test('a grant for once goes to the next keeper until it is used; it is given to no other session', async () => {
   const { id, session } = await asking(bash, { pins: [{ path: '/x', sha256: digest }] })
   const other = await asking()

@@ -33,7 +33,7 @@ export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
   return shown(request)
 }
 
-const shown = ({ pins: _p, raises: _r, told: _t, ...request }: RequestRow): Request => request
+const shown = ({ pins: _p, raises: _r, told: _t, used: _u, ...request }: RequestRow): Request => request
 
 /** The daemon decides which answer came first, so that exactly one wins. It is in the log before whoever asked hears of it, and
  *  they hear of it whatever becomes of them or of this daemon. */

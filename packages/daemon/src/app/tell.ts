@@ -72,7 +72,8 @@ function announce(parts: Parts, id: RequestId): void {
     const row = request === null ? null : parts.store.sessions.get(request.session)
     if (request === null || row === null || request.answer === null || request.told) return null
     const told = () => record(parts, row.id, { type: 'request.told', body: { id } })
-    if (request.answer.decision === 'withdrawn') return (told(), null)
+    // Whoever has gone on by it knows: it came back for it by itself, and to do it again it would have to ask again.
+    if (request.answer.decision === 'withdrawn' || request.used) return (told(), null)
     // Whoever starts it again has it told.
     if (row.state === 'stopped' || row.state === 'archived') return null
     told()
