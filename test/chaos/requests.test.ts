@@ -37,8 +37,13 @@ test(`what was allowed happens once, whatever dies around its asking and its ans
       const again = won === 1 ? 0 : await answer(asking, 'http')
       expect([name, asking.kind, won + again]).toEqual([name, asking.kind, expect.toBeOneOf([0, 1])])
     }
-    for (const asking of all) await settled(asking, name, unnoticed.includes(before) && unnoticed.includes(after))
-    expect((await it.api.listRequests()).requests).toEqual([])
+    try {
+      for (const asking of all) await settled(asking, name, unnoticed.includes(before) && unnoticed.includes(after))
+      expect((await it.api.listRequests()).requests).toEqual([])
+    } catch (error) {
+      for (const { session } of all) console.log((await it.log(session)).map((event) => JSON.stringify(event).slice(0, 300)))
+      throw error
+    }
     await Promise.all(all.map(({ session }) => it.api.archive({ params: { id: session } })))
   }
   console.log(
