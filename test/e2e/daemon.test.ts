@@ -186,7 +186,7 @@ describe('what cannot be is said clearly', () => {
   test.each([
     [['--copy', '--snapshot'], "option '--copy' cannot be used with option '--snapshot'"],
     [['--acl', '--chown'], "option '--acl' cannot be used with option '--chown'"],
-    [['--timeout', 'abc'], 'It is not a whole number from 1 to 604800'],
+    [['--timeout', 'abc'], 'It is not a whole number from 1 to 86400'],
   ])('run %j', async (flags, words) => {
     expect(await it.cli(['run', ...flags, 'say hello'])).toMatchObject({ code: 2, err: expect.stringContaining(words) as string })
   })

@@ -31,12 +31,11 @@ export type WhereFlags = { readonly state?: string; readonly tokenFile?: string 
 export function whereabouts(flags: WhereFlags, env: NodeJS.ProcessEnv = process.env): Where {
   const uid = process.getuid?.() ?? -1
   const where = places({ uid, home: homedir(), env, stateFlag: flags.state ?? null })
-  const moved = flags.state !== undefined || env.ANCHORHOLD_STATE !== undefined
   const token = flags.tokenFile === undefined ? (env.ANCHORHOLD_TOKEN ?? '').trim() : tokenIn(flags.tokenFile)
   const url = env.ANCHORHOLD_URL ?? ''
   return {
     state: resolve(where.state),
-    moved,
+    moved: where.moved,
     as: token === '' ? null : { token, url: url === '' ? null : safeUrl(url) },
   }
 }
@@ -125,11 +124,19 @@ export async function startDaemon({ where, port, publicUrl }: StartOptions): Pro
   let heard = ''
   for await (const text of word as AsyncIterable<string>) heard += text
   child.unref()
-  if (heard !== 'ready' && !heard.includes('Another daemon')) {
-    const why = heard.replace(/^failed /, '').trim()
-    throw new Failure('internal', why === '' ? 'The daemon did not start' : why, { hint: `See ${logPath}` })
-  }
+  const why = heard === 'ready' ? null : whyNot(heard)
+  // Another command may have been quicker.
+  if (why !== null && why.code !== 'conflict') throw new Failure(why.code, why.message, { hint: why.hint ?? `See ${logPath}` })
   const daemon = await findDaemon(where)
   if (daemon === null) throw new Failure('internal', 'The daemon started but does not answer', { hint: `See ${logPath}` })
   return daemon
+}
+
+/** What a daemon that does not stand said of it, if it came to that. */
+function whyNot(heard: string): Pick<Failure, 'code' | 'message' | 'hint'> {
+  try {
+    return (JSON.parse(heard) as { why: Pick<Failure, 'code' | 'message' | 'hint'> }).why
+  } catch {
+    return { code: 'internal', message: 'The daemon did not start', hint: undefined }
+  }
 }

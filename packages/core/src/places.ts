@@ -1,5 +1,10 @@
 /** Where Anchorhold keeps things on this machine. */
-export type Places = { readonly state: string; readonly config: string }
+export type Places = {
+  readonly state: string
+  readonly config: string
+  /** Whether that is elsewhere than usual, everything under one folder. */
+  readonly moved: boolean
+}
 
 export type PlacesInput = {
   readonly uid: number
@@ -13,9 +18,10 @@ export type PlacesInput = {
  *  gate's part of the state folder, where the gate alone can read it. */
 export function places({ uid, home, env, stateFlag }: PlacesInput): Places {
   const moved = stateFlag ?? nonEmpty(env.ANCHORHOLD_STATE)
-  if (moved !== null) return { state: moved, config: `${moved}/config` }
-  if (uid === 0) return { state: '/var/lib/anchorhold', config: '/etc/anchorhold' }
+  if (moved !== null) return { state: moved, config: `${moved}/config`, moved: true }
+  if (uid === 0) return { state: '/var/lib/anchorhold', config: '/etc/anchorhold', moved: false }
   return {
+    moved: false,
     state: `${nonEmpty(env.XDG_STATE_HOME) ?? `${home}/.local/state`}/anchorhold`,
     config: `${nonEmpty(env.XDG_CONFIG_HOME) ?? `${home}/.config`}/anchorhold`,
   }

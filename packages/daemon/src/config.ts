@@ -1,3 +1,4 @@
+import { issuesInWords } from './issue-words.ts'
 import { Failure } from '@anchorhold/protocol/failures'
 import { PushRule } from '@anchorhold/protocol/forges'
 import { ImageName, Network, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/sessions'
@@ -254,7 +255,7 @@ export function readConfig(
   const file = readFile(`${resolve(where.config)}/config.yaml`)
   const port = values.port ?? env.ANCHORHOLD_PORT
   const publicUrl = values['public-url'] ?? file.public_url
-  const passwordHash = file.password_hash ?? env.PASSWORD_HASH
+  const passwordHash = env.PASSWORD_HASH ?? file.password_hash
   const bytes = (size: number) => Math.round(size * gib)
   return Object.freeze({
     state,
@@ -353,6 +354,9 @@ function readFile(path: string): z.output<typeof ConfigFile> {
   }
   // Read once: to compile a parser for it would take longer than parsing does.
   const parsed = SeedConfig.pipe(ConfigFile).safeParse(raw, { jitless: true })
-  if (!parsed.success) throw new Failure('bad_request', `Cannot use "${path}": ${z.prettifyError(parsed.error)}`)
+  if (!parsed.success)
+    throw new Failure('bad_request', `Cannot use "${path}": ${issuesInWords(parsed.error)}`, {
+      hint: 'docs/operating.md has every key',
+    })
   return parsed.data
 }

@@ -3,11 +3,12 @@
 import { house } from '@anchorhold/core/actors'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
+import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -59,24 +60,15 @@ const answerFirstMs = 30
 /** How often keepers and gate are asked whether they still answer. */
 const beatMs = 5000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
-const say = (word: string) => {
-  // Whoever started this waits at the third descriptor; nobody does when it was started by hand.
-  try {
-    writeFileSync(3, word)
-    closeSync(3)
-  } catch {}
-}
 
 try {
   await main()
 } catch (error) {
-  const failure =
-    error instanceof Failure
-      ? `${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`
-      : String((error as Error).stack ?? error)
-  log(failure)
-  say(`failed ${failure}`)
-  process.exit(error instanceof Failure && error.code === 'conflict' ? 75 : 1)
+  const isExpected = error instanceof Failure
+  if (isExpected) log(`${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`)
+  else log(String((error as Error).stack ?? error))
+  sayWhyNot(isExpected ? error : new Failure('internal', 'The daemon did not start'))
+  process.exit(isExpected && error.code === 'conflict' ? 75 : 1)
 }
 
 async function main(): Promise<void> {
@@ -205,7 +197,7 @@ async function main(): Promise<void> {
       reject(
         error.code === 'EADDRINUSE'
           ? new Failure('bad_request', `Cannot listen on 127.0.0.1:${config.port}: another program does`, {
-              hint: 'Choose another port with --port',
+              hint: 'Choose another: anchorhold up --detach --port 7778, or port in config.yaml',
             })
           : error,
       ),
@@ -269,7 +261,7 @@ async function main(): Promise<void> {
   // A token that runs out ends its streams soon after.
   setInterval(() => parts.watches.recheck(), recheckMs).unref()
 
-  say('ready')
+  sayReady()
   // The rest of the program, other processes and the log's first line take a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
   log(`daemon ${version} on ${url()}, state in ${config.state}`)

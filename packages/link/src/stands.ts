@@ -1,3 +1,4 @@
+import type { Failure } from '@anchorhold/protocol/failures'
 import { closeSync, writeFileSync } from 'node:fs'
 
 /** Tells whoever started this process, at the same place, how what it holds ready is doing: null when that stands. Only before
@@ -7,8 +8,8 @@ export function sayHeldReady(trouble: string | null): void {
 }
 
 /** Tells them why it will not stand, with what to do about it. */
-export function sayWhyNot({ message, hint }: { readonly message: string; readonly hint?: string | undefined }): void {
-  say(`${JSON.stringify({ why: { message, hint } })}\n`)
+export function sayWhyNot({ code, message, hint }: Pick<Failure, 'code' | 'message' | 'hint'>): void {
+  say(`${JSON.stringify({ why: { code, message, hint } })}\n`)
 }
 
 /** Tells whoever started this process, at its third descriptor, that it stands. Nobody may be there any more: a process
@@ -22,7 +23,8 @@ function say(words: string): boolean {
     writeFileSync(3, words)
     return true
   } catch (error) {
-    if (!['EPIPE', 'EBADF'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    // Of a process that was started by hand it may be anything.
+    if (!['EPIPE', 'EBADF', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return false
   }
 }

@@ -1,5 +1,6 @@
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { DoctorReport as Report } from '@anchorhold/protocol/doctor'
+import { Failure } from '@anchorhold/protocol/failures'
 import { type Rung, untestedRungs } from '@anchorhold/protocol/rungs'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
@@ -36,7 +37,13 @@ export function doctor(program: Command, context: Context): void {
         ...(moved ? ['--state', state] : []),
       ]
       const args = ['--disable-warning=ExperimentalWarning', script, ...known, ...(options.fresh ? ['--fresh'] : [])]
-      const { stdout } = await promisify(execFile)(process.execPath, args)
+      const { stdout } = await promisify(execFile)(process.execPath, args).catch((cause: Error & { stderr?: string }) => {
+        context.terminal.error(context.terminal.foreign((cause.stderr ?? '').trim()))
+        throw new Failure('internal', 'Cannot find out what this machine can isolate: the look ended early', {
+          cause,
+          hint: 'Run it again with --fresh; if it happens again, report the lines above',
+        })
+      })
       const report = Report.parse(JSON.parse(stdout))
       if (options.json) context.terminal.line(JSON.stringify(report))
       else {

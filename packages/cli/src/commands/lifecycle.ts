@@ -45,7 +45,7 @@ export function lifecycle(program: Command, context: Context): void {
     .command('unqueue')
     .summary('take back a prompt that waits')
     .argument('<session>', which)
-    .argument('[prompt]', 'its id (anchorhold show --json prints them); the newest that waits otherwise')
+    .argument('[prompt]', 'its id, as send --detach prints it; the newest that waits otherwise')
     .action(async (name: string, prompt: string | undefined) => {
       const daemon = await context.daemon()
       const { id } = await context.session(daemon, name)

@@ -63,7 +63,7 @@ export function requests(program: Command, context: Context): void {
         },
       })
       const { terminal } = context
-      terminal.line(`${id}: ${settled.answer?.decision ?? 'allow'}${scopeWords[scope ?? 'once']}`)
+      terminal.line(`${id}: allowed${scopeWords[scope ?? 'once']}`)
       if (scope !== undefined && settled.rule !== null) terminal.line(`  ${terminal.foreign(ruleWords(settled.rule))}`)
     })
   program

@@ -2,7 +2,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { microsUp, parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
-import { Network, OnCrash, Spend } from '@anchorhold/protocol/sessions'
+import { Network, OnCrash, Spend, limits } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
@@ -87,7 +87,7 @@ export function run(program: Command, context: Context): void {
     .option('--key <key>', 'an idempotency key: the same key starts one session')
     .option('--tools <names>', 'the tools that the agent has, separated by commas')
     .option('--system-prompt <text>', "appended to the agent's own")
-    .option('--timeout <seconds>', 'interrupt the turn after so long', numberFrom(1, 604_800))
+    .option('--timeout <seconds>', 'interrupt the turn after so long', numberFrom(1, limits.timeoutMsMax / 1000))
     .addOption(
       new Option('--spend <what>', 'when the budget does not hold a model call: stop, or ask you for up to five minutes').choices(
         Spend.options,
@@ -162,10 +162,6 @@ export function run(program: Command, context: Context): void {
           }),
         },
       })
-      if (options.detach) {
-        context.terminal.line(options.json ? JSON.stringify(session) : session.id)
-        return
-      }
       if (session.rung === 'none' && !options.json)
         context.terminal.error(context.terminal.style('red', 'rung none: this agent runs on your machine without a cell'))
       if (session.rung !== 'none' && session.network === 'host' && !options.json)
@@ -179,6 +175,10 @@ export function run(program: Command, context: Context): void {
             `secrets inside: ${session.secrets_inside.join(', ')}: what runs in this cell can read them`,
           ),
         )
+      if (options.detach) {
+        context.terminal.line(options.json ? JSON.stringify(session) : session.id)
+        return
+      }
       const first = await daemon.api.sessionEvents({ params: { id: session.id }, query: { limit: 100 } })
       const queued = first.events.find((event) => event.type === 'prompt.queued')
       context.exit(

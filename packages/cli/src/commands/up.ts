@@ -130,9 +130,11 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
   if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} at work`)
   terminal.line()
   // A clone that was started by npm is on no PATH.
-  if (process.env.npm_command !== undefined)
+  const byNpm = process.env.npm_command !== undefined
+  if (byNpm)
     terminal.line(
       terminal.style('dim', 'Where it says anchorhold …, write npx anchorhold … in this folder; npm link puts it on your PATH.'),
     )
-  terminal.line(`Try: ${terminal.style('bold', 'npx anchorhold run "create hello.txt saying hi, then run cat hello.txt"')}`)
+  const tried = `${byNpm ? 'npx ' : ''}anchorhold run "create hello.txt saying hi, then run cat hello.txt"`
+  terminal.line(`Try: ${terminal.style('bold', tried)}`)
 }

@@ -1,10 +1,18 @@
-import { effective, isWeaker, type PolicySettings } from '@anchorhold/core/policy/effective'
+import {
+  effective,
+  type EffectivePolicy,
+  isWeaker,
+  type PolicySettings,
+  providerRefusal,
+} from '@anchorhold/core/policy/effective'
 import { filterFor } from '@anchorhold/core/policy/repo-filters'
 import type { Config } from '@anchorhold/daemon/config'
 import { readPolicy } from '@anchorhold/daemon/policy/read-policy'
 import type { RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { Nanos } from '@anchorhold/protocol/money'
 import type { Policy } from '@anchorhold/protocol/policy'
+import type { Provider } from '@anchorhold/protocol/providers'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { existsSync, readFileSync } from 'node:fs'
@@ -18,6 +26,9 @@ type HousePolicy = {
   readonly policyWith: (more: PolicySettings) => Policy
   /** The filter of a host folder that is asked for, or the stricter one that the policy requires. */
   readonly repoFilter: RepoFilter
+  /** What an agent may spend at this provider, where so much is asked for; null for any amount. Throws where it may not be used, or
+   *  not without a limit. */
+  readonly budgetAt: (provider: Pick<Provider, 'name' | 'kind'>, asked: Nanos | null) => Nanos | null
 }
 
 /** The policy that the owner wrote. Invariant: it holds without a daemon as well. */
@@ -32,11 +43,16 @@ export function housePolicy(
   const { rung, network } = wanted
   const path = join(folder, file)
   const without = (more: PolicySettings) => effective([more], wish).policy
-  if (!existsSync(path)) return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter }
+  if (!existsSync(path))
+    return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter, budgetAt: (_, asked) => asked }
   const { settings, problems } = readPolicy(file, readFileSync(path, 'utf8'))
   if (settings === null)
     throw new Failure('forbidden', `"${path}" cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`, {
       hint: 'Fix it: anchorhold policy check',
+    })
+  if (settings.disabledAt !== null)
+    throw new Failure('forbidden', `"${path}", line ${settings.disabledAt}, has access: disabled`, {
+      hint: 'The owner opens it again there',
     })
   const held = effective([settings], wish)
   if (held.rung !== null && isWeaker(rung, held.rung))
@@ -50,7 +66,19 @@ export function housePolicy(
   return {
     policyWith: (more) => effective([settings, more], wish).policy,
     repoFilter: filterFor(repoFilter, wanted.repoFilter ?? undefined, held) ?? wanted.repoFilter ?? repoFilter,
+    budgetAt: (provider, asked) => budgetAt(held, provider, asked),
   }
+}
+
+function budgetAt({ providers, money }: EffectivePolicy, provider: Pick<Provider, 'name' | 'kind'>, asked: Nanos | null) {
+  const against = providerRefusal({ providers }, provider)
+  if (against !== null)
+    throw new Failure('forbidden', `Cannot use the provider "${provider.name}": ${against}`, {
+      hint: 'Choose another with --provider; the owner sets this in policy.yaml: allowed_providers',
+    })
+  if (money.requireMaxCost && asked === null)
+    throw new Failure('bad_request', 'Cannot start without a budget: the policy requires one', { hint: 'Give one: --budget 5' })
+  return asked ?? money.defaultMaxCostNanos
 }
 
 /** What was refused, and the rule that would allow it. */

@@ -85,7 +85,14 @@ export async function launch(options: LaunchOptions): Promise<number> {
     })
   if (options.network === 'proxy' && withoutLoopback.includes(rung))
     throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no net window`, { hint: 'Leave --net proxy out' })
-  const { policyWith, repoFilter } = housePolicy(config, { rung, network: options.network, repoFilter: options.repoFilter })
+  const { policyWith, repoFilter, budgetAt } = housePolicy(config, {
+    rung,
+    network: options.network,
+    repoFilter: options.repoFilter,
+  })
+  const isAgent = 'agentArgs' in options.command
+  const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : rehearsal
+  const budgetNanos = isAgent ? budgetAt(chosen.provider, agentOf(options).budgetNanos) : null
 
   await using undone = new AsyncDisposableStack()
   await endOrphans()
@@ -108,7 +115,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const { runAs } = prepared
   undone.defer(async () => (runAs === null ? undefined : revokeGrants(prepared.grants, runAs)))
   writeFileSync(join(base, launchedFile), JSON.stringify({ runAs, grants: prepared.grants } satisfies Launched), { mode: 0o600 })
-  const isAgent = 'agentArgs' in options.command
   const home = isAgent ? await agentHome(folders.state, prepared.path, runAs) : join(base, 'home')
   const [windows, scratch] = [join(base, 'windows'), join(base, 'cell')]
   for (const each of [scratch, ...(isAgent ? [] : [home])]) makeFolder(each, 0o700, runAs)
@@ -134,7 +140,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
     reader: runtime.reader,
     inside: runtime.inside,
   }
-  const chosen = isAgent ? chooseProvider(folders.database, agentOf(options).provider, process.env) : rehearsal
   const root = rootFor({ config, folders }, rung, options.image ?? undefined)
   const hasGate = isAgent || options.network === 'proxy'
   const hasWindows = hasGate || options.bridge !== null
@@ -151,7 +156,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
         windows,
         keys: folders.gate,
         keyEnv: keyEnv(config.env),
-        budgetNanos: isAgent ? agentOf(options).budgetNanos : null,
+        budgetNanos,
         policy: policyWith(forgeSettings(config, repo === null ? {} : { repo })),
         net: hasNet ? netTerms(config, folders.database, repo) : null,
         onBlocked: (action) => options.warn(blockedWords(action, config.config)),

@@ -223,3 +223,13 @@ export function modelRefusal(models: Policy['models'], model: string): string | 
   }
   return null
 }
+
+/** Why a provider may not be used; null where it may. In the seed the vendor's own service is called the cloud. */
+export function providerRefusal(
+  held: Pick<EffectivePolicy, 'providers'>,
+  provider: { readonly name: string; readonly kind: string },
+): string | null {
+  const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
+  const list = held.providers.find((allowed) => !names.some((name) => allowed.includes(name)))
+  return list === undefined ? null : `the policy allows ${list.map((one) => `"${one}"`).join(', ')}`
+}

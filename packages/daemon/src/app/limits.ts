@@ -1,6 +1,6 @@
 import { addressKind, parseAddress } from '@anchorhold/core/net/addresses'
 import { routesOf } from '@anchorhold/core/net/routes'
-import { type EffectivePolicy, modelRefusal } from '@anchorhold/core/policy/effective'
+import { type EffectivePolicy, modelRefusal, providerRefusal } from '@anchorhold/core/policy/effective'
 import type { Action, NetAction, SpendAction } from '@anchorhold/protocol/actions'
 import type { LimitView } from '@anchorhold/protocol/api/policy'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
@@ -10,7 +10,6 @@ import type { SessionRow } from '../store/store.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
 import type { Parts } from './parts.ts'
-import { providerRefusal } from './policy.ts'
 
 /** What stands in an action's way beside the rules, and what only its run would tell. */
 export type Limits = { readonly limits: readonly LimitView[]; readonly unseen: readonly string[] }

@@ -10,6 +10,7 @@ import {
   narrowing,
   noSettings,
   type PolicySettings,
+  providerRefusal,
 } from '@anchorhold/core/policy/effective'
 import { filterFor } from '@anchorhold/core/policy/repo-filters'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -175,16 +176,6 @@ export function requireStanding(parts: Parts, session: SessionRow, provider: Pro
     )
   requireProvider(held, provider)
   if (options.workspace !== undefined) filterFor(parts.config.repoFilter, options.repo_filter ?? parts.config.repoFilter, held)
-}
-
-/** Why a provider may not be used; null where it may. In the seed the vendor's own service is called the cloud. */
-export function providerRefusal(
-  held: Pick<EffectivePolicy, 'providers'>,
-  provider: Pick<ProviderRow, 'name'> & { readonly kind: string },
-) {
-  const names = [provider.name, provider.kind, ...(provider.kind === 'anthropic' ? ['cloud'] : [])]
-  const list = held.providers.find((allowed) => !names.some((name) => allowed.includes(name)))
-  return list === undefined ? null : `the policy allows ${list.map((one) => `"${one}"`).join(', ')}`
 }
 
 /** A model that the policy does not allow is refused before anything is asked of it. */

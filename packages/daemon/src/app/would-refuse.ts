@@ -1,9 +1,15 @@
 import { filterRefusal } from '@anchorhold/core/policy/repo-filters'
-import { type EffectivePolicy, isMilder, isWeaker, modelRefusal, type PolicySettings } from '@anchorhold/core/policy/effective'
+import {
+  type EffectivePolicy,
+  isMilder,
+  isWeaker,
+  modelRefusal,
+  type PolicySettings,
+  providerRefusal,
+} from '@anchorhold/core/policy/effective'
 import type { SessionRow } from '../store/store.ts'
 import { networkNow } from './network.ts'
 import type { Parts } from './parts.ts'
-import { providerRefusal } from './policy.ts'
 
 /** Why a policy would not have let a session start that did; null where it would have. All the reasons, since each needs its own
  *  remedy. */

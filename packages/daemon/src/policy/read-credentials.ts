@@ -1,3 +1,4 @@
+import { issuesInWords } from '../issue-words.ts'
 import { connectTarget } from '@anchorhold/core/net/target'
 import { SecretName, secretCharsMin, VariableName } from '@anchorhold/protocol/credentials'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -87,7 +88,7 @@ export function readCredentials(path: string): readonly Credential[] {
     throw refuse(error instanceof Error ? error.message : String(error))
   }
   const parsed = CredentialsFile.safeParse(raw)
-  if (!parsed.success) throw refuse(z.prettifyError(parsed.error))
+  if (!parsed.success) throw refuse(issuesInWords(parsed.error))
   return parsed.data.credentials.map((one) => {
     const target = connectTarget(`${one.host}:${one.port}`)
     if ('misnamed' in target) throw refuse(`the host "${one.host}" cannot be one: ${target.misnamed}`)

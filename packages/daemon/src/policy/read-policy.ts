@@ -16,7 +16,8 @@ import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments,
 import type { z } from 'zod'
 import { allDenied } from './all-denied.ts'
 import { tellContradictions } from './contradictions.ts'
-import { issueWords, unknownKey } from './issue-words.ts'
+import { issueWords } from '../issue-words.ts'
+import { unknownKey } from './unknown-key.ts'
 import { type PolicyFile, policySchemas, type SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
 
