@@ -234,6 +234,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
           return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
+        onNotStarted: (id) => reconcile.keeperNotStarted(id),
         onSaying: (id, frames) => hearOut(mine, id, frames),
         beatMs: null,
         log,

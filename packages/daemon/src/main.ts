@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { cliTokenName, makeToken, whoIs } from './app/access.ts'
+import { finishArchives } from './app/archive.ts'
 import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
@@ -125,12 +126,14 @@ async function main(): Promise<void> {
       limits: config.limits,
       log,
       busy: (rung) => keepers.sessions.filter((id) => store.sessions.get(id)?.rung === rung).length,
+      isOwned: (id) => store.sessions.get(id) !== null,
     }),
     sources,
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
     describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
+    onNotStarted: (id) => reconcile.keeperNotStarted(id),
     beatMs,
     log,
   })
@@ -273,6 +276,7 @@ async function main(): Promise<void> {
   await gate.ensure().catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   deliverAll(parts)
   inbox.look()
+  await finishArchives(parts).catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   const worksIn = (workspace: string, uid: number | null) => store.sessions.isWorkedIn(workspace, uid)
   await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, worksIn, log })
 }

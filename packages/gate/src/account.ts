@@ -202,7 +202,7 @@ export function holdAccount(
     },
     async close() {
       revoked = true
-      nodes.forget((name) => name.startsWith(agentsOf(session)))
+      nodes.forget((name) => name.startsWith(agentsOf(session)) || name === `approval/${session}`)
       await saving.catch(() => {})
       await leases.remove(session)
     },

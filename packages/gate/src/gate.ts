@@ -16,6 +16,7 @@ import { connections } from './connections.ts'
 import { type KeptLease, leaseFiles } from './leases.ts'
 import { type ProviderParts, checkProvider, testProvider, upstream } from './providers.ts'
 import { rateLimits } from './rates.ts'
+import { inTurn } from './in-turn.ts'
 import { keyPlaces } from './key-places.ts'
 import { keyRing } from './key-ring.ts'
 import { kindOf } from './secrets.ts'
@@ -176,18 +177,26 @@ export async function gate(parts: GateParts): Promise<Gate> {
     await one.account.save(one.terms)
   }
 
+  /** What is told of one session is done in the order in which it was told: an `open` that waits for a window to close must not
+   *  bring back what was known before an answer. */
+  const afterOthers = inTurn()
+
+  function openInTurn(command: Extract<GateCommand, { do: 'open' }>): Promise<OpenWindows> {
+    // One that cannot be dialled is refused before anything is changed.
+    termsOf(command)
+    // At once, as every word on the ledger is: another that comes meanwhile is newer.
+    books.tell({ ...command.ledger, simulated: isPlay(command.provider) })
+    return afterOthers(command.session, () => open(command))
+  }
   async function open(command: Extract<GateCommand, { do: 'open' }>): Promise<OpenWindows> {
     const { session, folder, provider, rules, paused, spend, network, net, budget_nanos, spent_nanos, spent_to, ledger } = command
     const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
     const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
-    // One that cannot be dialled is refused before anything is changed.
-    termsOf(terms)
     for (;;) {
       // A window that is on its way out would take the new one's socket along.
       await closing.get(session)
-      books.tell({ ...ledger, simulated: money.simulated })
       const found = served.get(session)
       if (found === undefined) break
       const one = await found
@@ -320,20 +329,21 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return health
         }
         case 'open':
-          return open(command)
+          return openInTurn(command)
         case 'close':
-          return close(command.session)
+          return afterOthers(command.session, () => close(command.session))
         case 'pause':
-          return pause(command.session, true)
+          return afterOthers(command.session, () => pause(command.session, true))
         case 'resume':
-          return pause(command.session, false)
-        case 'budget': {
-          const { window, account } = await servedOf(command.session)
-          account.recap(command.budget_nanos)
-          window.update()
-          window.retry()
-          return account.save()
-        }
+          return afterOthers(command.session, () => pause(command.session, false))
+        case 'budget':
+          return afterOthers(command.session, async () => {
+            const { window, account } = await servedOf(command.session)
+            account.recap(command.budget_nanos)
+            window.update()
+            window.retry()
+            return account.save()
+          })
         case 'ledger': {
           const { do: _, ...told } = command
           books.tell(told)
@@ -346,13 +356,14 @@ export async function gate(parts: GateParts): Promise<Gate> {
           return window.price(command.request)
         }
         case 'answer':
-          return answer(command)
-        case 'policy': {
-          const one = await servedOf(command.session)
-          one.authority.setPolicy(command.policy)
-          one.net.look()
-          return one.account.save()
-        }
+          return afterOthers(command.session, () => answer(command))
+        case 'policy':
+          return afterOthers(command.session, async () => {
+            const one = await servedOf(command.session)
+            one.authority.setPolicy(command.policy)
+            one.net.look()
+            return one.account.save()
+          })
         case 'panic': {
           const all = [...new Set([...served.keys(), ...books.kept.keys()])]
           await Promise.all(all.map(close))

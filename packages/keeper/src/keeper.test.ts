@@ -426,6 +426,20 @@ test('keeper() leaves when idle for long enough, with no agent and no cell left'
   expect([agents.living, cells.standing]).toEqual([0, 0])
 })
 
+test('keeper() stays for a prompt that comes in the moment in which it would have left, also while that is being written down', async () => {
+  const { prompt, work, types, agents } = await make()
+  await prompt(newId())
+  await work()
+  await vi.advanceTimersByTimeAsync(start.idle_ms - 1)
+  const id = newId()
+  const handed = prompt(id)
+  vi.advanceTimersByTime(1)
+  expect(await handed).toEqual({ had: false })
+  expect(agents.prompts.at(-1)?.id).toBe(id)
+  await work([id])
+  expect(await types()).not.toContain('keeper.left')
+})
+
 test('keeper() does not leave while a background task of the agent lives', async () => {
   const { one, prompt, work, agents, types } = await make()
   await prompt(newId())

@@ -263,6 +263,8 @@ export function keeper(options: KeeperOptions): Keeper {
         return { state: state(), limits: cell?.limits ?? [], idle_ms: start.idle_ms }
       case 'prompt':
         if (!turns.take(command)) return { had: true }
+        // It has something to do from now on, also while that is being written down.
+        stayUp()
         await inOrder(turns.handOn)
         // It began to leave in between: the next keeper is to have this prompt.
         if (leaving.signal.aborted && turns.isWaiting(command.id)) throw refusal()

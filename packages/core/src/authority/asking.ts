@@ -166,13 +166,17 @@ export function openRequests(parts: RequestsParts): Requests {
     write({ type: 'request.answered', body: { id: request, answer, actor: name, door: 'none' } })
   }
 
+  /** Those who wait for it, who leave nothing behind any more that could be taken back. */
+  function takeWaiters(request: RequestId): readonly Waiter[] {
+    const all = waiters.get(request)
+    const taken = [...(all ?? [])]
+    waiters.delete(request)
+    all?.clear()
+    return taken
+  }
   /** Whoever waits for it hears it. */
   function settleWaiters(request: RequestId, answer: Heard): void {
-    const all = waiters.get(request)
-    waiters.delete(request)
-    for (const { resolve } of all ?? []) resolve(answer)
-    // Whoever goes away from here on leaves nothing behind that could be taken back.
-    all?.clear()
+    for (const { resolve } of takeWaiters(request)) resolve(answer)
   }
 
   return {
@@ -188,8 +192,10 @@ export function openRequests(parts: RequestsParts): Requests {
     async tell(request, answer) {
       told.add(request)
       write({ type: 'request.told', body: { id: request } })
+      // From here on it is theirs, whatever happens to those who wait for something else.
+      const theirs = takeWaiters(request)
       await flush()
-      settleWaiters(request, answer)
+      for (const { resolve } of theirs) resolve(answer)
     },
     policyChanged() {
       const before = policyChanged

@@ -62,6 +62,17 @@ const grantOf = ({ id, digest, pins = [], action }: EventBody<'request.opened'>,
   ...more,
 })
 
+test('whoever is being told is not sent away by those who leave meanwhile', async () => {
+  const { one, judge, of, allow, grant } = make()
+  const verdict = judge({ kind: 'tool', tool: 'Bash', input: { command: 'make' } })
+  await settled()
+  const [opened] = of('request.opened')
+  const telling = allow(opened!.id, grant())
+  one.leaveAll()
+  expect(await telling).toEqual({ told: true })
+  expect(await verdict).toMatchObject({ allow: true })
+})
+
 /** An action that was allowed once, and the grant for it in the hands of the process that comes next. */
 async function allowed(action: Action, pins: readonly Pin[] = []) {
   const asker = make()

@@ -1,9 +1,9 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
-import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Authority } from '@anchorhold/protocol/authority'
 import type { Parts } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
+import { tellGate, tellKeeper } from './tell-processes.ts'
 
 /** Who asks for what: the keeper for what its agent does in the cell, the gate for what leaves it. */
 type Asker = 'keeper' | 'gate'
@@ -15,16 +15,7 @@ export const askerOf = ({ kind }: Pick<RequestAction, 'kind'>): Asker =>
 export async function enforcePolicy(parts: Parts, id: SessionId): Promise<void> {
   if (!parts.keepers.sessions.includes(id)) return
   const policy = effectivePolicy(parts, id)
-  const gone = (error: unknown) => {
-    if (!(error instanceof Failure)) throw error
-  }
-  await Promise.all([
-    parts.keepers
-      .ensure(id)
-      .then(() => parts.keepers.do(id, { do: 'policy', policy }))
-      .catch(gone),
-    parts.gate.do({ do: 'policy', session: id, policy }).catch(gone),
-  ])
+  await Promise.all([tellKeeper(parts, id, { do: 'policy', policy }), tellGate(parts, { do: 'policy', session: id, policy })])
 }
 
 /** What decides over a session's actions, for whoever checks them: the policy, what was allowed and is not used up, and what is

@@ -1,7 +1,7 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { type Parts, record } from './parts.ts'
+import { isEnded, type Parts, record } from './parts.ts'
 
 /** Sees to it that the session has a keeper and that the keeper has every prompt that is queued. A prompt leaves the queue
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */
@@ -26,11 +26,6 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
       if (parts.store.sessions.get(id)?.state === 'failed' || parts.store.prompts.queued(id).length === 0) return
     }
   }
-}
-
-function isEnded(parts: Parts, id: SessionId): boolean {
-  const state = parts.store.sessions.get(id)?.state
-  return state === undefined || state === 'stopped' || state === 'archived'
 }
 
 /** What a keeper that is gone had not handed on goes to the next one, and so does a turn that is to be taken up again, where

@@ -83,6 +83,10 @@ async function make(
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
       keep(id)
       requireRoom(parts, actor, held)
+      // It may have been archived or purged while its files were copied.
+      const still = sessionFor(parts, from, 'fork')
+      if (shares && still.grants.length < origin.grants.length)
+        throw new Failure('conflict', `Cannot fork session "${from}" into the same folder: it was archived meanwhile`)
       parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
       record(parts, id, {
         type: 'session.created',

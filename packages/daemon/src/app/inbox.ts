@@ -19,6 +19,8 @@ export interface Inbox {
 
 /** Longer waits are cut into such pieces: timers hold no more than 24 days. */
 const dayMs = 24 * 60 * 60 * 1000
+/** How soon it looks again where something went wrong, as on a full disk. */
+const retryMs = 1000
 const concerns = new Set<Event['type']>(['request.opened', 'request.answered', 'turn.started', 'keeper.started', 'keeper.left'])
 
 /** `parts` is asked for when it is needed: some of the parts tell the inbox what happens to them. */
@@ -36,6 +38,7 @@ export function inbox(parts: () => Parts, clock: Clock): Inbox {
       due = false
       looking = (looking ?? Promise.resolve()).then(tend).catch((error: unknown) => {
         parts().log(`requests: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+        if (!closed) cancel = clock.after(retryMs, look)
       })
     })
   }

@@ -20,7 +20,7 @@ import { rootFor } from './images.ts'
 import { insideVariables } from './inside-secrets.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
-import { type Parts, sessionFor } from './parts.ts'
+import { isEnded, type Parts, sessionFor } from './parts.ts'
 import { effectiveFor, requireStanding } from './policy.ts'
 import { forgesFor } from './repos.ts'
 import { forGate, providerFor } from './providers.ts'
@@ -33,6 +33,7 @@ export async function keeperStart(
   id: SessionId,
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
+  if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   const { folders, config } = parts
   const windows = makeWindows(folders, id, session.runAs)
   const { authority: sessionCa } = await openWindows(parts, id)

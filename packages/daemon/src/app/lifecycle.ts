@@ -4,12 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { ChangeSession } from '@anchorhold/protocol/api/sessions'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { rm } from 'node:fs/promises'
 import type { SessionRow } from '../store/store.ts'
-import { reapHidden } from '../workspace/hidden-folder.ts'
-import { removeTree } from '../workspace/trees.ts'
-import { removeCgroups } from '../processes/cgroups.ts'
-import { revokeGrants } from '../workspace/workspace.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
 import { keepWarm, warmUp } from './deliver.ts'
@@ -20,7 +15,7 @@ import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
 import { drop, queuedIn } from './drop.ts'
 import { tellGate, tellKeeper } from './tell-processes.ts'
-import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { by, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
 
@@ -89,8 +84,12 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
   require(parts, actor, 'session.work', id)
   const { state } = sessionFor(parts, id, 'stop')
   const why = `Stopped by ${actor.name}`
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
-  await parts.keepers.end(id, why)
+  try {
+    record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
+  } finally {
+    // Also where that cannot be written down: who stops an agent wants it to end.
+    await parts.keepers.end(id, why)
+  }
   return current(parts, id)
 }
 
@@ -104,52 +103,6 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
   // What was answered while it was stopped.
   void tellAll(parts, id).catch((error: unknown) => parts.log(String(error)))
   return current(parts, id)
-}
-
-/** Ends the session for good: no cell, no access to host folders, no more prompts. The log and the workspace stay. */
-export async function archive(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(parts, actor, 'session.work', id)
-  const session = sessionFor(parts, id, 'archive')
-  const why = `Archived by ${actor.name}`
-  record(parts, id, { type: 'session.state', body: { from: session.state, to: 'archived', why, ...by(actor) } })
-  await parts.keepers.end(id, why)
-  // Behind the keeper: what it had journalled by then is not dropped.
-  for (const prompt of queuedIn(parts, id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
-  if (session.grants.length > 0 && session.runAs !== null) {
-    // Forks may share folder and user: the last one that is not archived takes the entries along.
-    const shared = parts.store.sessions
-      .sharing(session)
-      .some(({ state, runAs }) => state !== 'archived' && runAs?.uid === session.runAs?.uid)
-    if (!shared) await revokeGrants(session.grants, session.runAs)
-    parts.store.sessions.setGrants(id, [])
-  }
-  return current(parts, id)
-}
-
-/** Removes an archived session for good. A host folder that it worked in is left alone. */
-export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
-  require(parts, actor, 'session.purge', id)
-  const session = sessionFor(parts, id, 'purge')
-  if (confirm !== id)
-    throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
-  const [sharing] = parts.store.sessions.sharing(session)
-  if (sharing !== undefined && session.workspace === parts.folders.workspace(id)) {
-    throw new Failure('conflict', `Cannot purge session "${id}": session "${sharing.id}" works in its folder`, {
-      hint: 'Purge that one first',
-    })
-  }
-  await removeTree(parts.folders.session(id))
-  await rm(parts.folders.windows(id), { recursive: true, force: true })
-  parts.store.atomically(() => {
-    const hash = parts.store.chains.head(id)?.hash ?? null
-    const { name, last_seq: seq } = session
-    note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
-    parts.store.sessions.purge(id)
-  })
-  parts.watches.recheck()
-  // A daemon that died before it had started a keeper may have left groups that no keeper took along.
-  await removeCgroups(id)
-  await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)
 }
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {

@@ -1,4 +1,6 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { Failure } from '@anchorhold/protocol/failures'
+import { setTimeout as wait } from 'node:timers/promises'
 import { by, note, type Parts, record, require } from './parts.ts'
 
 /** Stops every agent, revokes every lease and closes every window, at once. Every session must be started again by hand. Who is no
@@ -12,17 +14,50 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
     // What is no session yet is stopped by those who may stop everything.
     return may(actor, 'session.work', ties ?? undefined)
   })
-  note(parts, { type: 'panic', body: { sessions: tended.length, ...by(actor) } })
   // The log first: whatever dies from here on is not started again.
-  for (const id of tended) {
-    const state = parts.store.sessions.get(id)?.state
-    if (state === undefined || state === 'stopped' || state === 'archived') continue
-    record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
-  }
+  const write = () =>
+    parts.store.atomically(() => {
+      note(parts, { type: 'panic', body: { sessions: tended.length, ...by(actor) } })
+      for (const id of tended) {
+        const state = parts.store.sessions.get(id)?.state
+        if (state === undefined || state === 'stopped' || state === 'archived') continue
+        record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
+      }
+    })
+  const unwritten = attempt(write)
+  // Where that could not be, nothing at all is started.
+  if (unwritten !== null) parts.keepers.startNoMore()
   // No process is asked to agree: keepers are killed, and each takes its cell along.
   for (const id of tended) parts.keepers.kill(id)
   const everything = tended.length === live.length && may(actor, 'house.run')
   const closing = everything ? [parts.gate.do({ do: 'panic' }).catch(() => {})] : []
-  await Promise.all([...closing, ...tended.map((id) => parts.keepers.gone(id))])
+  const gone = Promise.all([...closing, ...tended.map((id) => parts.keepers.gone(id))])
+  if (unwritten === null) await gone
+  else {
+    void writeLater(write)
+    throw new Failure(
+      'storage_unavailable',
+      `Every agent was stopped, but that could not be written down: ${unwritten.message}`,
+      {
+        hint: 'Nothing is started from here on. Free some space, then: anchorhold down && anchorhold up --detach',
+      },
+    )
+  }
   return { sessions: tended.length }
 }
+
+function attempt(work: () => void): Error | null {
+  try {
+    work()
+    return null
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
+}
+
+/** As soon as the disk takes it: the next daemon is not to start them either. */
+async function writeLater(write: () => void): Promise<void> {
+  do await wait(retryMs, null, { ref: false })
+  while (attempt(write) !== null)
+}
+const retryMs = 1000

@@ -85,6 +85,12 @@ export function sessionFor(parts: Parts, id: SessionId, verb: Verb | null): Sess
   return session
 }
 
+/** Whether nothing of the session is to run. */
+export function isEnded({ store }: Pick<Parts, 'store'>, id: SessionId): boolean {
+  const state = store.sessions.get(id)?.state
+  return state === undefined || state === 'stopped' || state === 'archived'
+}
+
 const hints: Partial<Record<Session['state'], string>> = {
   stopped: 'Start it first: anchorhold start SESSION',
   paused: 'Resume it first: anchorhold resume SESSION',

@@ -71,6 +71,50 @@ test('findKeepers() looks for the keeper of a session that was being made; witho
   expect(sought).toEqual([id, id])
 })
 
+test.each([
+  ['stopped', 'leave'],
+  ['paused', 'pause'],
+  ['working', 'resume'],
+] as const)(
+  'a keeper that is found while the log says %s is told to %s, which a daemon before this one may not have come to',
+  async (to, told) => {
+    using parts = testParts()
+    const { id } = await createSession(parts, owner, {})
+    record(
+      parts,
+      id,
+      { type: 'keeper.started', body: { rung: 'bwrap', agent: 'a', agent_version: '1', limits: [], resumed: false } },
+      { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
+    )
+    await vi.waitFor(() => expect(parts.keepers.has(id)).toBe(true))
+    await new Promise((resolve) => setImmediate(resolve))
+    parts.keepers.vanish(id)
+    parts.keepers.commands.length = 0
+    if (to !== 'working') record(parts, id, { type: 'session.state', body: { from: 'working', to, why: null } })
+    parts.keepers.reattach = async (session) => {
+      await parts.keepers.ensure(session)
+      return true
+    }
+    await reconciler(() => parts, { look() {} }).findKeepers()
+    await vi.waitFor(() => expect(parts.keepers.commands.map(({ command }) => command.do)).toContain(told))
+    expect(parts.keepers.has(id)).toBe(to !== 'stopped')
+  },
+)
+
+test('gateUp() opens no window for what was ended', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  await vi.waitFor(() => expect(parts.keepers.has(id)).toBe(true))
+  await new Promise((resolve) => setImmediate(resolve))
+  record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'stopped', why: null } })
+  parts.gate.commands.length = 0
+  const reconcile = reconciler(() => parts, { look() {} })
+  await reconcile.findKeepers()
+  await reconcile.gateUp([])
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(parts.gate.commands.filter((command) => command.do === 'open')).toEqual([])
+})
+
 test('findKeepers() starts no gate where nobody works', async () => {
   using parts = testParts()
   let gateSought = false

@@ -7,7 +7,8 @@ import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
 import { forgetKeeper } from './lost-keeper.ts'
 import type { Inbox } from './inbox.ts'
-import { type Parts, record } from './parts.ts'
+import { isEnded, type Parts, record } from './parts.ts'
+import { tellKeeper } from './tell-processes.ts'
 
 /** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
 export interface Reconciler {
@@ -16,6 +17,8 @@ export interface Reconciler {
   findKeepers(): Promise<void>
   /** A keeper has gone. A daemon that leaves starts no other. */
   keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
+  /** A keeper was to be started and was not. */
+  keeperNotStarted(id: SessionId): void
   /** A gate stands that serves these sessions by itself: each is to have the windows that it needs, and no other. */
   gateUp(served: readonly SessionId[]): Promise<void>
   /** Another policy is in force: what is under way goes on under that one. */
@@ -49,8 +52,17 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       if (served) inbox.look()
       return
     }
-    // The policy may have changed meanwhile.
-    void enforcePolicy(parts(), id).catch(tell)
+    void bringUpToDate(id).catch(tell)
+    inbox.look()
+  }
+
+  /** A daemon before this one may have written down what the keeper has not heard. */
+  async function bringUpToDate(id: SessionId): Promise<void> {
+    if (isEnded(parts(), id)) return parts().keepers.end(id, 'The session was ended while its keeper could not be told')
+    const isPaused = () => parts().store.sessions.get(id)?.state === 'paused'
+    const held = isPaused()
+    await tellKeeper(parts(), id, { do: held ? 'pause' : 'resume' }, () => isPaused() === held)
+    await enforcePolicy(parts(), id)
   }
 
   /** One that was being made, whose keeper never stood or came and went unheard, and that nobody has given anything to do. */
@@ -85,13 +97,17 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       // It may have left without having heard an answer.
       inbox.look()
     },
+    keeperNotStarted(id) {
+      const { gate, keepers } = parts()
+      if (gate.up && !keepers.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
+    },
     async gateUp(served) {
       await looked.promise
       const { gate, keepers } = parts()
       const live = new Set(keepers.sessions)
       // The gate remembers sessions whose keepers may have gone while no daemon was there to tell it.
       for (const id of served) if (!live.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
-      for (const id of live) void openWindows(parts(), id).catch(tell)
+      for (const id of live) if (!isEnded(parts(), id)) void openWindows(parts(), id).catch(tell)
       inbox.look()
     },
     policyChanged() {

@@ -3,9 +3,11 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { authorityFor } from './authority.ts'
+import type { Runtime } from '../processes/runtime.ts'
+import { authorityFor, enforcePolicy } from './authority.ts'
 import { createSession } from './create-session.ts'
 import { inbox } from './inbox.ts'
+import { keeperStart } from './keeper-start.ts'
 import { change, interrupt, start, stop } from './lifecycle.ts'
 import { record } from './parts.ts'
 import { reconciler } from './reconcile.ts'
@@ -169,6 +171,25 @@ test('whoever came back by itself and has used what was allowed is not sent to d
   expect(of(session, 'request.told')).toHaveLength(1)
   expect(of(session, 'prompt.queued')).toEqual([])
   expect(rowOf(session).state).toBe('interrupted')
+})
+
+test('nobody is started to hear of an answer or of a policy: a keeper that is known may be on its way out for good', async () => {
+  const { id, session } = await asking()
+  await parts.keepers.ensure(session)
+  const { starts } = parts.keepers
+  // Its link is closed, and its lock is not free yet.
+  Object.assign(parts.keepers, { stands: async () => (parts.keepers.vanish(session), false) })
+  await enforcePolicy(parts, session)
+  await parts.keepers.ensure(session)
+  await stop(parts, owner, session)
+  await tell(parts, id)
+  expect(parts.keepers.starts).toBe(starts + 1)
+})
+
+test('a session that was ended gets no keeper, whoever asks for one', async () => {
+  const { session } = await asking()
+  await stop(parts, owner, session)
+  await expect(keeperStart(parts, {} as Runtime, null, session)).rejects.toThrow('it is stopped')
 })
 
 test('a grant for once goes to the next keeper until it is used; it is given to no other session', async () => {

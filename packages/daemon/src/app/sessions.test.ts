@@ -9,7 +9,8 @@ import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { dropPrompt } from './drop.ts'
 import { forkSession } from './fork-session.ts'
-import { archive, change, interrupt, pause, purge, resume, start, stop, warm } from './lifecycle.ts'
+import { archive, finishArchives, purge } from './archive.ts'
+import { change, interrupt, pause, resume, start, stop, warm } from './lifecycle.ts'
 import { panic } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
@@ -373,6 +374,38 @@ test('panic() kills every keeper, also one that is just being started, and nothi
   expect(delivered()).toEqual([])
   expect(parts.keepers.sessions).toEqual([])
   expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
+})
+
+test('panic() and stop() end agents also when nothing can be written down, and what was not written is said', async () => {
+  const [first, second] = [await ready(turn), await ready(turn)]
+  const full = new Failure('storage_unavailable', 'Cannot write: the disk is full')
+  const { atomically } = parts.store
+  const append = vi.spyOn(parts.store.events, 'append').mockImplementation(() => {
+    throw full
+  })
+  await expect(stop(parts, owner, first)).rejects.toThrow('the disk is full')
+  expect(parts.keepers.has(first)).toBe(false)
+  parts.store.atomically = () => {
+    throw full
+  }
+  const startNoMore = vi.spyOn(parts.keepers, 'startNoMore')
+  await expect(panic(parts, owner)).rejects.toThrow('Every agent was stopped, but that could not be written down')
+  expect(parts.keepers.killed).toContain(second)
+  expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
+  expect(startNoMore).toHaveBeenCalled()
+  append.mockRestore()
+  parts.store.atomically = atomically
+  await vi.waitFor(() => expect(stateOf(second)).toBe('stopped'), 3000)
+})
+
+test('finishArchives() drops what a daemon that was ended in the middle of archiving had left queued', async () => {
+  parts.keepers.standing = () => new Promise(() => {})
+  const { id } = await create({ prompt: { text: 'Hello' } })
+  record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'archived', why: null } })
+  expect(parts.store.prompts.queued(id)).toHaveLength(1)
+  parts.keepers.end = async () => {}
+  await finishArchives(parts)
+  expect(parts.store.prompts.queued(id)).toEqual([])
 })
 
 test('forkSession() copies workspace and home, follows no link, and shares the conversation', async () => {

@@ -29,10 +29,9 @@ type Hearing = 'told' | 'nobody waits' | 'later'
 
 async function tellKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
   const { session } = request
-  if (!parts.keepers.sessions.includes(session)) return 'nobody waits'
+  // One that is being started was told what is allowed before this was. None is started for this: it may be on its way out for good.
+  if (!(await parts.keepers.stands(session))) return 'nobody waits'
   try {
-    // One that is being started was told what is allowed before this was.
-    await parts.keepers.ensure(session)
     const { told } = Told.parse(await parts.keepers.do(session, { do: 'answer', ...answerOf(parts, request) }))
     return told ? 'told' : 'nobody waits'
   } catch (error) {

@@ -59,6 +59,8 @@ export type KeeperHostOptions = {
   readonly rootOf: (rung: Rung) => string | null
   readonly limits: KeeperStart['limits']
   readonly busy: PlacesOptions['busy']
+  /** Whether there is such a session. */
+  readonly isOwned: (session: SessionId) => boolean
   readonly log: (message: string) => void
 }
 
@@ -71,10 +73,11 @@ export function keeperHost({
   rootOf,
   limits,
   busy,
+  isOwned,
   log,
 }: KeeperHostOptions): KeeperHost {
   const spares = spareKeepers({ folders, runtime, spare, newUser })
-  const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear })
+  const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear, log })
 
   function makePlace(rung: Rung) {
     const session = newSessionId(randomBytes)
@@ -99,6 +102,8 @@ export function keeperHost({
     return { session, runAs, prepared }
   }
   async function clear(session: SessionId): Promise<void> {
+    // Its keeper could not be started; it has its folder all the same.
+    if (isOwned(session)) return
     await removeCgroups(session)
     for (const each of [folders.session(session), folders.windows(session)]) await removeTree(each)
   }

@@ -53,6 +53,7 @@ function processes(beatMs: number | null = null): KeeperProcesses {
     folders,
     host: keeperHost({
       rootOf: () => null,
+      isOwned: () => false,
       folders,
       runtime: { node: process.execPath, keeper: script } as Runtime,
       spare: false,
@@ -69,6 +70,7 @@ function processes(beatMs: number | null = null): KeeperProcesses {
       runAs: null,
     }),
     onGone: (id) => void gone.push(id),
+    onNotStarted() {},
     log: () => {},
     onSaying: () => {},
     beatMs,

@@ -57,6 +57,8 @@ export type KeeperProcessesOptions = {
   readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
+  /** What was described is not there: what was made for it is not needed. */
+  readonly onNotStarted: (session: SessionId) => void
   /** What a keeper that died had its agent saying when it last wrote that down. */
   readonly onSaying: (session: SessionId, frames: readonly LiveFrame[]) => void
   /** How often each is asked whether it still answers; null for never. */
@@ -83,6 +85,7 @@ export function keeperProcesses({
   clock,
   describe,
   onGone,
+  onNotStarted,
   onSaying,
   beatMs,
   log,
@@ -240,7 +243,12 @@ export function keeperProcesses({
       if (running !== undefined) return running.done
       if (startsNoMore) return Promise.reject(new Failure('keeper_unavailable', 'Anchorhold is being shut down'))
       const cancel = new AbortController()
-      const done = start(session, cancel.signal).finally(() => starting.delete(session))
+      const done = start(session, cancel.signal)
+        .finally(() => starting.delete(session))
+        .catch((error: unknown) => {
+          onNotStarted(session)
+          throw error
+        })
       starting.set(session, { done, cancel })
       return done
     },

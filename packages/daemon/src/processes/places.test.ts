@@ -10,6 +10,7 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
   const timers = new Map<() => void, number>()
   const alive = new Map<SessionId, PromiseWithResolvers<unknown>>()
   const cleared: SessionId[] = []
+  const trouble: { full: boolean } = { full: false }
   const holds = new Map<SessionId, Holds>()
   const one = places({
     pools: { [rung]: pool },
@@ -23,7 +24,9 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
       },
     },
     busy: () => busy,
+    log() {},
     make() {
+      if (trouble.full) throw new Error('ENOSPC')
       const session = `ses_${String(made++).padStart(16, '0')}` as SessionId
       const gone = Promise.withResolvers<unknown>()
       alive.set(session, gone)
@@ -44,10 +47,14 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
       } as unknown as Prepared
       return { session, runAs: null, prepared }
     },
-    clear: async (session) => void cleared.push(session),
+    async clear(session) {
+      if (trouble.full) throw new Error('ENOSPC')
+      cleared.push(session)
+    },
   })
   return {
     one,
+    trouble,
     alive,
     cleared,
     tells: (session: SessionId, now: Holds) => void holds.set(session, now),
@@ -94,6 +101,19 @@ test('places() gives up what nobody took, but for min, and clears it away', asyn
   expect(one.waiting).toHaveLength(0)
   await Promise.resolve()
   expect(cleared).toHaveLength(1)
+})
+
+test('places() goes on when the disk is full, and has places again when there is room', async () => {
+  const { one, kill, later, trouble } = make(pool)
+  one.adjust()
+  trouble.full = true
+  kill(one.waiting[0]!.session)
+  later(5000)
+  await Promise.resolve()
+  expect(one.waiting).toEqual([])
+  trouble.full = false
+  later(5000)
+  expect(one.waiting).toHaveLength(1)
 })
 
 test('places() replaces one whose process ended', () => {

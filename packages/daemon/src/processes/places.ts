@@ -40,8 +40,9 @@ export type PlacesOptions = {
   /** How many keepers of a rung tend a session now. */
   readonly busy: (rung: Rung) => number
   readonly make: (rung: Rung) => { readonly session: SessionId; readonly runAs: User | null; readonly prepared: Prepared }
-  /** Removes what was made for a place whose process has ended. */
+  /** Removes what was made for a place whose process has ended and that no session has come to. */
   readonly clear: (session: SessionId) => Promise<void>
+  readonly log: (message: string) => void
 }
 
 type Made = { readonly place: Place; readonly prepared: Prepared }
@@ -52,7 +53,7 @@ const [againMs, againMaxMs] = [10_000, 600_000]
 /** How long a claimed place waits for its session's keeper to be started. */
 const claimedMs = 60_000
 
-export function places({ pools, clock, busy, make, clear }: PlacesOptions): Places {
+export function places({ pools, clock, busy, make, clear, log }: PlacesOptions): Places {
   const waiting = new Set<Made>()
   const claimed = new Map<SessionId, Made>()
   /** What went wrong last in a pool, until one of its cells stands. */
@@ -65,7 +66,25 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
     claimed.delete(one.place.session)
     // Told to end, it ends its cell first.
     one.prepared.dismiss()
-    void one.prepared.gone.then(() => clear(one.place.session))
+    // What cannot be removed now is removed when a daemon starts.
+    void one.prepared.gone.then(() => clear(one.place.session)).catch((error: unknown) => log(`a place: ${String(error)}`))
+  }
+
+  function tryLater(place: SeenPlace): void {
+    const times = (failed.get(place.rung)?.times ?? 0) + 1
+    const againAt = clock.elapsed() + Math.min(againMs * 2 ** (times - 1), againMaxMs)
+    failed.set(place.rung, { place, times, againAt })
+  }
+
+  /** Null where there is no room for it, as on a full disk. */
+  function makeOne(rung: Rung): Made | null {
+    try {
+      const { session, runAs, prepared } = make(rung)
+      return { place: { session, runAs, rung, since: clock.elapsed() }, prepared }
+    } catch (error) {
+      log(`a place of rung ${rung}: ${String(error)}`)
+      return null
+    }
   }
 
   function adjust(): void {
@@ -76,10 +95,7 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
       if (trouble === null) continue
       giveUp(one)
       // One that was ended from outside says nothing about the next.
-      if (typeof one.prepared.holds !== 'object') continue
-      const times = (failed.get(one.place.rung)?.times ?? 0) + 1
-      const againAt = clock.elapsed() + Math.min(againMs * 2 ** (times - 1), againMaxMs)
-      failed.set(one.place.rung, { place: { ...one.place, trouble }, times, againAt })
+      if (typeof one.prepared.holds === 'object') tryLater({ ...one.place, trouble })
     }
     for (const [rung, pool] of Object.entries(pools) as [Rung, Pool][]) {
       const idle = [...waiting].filter(({ place }) => place.rung === rung)
@@ -88,8 +104,9 @@ export function places({ pools, clock, busy, make, clear }: PlacesOptions): Plac
       const isStretched = all > 0 && working / all >= pool.scaleUpThreshold && all < pool.max
       const mayTry = clock.elapsed() >= (failed.get(rung)?.againAt ?? 0)
       for (let more = mayTry ? Math.max(pool.min - all, isStretched ? 1 : 0) : 0; more > 0; more--) {
-        const { session, runAs, prepared } = make(rung)
-        waiting.add({ place: { session, runAs, rung, since: clock.elapsed() }, prepared })
+        const one = makeOne(rung)
+        if (one === null) break
+        waiting.add(one)
       }
       const surplus = idle.slice(0, Math.max(0, all - pool.min))
       for (const one of surplus) if (clock.elapsed() - one.place.since >= pool.idleMs) giveUp(one)

@@ -97,6 +97,7 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
         if (count === 0) continue
         heldSince.delete(source)
         queue.splice(0, count)
+        if (queue.length === 0) queues.delete(source)
         moved = true
       }
     }
@@ -127,10 +128,8 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
 
   /** Nothing of it is acknowledged, so nothing is lost: it is tried again until the disk takes it. */
   function putBack(items: readonly Item[]): void {
-    for (const [source, queue] of queues) {
-      const mine = items.filter((item) => item.source === source)
-      if (mine.length > 0) queues.set(source, mine.concat(queue))
-    }
+    for (const [source, mine] of Map.groupBy(items, (item) => item.source))
+      queues.set(source, mine.concat(queues.get(source) ?? []))
     clock.after(retryMs, schedule)
   }
 

@@ -177,6 +177,8 @@ export interface SessionTable {
   /** Whether any session works in this folder as this user; null for the daemon's own. */
   isWorkedIn(workspace: string, uid: number | null): boolean
   setGrants(id: SessionId, grants: readonly string[]): void
+  /** Those that have grants. */
+  granted(): readonly SessionId[]
   /** A uid from this one on that no session has, given to one caller only. */
   takeUid(first: number): number
   purge(id: SessionId): void

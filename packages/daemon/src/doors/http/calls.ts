@@ -10,6 +10,7 @@ import { forkSession } from '../../app/fork-session.ts'
 import { listFolders } from '../../app/host-folders.ts'
 import * as login from '../../app/login.ts'
 import * as ledger from '../../app/ledger.ts'
+import { archive, purge } from '../../app/archive.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
 import { panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
@@ -92,9 +93,9 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
       }),
     getSession: ({ actor, params }) => read.getSession(parts, actor, params.id),
     changeSession: ({ actor, params, body }) => lifecycle.change(parts, actor, params.id, body),
-    deleteSession: ({ actor, params }) => lifecycle.archive(parts, actor, params.id),
+    deleteSession: ({ actor, params }) => archive(parts, actor, params.id),
     async purgeSession({ actor, params, body }) {
-      await lifecycle.purge(parts, actor, params.id, body.confirm)
+      await purge(parts, actor, params.id, body.confirm)
       return done
     },
     prompt: ({ actor, params, body }) => prompt(parts, actor, params.id, body),
@@ -106,7 +107,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     resume: ({ actor, params }) => lifecycle.resume(parts, actor, params.id),
     stop: ({ actor, params }) => lifecycle.stop(parts, actor, params.id),
     start: ({ actor, params }) => lifecycle.start(parts, actor, params.id),
-    archive: ({ actor, params }) => lifecycle.archive(parts, actor, params.id),
+    archive: ({ actor, params }) => archive(parts, actor, params.id),
     fork: ({ actor, params, body }) => forkSession(parts, actor, params.id, body ?? {}),
     sessionEvents({ actor, token, params, query, headers, signal }) {
       if (!wantsStream(headers)) return read.sessionEvents(parts, actor, params.id, range(query))

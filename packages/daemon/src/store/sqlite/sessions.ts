@@ -88,6 +88,7 @@ export function sqliteSessions(db: Database): SessionTable {
     `select 1 as one from session where workspace = ? and json_extract(run_as, '$.uid') is ? limit 1`,
   )
   const setGrants = db.prepare(`update session set grants = ? where id = ?`)
+  const granted = db.prepare<[], { id: string }>(`select id from session where grants <> '[]'`)
   // Owners of host folders are in the same column, and may have any uid.
   const lastUid = db.prepare<[number, number], { uid: number | null }>(
     `select max(json_extract(run_as, '$.uid')) as uid from session where json_extract(run_as, '$.uid') between ? and ?`,
@@ -140,6 +141,7 @@ export function sqliteSessions(db: Database): SessionTable {
     sharing: ({ id, workspace }) => sharing.all(workspace, id).map(toSession),
     isWorkedIn: (workspace, uid) => workedIn.get(workspace, uid) !== undefined,
     setGrants: (id, grants) => void setGrants.run(JSON.stringify(grants), id),
+    granted: () => granted.all().map(({ id }) => id as SessionId),
     takeUid(first) {
       taken = Math.max(first - 1, taken, lastUid.get(first, uidMax)?.uid ?? 0) + 1
       return taken

@@ -25,6 +25,7 @@ import { net } from './migrations/019-net.ts'
 import { search } from './migrations/020-search.ts'
 import { turns } from './migrations/021-turns.ts'
 import { cursors } from './migrations/022-cursors.ts'
+import { granted } from './migrations/023-granted.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -67,6 +68,7 @@ const migrations = [
   search,
   turns,
   cursors,
+  granted,
 ] as const
 
 export function sqliteStore(path: string): Store {
