@@ -75,7 +75,7 @@ export function troublesOf(status: Status): readonly Trouble[] {
             kind: 'disk',
             what: 'The disk is nearly full: when it is, agents stop.',
             more: `${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
-            command: 'anchorhold disk',
+            command: 'anchorhold doctor --disk',
           },
         ]
       : []),
