@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
@@ -36,7 +37,7 @@ export function status(program: Command, context: Context): void {
         terminal.line(
           terminal.style(
             'red',
-            `  The disk is nearly full: ${(now.disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left; what holds how much: anchorhold doctor --disk`,
+            `  The disk is nearly full: ${sizeWords(now.disk.free_bytes)} left; what holds how much: anchorhold doctor --disk`,
           ),
         )
       for (const { file, line, message } of now.policy_trouble)
