@@ -21,7 +21,7 @@ test('a credential that is refused, a disk that is nearly full and limits that d
   const { page, go, lookTwice, wrong } = await enter('phone')
   const trouble = page.getByRole('region', { name: 'Trouble' })
   await trouble.getByText(/The disk is nearly full/).waitFor()
-  await trouble.getByText('anchorhold disk').waitFor()
+  await trouble.getByText('anchorhold doctor --disk').waitFor()
 
   // No wall, and limits that nobody holds there: both are said above the conversation, and the first is red.
   const bare = await it.api.createSession({ body: { name: 'Bare', rung: 'none', prompt: { text: 'say hello' } } })

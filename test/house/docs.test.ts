@@ -18,7 +18,10 @@ const pages = [
   'SECURITY.md',
   'CONTRIBUTING.md',
   'CHANGELOG.md',
+  'docs/commands.md',
+  'docs/network.md',
   'docs/operating.md',
+  'docs/outside-access.md',
   'docs/policy.md',
   'docs/web.md',
 ]
@@ -63,6 +66,13 @@ test('every example of settings in the documents is taken', () => {
   rmSync(state, { recursive: true })
   const conf = blocks('sh').filter((block) => block.includes('EXTRA_MOUNTS'))
   expect(conf.map((block) => parseSandboxConf(block, 'docs', {}).mounts)).toEqual([['/opt/tools:/opt/tools:ro']])
+})
+
+test('every list of rules in the documents is taken', () => {
+  const text = pages.map((page) => readFileSync(join(root, page), 'utf8')).join('\n')
+  const lists = [...text.matchAll(/^```yaml rules\n([^]*?)^```/gm)].map((match) => match[1]!)
+  expect(lists.flatMap((list) => readPolicy('docs', `rules:\n${list}`).problems)).toEqual([])
+  expect(lists.length).toBeGreaterThan(3)
 })
 
 test('every policy in the documents is taken, and decides as the fixtures below it say', () => {

@@ -1,6 +1,8 @@
+import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -8,6 +10,8 @@ import type { Terminal } from './terminal.ts'
 export interface Context {
   readonly terminal: Terminal
   where(): Where
+  /** The path of config.yaml, as the daemon of this state folder reads it. */
+  config(): string
   /** The daemon; throws with the remedy when none runs. */
   daemon(): Promise<Daemon>
   /** The daemon, started first when none runs. */
@@ -41,6 +45,11 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
   return {
     terminal,
     where,
+    config() {
+      const { state, moved } = where()
+      const uid = process.getuid?.() ?? -1
+      return `${places({ uid, home: homedir(), env: process.env, stateFlag: moved ? state : null }).config}/config.yaml`
+    },
     daemon: running,
     async daemonOrStart() {
       // Only whoever it belongs to starts one.

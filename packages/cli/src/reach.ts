@@ -15,7 +15,11 @@ const firstBytesMs = 5000
 
 /** Asks for the daemon through its public URL, as a browser would: its name, its certificate, who answers, streams and sockets. Ends
  *  with the first thing that keeps the others from being tried. No token goes out: whoever answers may be somebody else. */
-export async function checkReach({ api, url: local }: Daemon, publicUrl: string): Promise<readonly Finding[]> {
+export async function checkReach(
+  { api, url: local }: Daemon,
+  publicUrl: string,
+  configPath: string,
+): Promise<readonly Finding[]> {
   const { hostname, origin } = new URL(publicUrl)
   const good = (what: string): Finding => ({ ok: true, what })
   const bad = (what: string, remedy: string): Finding => ({ ok: false, what, remedy })
@@ -48,7 +52,7 @@ export async function checkReach({ api, url: local }: Daemon, publicUrl: string)
     doubted
       ? bad(
           `Every device looks as if it were ${address}: failed logins are counted together`,
-          'Set trusted_proxies: 1 in config.yaml',
+          `Set trusted_proxies: 1 in ${configPath}`,
         )
       : good(`Devices are told apart: this one comes from ${address ?? 'nowhere'}`),
   ]
@@ -64,7 +68,8 @@ function unreachable(error: unknown, url: string, bad: Bad): Finding {
       `TLS: the certificate of ${url} is not one that this machine trusts (${code})`,
       'Let the proxy get one for this very name; for an authority of your own set NODE_EXTRA_CA_CERTS',
     )
-  if (code === 'ECONNREFUSED') return bad(`Nothing listens at ${url}`, 'Start the proxy or the tunnel: anchorhold expose')
+  if (code === 'ECONNREFUSED')
+    return bad(`Nothing listens at ${url}`, 'Start the proxy or the tunnel; anchorhold expose shows how')
   if (error instanceof Error && error.name === 'TimeoutError')
     return bad(
       `${url} does not answer within ${answerMs / 1000} s`,
@@ -72,7 +77,7 @@ function unreachable(error: unknown, url: string, bad: Bad): Finding {
     )
   return bad(
     `${url} cannot be reached (${code || (error instanceof Error ? error.message : String(error))})`,
-    'Start the proxy or the tunnel: anchorhold expose',
+    'Start the proxy or the tunnel; anchorhold expose shows how',
   )
 }
 

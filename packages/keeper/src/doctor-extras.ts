@@ -29,7 +29,7 @@ export async function examineExtras(driver: CellDriver, root: string | null, sig
       found.push(
         shows.test(output)
           ? { name, available: true, missing: [] }
-          : absent(`"${argv.join(' ')}" does not work in a cell: ${last}`, 'anchorhold image build dev'),
+          : absent(`"${argv.join(' ')}" does not work in a cell: ${last}`, 'anchorhold image build --variant dev'),
       )
     } catch (error) {
       if (signal.aborted) return null

@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago, table } from '../terminal.ts'
@@ -19,7 +20,7 @@ export function cache(program: Command, context: Context): void {
           one.id,
           terminal.foreign(one.owner),
           terminal.foreign(one.workspace),
-          `${(one.size_bytes / 1024 ** 2).toFixed(1)} MiB`,
+          sizeWords(one.size_bytes),
           one.in_use ? terminal.style('green', 'in use') : `used ${ago(one.used_at)}`,
         ]),
       ))

@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { Context } from '../context.ts'
 import { table } from '../terminal.ts'
 
@@ -9,11 +10,11 @@ export async function showDisk({ terminal, where }: Context, json: boolean): Pro
   terminal.still()
   if (json) return terminal.line(JSON.stringify(report))
   const total = report.parts.reduce((sum, { bytes }) => sum + bytes, 0)
-  terminal.line(`${terminal.style('bold', inWords(total))} in ${terminal.foreign(report.state)}`)
+  terminal.line(`${terminal.style('bold', sizeWords(total))} in ${terminal.foreign(report.state)}`)
   for (const row of table(
     report.parts.map(({ name, bytes, what, free }) => [
       `  ${name}`,
-      inWords(bytes).padStart(9),
+      sizeWords(bytes).padStart(9),
       `${what}${free === null ? '' : terminal.style('dim', ` (to free it: ${free})`)}`,
     ]),
   ))
@@ -21,15 +22,9 @@ export async function showDisk({ terminal, where }: Context, json: boolean): Pro
   if (report.sessions.length > 0) terminal.line('The largest sessions:')
   for (const { id, name, archived, bytes } of report.sessions)
     terminal.line(
-      `  ${id}  ${inWords(bytes).padStart(9)}  ${terminal.foreign(name)}${archived ? terminal.style('dim', ' (archived)') : ''}`,
+      `  ${id}  ${sizeWords(bytes).padStart(9)}  ${terminal.foreign(name)}${archived ? terminal.style('dim', ' (archived)') : ''}`,
     )
   if (report.unowned.length === 0) return terminal.line('No leftovers.')
   terminal.line('Nothing uses these; the next start of the daemon removes them:')
-  for (const { path, bytes } of report.unowned) terminal.line(`  ${inWords(bytes).padStart(9)}  ${terminal.foreign(path)}`)
-}
-
-function inWords(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const step = Math.min(units.length - 1, bytes === 0 ? 0 : Math.floor(Math.log2(bytes) / 10))
-  return `${(bytes / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${units[step]}`
+  for (const { path, bytes } of report.unowned) terminal.line(`  ${sizeWords(bytes).padStart(9)}  ${terminal.foreign(path)}`)
 }

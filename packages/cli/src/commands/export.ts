@@ -10,7 +10,7 @@ import type { Context } from '../context.ts'
 export function exportLog(program: Command, context: Context): void {
   program
     .command('export')
-    .summary('write a log with its hash chain and a signed head, for anchorhold verify')
+    .summary('write a log with its hash chain and a signed head, for anchorhold verify FILE')
     .argument('[session]', 'its id, the beginning of its id, or last; left out with --all')
     .argument('[file]', 'where to (default: standard output)')
     .option('--all', 'every log, and that of the house')

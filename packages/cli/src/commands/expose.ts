@@ -5,52 +5,62 @@ import { join } from 'node:path'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
 import { checkReach } from '../reach.ts'
+import { table } from '../terminal.ts'
 
-type Way = {
-  /** The file that the other program reads, if it needs one. */
-  readonly file: { readonly name: string; readonly text: string } | null
-  /** What is to be run, one by one; `FILE` is where the file lies. */
-  readonly commands: readonly string[]
-}
 type Place = { readonly port: string; readonly host: string }
+type Way = {
+  /** What it is, in a line. */
+  readonly what: string
+  /** The host where none is named; null where one must be. */
+  readonly usualHost: string | null
+  /** The file that the other program reads, if it needs one. */
+  readonly file: ((place: Place) => { readonly name: string; readonly text: string }) | null
+  /** What is to be run before the daemon has its URL, one by one; `FILE` is where the file lies. */
+  readonly commands: (place: Place) => readonly string[]
+}
 
-const ways: Readonly<Record<string, (place: Place) => Way>> = {
-  tailscale: ({ port, host }) => ({
+const exampleUrl = 'https://agents.example'
+const ways: Readonly<Record<string, Way>> = {
+  tailscale: {
+    what: 'for the devices of your own tailnet, or for everybody',
+    usualHost: 'MACHINE.TAILNET.ts.net',
     file: null,
-    commands: [
+    commands: ({ port }) => [
       `tailscale serve --bg --https=443 http://127.0.0.1:${port}   # for the devices of your tailnet`,
       `tailscale funnel --bg --https=443 http://127.0.0.1:${port}  # or for everybody`,
-      `anchorhold up --public-url https://${host}`,
     ],
-  }),
-  cloudflare: ({ port, host }) => ({
-    file: {
+  },
+  cloudflare: {
+    what: 'a tunnel, for a domain at Cloudflare',
+    usualHost: null,
+    file: ({ port, host }) => ({
       name: 'cloudflared.yml',
       text: `tunnel: anchorhold\ningress:\n  - hostname: ${host}\n    service: http://127.0.0.1:${port}\n  - service: http_status:404\n`,
-    },
-    commands: [
+    }),
+    commands: ({ host }) => [
       'cloudflared tunnel login',
       'cloudflared tunnel create anchorhold',
       `cloudflared tunnel route dns anchorhold ${host}`,
       'cloudflared tunnel --config FILE run anchorhold',
-      `anchorhold up --public-url https://${host}`,
     ],
-  }),
-  caddy: ({ port, host }) => ({
-    file: { name: 'Caddyfile', text: `${host} {\n\treverse_proxy 127.0.0.1:${port}\n}\n` },
-    commands: ['caddy run --config FILE', `anchorhold up --public-url https://${host}`],
-  }),
+  },
+  caddy: {
+    what: 'a proxy, on a machine that is reached on ports 80 and 443',
+    usualHost: null,
+    file: ({ port, host }) => ({ name: 'Caddyfile', text: `${host} {\n\treverse_proxy 127.0.0.1:${port}\n}\n` }),
+    commands: () => ['caddy run --config FILE'],
+  },
 }
-const usualHost: Readonly<Record<string, string>> = { tailscale: 'MACHINE.TAILNET.ts.net' }
 
 export function expose(program: Command, context: Context): void {
   program
     .command('expose')
     .summary('how to reach it from outside: tailscale, cloudflare or caddy; check tries the public URL')
-    .argument('<how>', `${Object.keys(ways).join(', ')}, or check`)
+    .argument('[how]', `${Object.keys(ways).join(', ')}, or check; shows what there is otherwise`)
     .option('--url <url>', 'the public URL that it is to have')
     .option('--print', 'show what would be written, and write nothing')
-    .action(async (how: string, options: { url?: string; print?: true }) => {
+    .action(async (how: string | undefined, options: { url?: string; print?: true }) => {
+      if (how === undefined) return tellWays(context, hostOf(options.url))
       const running = await findDaemon(context.where())
       if (how === 'check') {
         const daemon = running ?? (await context.daemon())
@@ -62,9 +72,13 @@ export function expose(program: Command, context: Context): void {
         throw new Failure('bad_request', `Unknown method "${how}"`, {
           hint: `Methods: ${Object.keys(ways).join(', ')}, and check`,
         })
+      const host = hostOf(options.url) ?? way.usualHost
+      if (host === null)
+        throw new Failure('bad_request', `Cannot show the way with "${how}": it needs the public URL`, {
+          hint: `Give it: --url ${exampleUrl}`,
+        })
       const port = running === null ? '7777' : new URL(running.url).port
-      const { file, commands } = way({ port, host: hostOf(options.url) ?? usualHost[how] ?? 'agents.example' })
-      tellWay(context, file, commands, options.print === true)
+      tellWay(context, way, { port, host }, { running: running !== null, print: options.print === true })
     })
 }
 
@@ -75,7 +89,19 @@ function hostOf(url: string | undefined): string | null {
   throw new Failure('bad_request', `Cannot use the public URL "${url}": it is no https address without a path`)
 }
 
-function tellWay({ terminal, where }: Context, file: Way['file'], commands: readonly string[], print: boolean): void {
+function tellWays({ terminal }: Context, host: string | null): void {
+  const url = host === null ? exampleUrl : `https://${host}`
+  const rows = Object.entries(ways).map(([how, { what, usualHost }]) => [
+    `anchorhold expose ${how}${usualHost === null || host !== null ? ` --url ${url}` : ''}`,
+    terminal.style('dim', what),
+  ])
+  for (const row of table(rows)) terminal.line(row)
+}
+
+type Told = { readonly running: boolean; readonly print: boolean }
+
+function tellWay({ terminal, where, config }: Context, way: Way, place: Place, { running, print }: Told): void {
+  const file = way.file?.(place) ?? null
   const folder = join(where().state, 'expose')
   const path = file === null ? '' : join(folder, file.name)
   if (file !== null && print) {
@@ -87,18 +113,22 @@ function tellWay({ terminal, where }: Context, file: Way['file'], commands: read
     terminal.line(`${terminal.style('green', '✓')} ${path} is written.`)
     terminal.line()
   }
+  const publicUrl = `https://${place.host}`
   terminal.line('Run, one after the other:')
-  for (const command of commands) terminal.line(`  ${command.replace('FILE', path)}`)
+  for (const command of way.commands(place)) terminal.line(`  ${command.replace('FILE', path)}`)
+  // One that runs would keep the address it has.
+  if (running) terminal.line('  anchorhold down')
+  terminal.line(`  anchorhold up --public-url ${publicUrl}`)
   terminal.line()
-  terminal.line('And in config.yaml, so that it stays so and devices are told apart:')
-  terminal.line(`  public_url: ${/--public-url (\S+)/.exec(commands.at(-1)!)?.[1]}`)
+  terminal.line(`And in ${config()}, so that it stays so and devices are told apart:`)
+  terminal.line(`  public_url: ${publicUrl}`)
   terminal.line('  trusted_proxies: 1')
   terminal.line()
   terminal.line('Then: anchorhold expose check')
 }
 
 /** Tells what stands in the way from outside, each with its remedy; true when nothing does. */
-export async function tellReach({ terminal }: Context, daemon: Daemon, publicUrl: string): Promise<boolean> {
+export async function tellReach({ terminal, config }: Context, daemon: Daemon, publicUrl: string): Promise<boolean> {
   const { url } = await daemon.api.status()
   if (url !== new URL(publicUrl).origin) {
     terminal.line(`${terminal.style('red', '✗')} The daemon runs as ${url}, not as ${publicUrl}`)
@@ -106,7 +136,7 @@ export async function tellReach({ terminal }: Context, daemon: Daemon, publicUrl
     return false
   }
   terminal.spin(`asking for ${publicUrl}`)
-  const findings = await checkReach(daemon, publicUrl)
+  const findings = await checkReach(daemon, publicUrl, config())
   for (const { ok, what, remedy } of findings) {
     terminal.line(`${ok ? terminal.style('green', '✓') : terminal.style('red', '✗')} ${terminal.foreign(what)}`)
     if (remedy !== undefined) terminal.line(`  ${terminal.foreign(remedy)}`)

@@ -104,7 +104,7 @@ export function budget(program: Command, context: Context): void {
         return showBudgets(context, (await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
       if (per !== 'life')
         throw new Failure('bad_request', 'A session has one budget for its whole life', {
-          hint: 'Put it into a group: anchorhold run --group NAME',
+          hint: 'Put it into a group: anchorhold run --group NAME "…"',
         })
       const { id } = await context.session(daemon, whose)
       await daemon.api.changeSession({ params: { id }, body: { budget_micros } })

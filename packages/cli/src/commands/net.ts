@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { NetHost } from '@anchorhold/protocol/api/records'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
@@ -30,8 +31,8 @@ function columns(terminal: Terminal, host: NetHost): string[] {
   const used = host.secrets.map(({ name, count }) => `${terminal.foreign(name)} ×${count}`).join(', ')
   return [
     placeWord(terminal, host),
-    sizeWord(host.bytes_out),
-    sizeWord(host.bytes_in),
+    sizeWords(host.bytes_out),
+    sizeWords(host.bytes_in),
     String(host.connections),
     host.blocked === 0 ? '' : terminal.style('red', String(host.blocked)),
     ago(host.last_at),
@@ -41,9 +42,3 @@ function columns(terminal: Terminal, host: NetHost): string[] {
 
 const placeWord = (terminal: Terminal, { host, port }: NetHost) =>
   host === null ? '(others)' : `${terminal.foreign(host)}:${port}`
-
-function sizeWord(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`
-  const [unit, size] = bytes < 1024 ** 2 ? ['KiB', 1024] : bytes < 1024 ** 3 ? ['MiB', 1024 ** 2] : ['GiB', 1024 ** 3]
-  return `${(bytes / size).toFixed(1)} ${unit}`
-}

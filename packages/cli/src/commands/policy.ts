@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure, isFailure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
 import type { ActionText, Explained, PolicyBacktest } from '@anchorhold/protocol/api/policy'
@@ -209,7 +210,8 @@ async function read(file: string): Promise<string> {
   try {
     const found = statSync(file)
     if (!found.isFile()) throw new Failure('bad_request', `Cannot read "${file}": it is not a file`)
-    if (found.size > fileBytesMax) throw new Failure('bad_request', `Cannot read "${file}": it is larger than 256 KiB`)
+    if (found.size > fileBytesMax)
+      throw new Failure('bad_request', `Cannot read "${file}": it is larger than ${sizeWords(fileBytesMax)}`)
     return readFileSync(file, 'utf8')
   } catch (error) {
     if (error instanceof Failure) throw error

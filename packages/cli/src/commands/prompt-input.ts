@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import { type Image, limits } from '@anchorhold/protocol/sessions'
 import { readFileSync, statSync } from 'node:fs'
@@ -18,7 +19,7 @@ export function readImages(paths: readonly string[]): Image[] {
     if (type === undefined) throw new Failure('bad_request', `Cannot send "${path}": it is not a PNG, JPEG, GIF or WebP file`)
     try {
       if (statSync(path).size > limits.imageBytes)
-        throw new Failure('bad_request', `Cannot send "${path}": it is larger than ${limits.imageBytes / 1024 / 1024} MiB`)
+        throw new Failure('bad_request', `Cannot send "${path}": it is larger than ${sizeWords(limits.imageBytes)}`)
       return { media_type: type, data: readFileSync(path).toString('base64') }
     } catch (cause) {
       if (cause instanceof Failure) throw cause

@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
@@ -26,10 +27,18 @@ export function status(program: Command, context: Context): void {
       )
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
       if (now.provider_refused)
-        terminal.line(terminal.style('red', `  ${now.provider} refuses its credential; store another: anchorhold provider add`))
+        terminal.line(
+          terminal.style(
+            'red',
+            `  ${now.provider} refuses its credential; store another: anchorhold provider add ${now.provider}`,
+          ),
+        )
       if (now.disk?.low === true)
         terminal.line(
-          terminal.style('red', `  The disk is nearly full: ${(now.disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left`),
+          terminal.style(
+            'red',
+            `  The disk is nearly full: ${sizeWords(now.disk.free_bytes)} left; what holds how much: anchorhold doctor --disk`,
+          ),
         )
       for (const { file, line, message } of now.policy_trouble)
         terminal.line(

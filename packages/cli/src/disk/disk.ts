@@ -48,7 +48,7 @@ export function diskReport(state: string): DiskReport {
         name: 'sessions',
         bytes: total(owned),
         what: 'workspaces, homes and outboxes of sessions',
-        free: 'anchorhold archive SESSION, then anchorhold purge',
+        free: 'anchorhold archive SESSION, then anchorhold purge SESSION --confirm SESSION',
       },
       {
         name: 'database',

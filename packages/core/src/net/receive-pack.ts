@@ -1,3 +1,5 @@
+import { sizeWords } from '../size-words.ts'
+
 /** What a push asks a git server to do, read from the beginning of its request
  *  (https://git-scm.com/docs/pack-protocol#_reference_update_request_and_packfile_transfer). */
 export type Push = {
@@ -46,7 +48,7 @@ export function readPush(bytes: Uint8Array): PushReading {
 
 const refused = (why: string): PushReading => ({ refused: why })
 const unended = ({ length }: Uint8Array): PushReading =>
-  length >= pushBytesMax ? refused(`its list of refs is longer than ${pushBytesMax / 1024} KiB`) : { more: true }
+  length >= pushBytesMax ? refused(`its list of refs is longer than ${sizeWords(pushBytesMax)}`) : { more: true }
 
 function lengthOf(digits: Uint8Array): number | null {
   const hex = String.fromCharCode(...digits)

@@ -12,7 +12,7 @@ export type Origin = { readonly file: string; readonly line: number }
 export type MoneyLimits = {
   readonly perTickNanos: number | null
   readonly perDayNanos: number | null
-  /** A session that is given more needs somebody's approval first. */
+  /** A session that has spent this much needs somebody's approval to spend as much again. */
   readonly approvalThresholdNanos: number | null
   /** Who may give it, by name; null for everybody who may answer. */
   readonly approvers: readonly string[] | null

@@ -1,5 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { type Picture, pictureOf, picturePixelsMax } from '@anchorhold/core/picture'
+import { sizeWords } from '@anchorhold/core/size-words'
 import { uploadName } from '@anchorhold/core/upload-name'
 import type { Upload } from '@anchorhold/protocol/api/workspace'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -102,7 +103,7 @@ export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { na
   require(parts, actor, 'session.work', id)
   const bytes = Buffer.byteLength(data, 'base64')
   if (bytes > workspaceBounds.uploadBytes)
-    throw new Failure('too_large', `The file is larger than ${workspaceBounds.uploadBytes} bytes`)
+    throw new Failure('too_large', `The file is larger than ${sizeWords(workspaceBounds.uploadBytes)}`)
   const put = await ask(parts, id, { ask: 'put', name: uploadName(name), base64: data })
   record(parts, id, { type: 'file.uploaded', body: { path: put.path, bytes, ...by(actor) } })
   return put

@@ -1,4 +1,5 @@
 import { noSettings, type PolicySettings } from '@anchorhold/core/policy/effective'
+import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import { createHash } from 'node:crypto'
@@ -236,7 +237,7 @@ function refuseUnusable(file: string, text: string): void {
   if (settings !== null) return
   const first = problems.find(({ level }) => level === 'error')
   const why = tooLarge
-    ? `it is larger than ${policyBytesMax / 1024} KiB`
+    ? `it is larger than ${sizeWords(policyBytesMax)}`
     : `line ${first?.line ?? 1}: ${first?.message ?? 'it cannot be used'}`
   throw new Failure('bad_request', `Cannot write "${file}": ${why}`, {
     hint: 'Nothing was changed; the check shows all that is wrong with it',

@@ -78,13 +78,15 @@ const Budget = z.lazy(() =>
       per_tick_micros: Money.optional().describe('The same, under another name'),
       per_day_usd: Money.optional().describe('What may be spent in one day'),
       per_day_micros: Money.optional().describe('The same, under another name'),
-      approval_threshold_usd: Money.optional().describe('A session that is given more needs approval'),
+      approval_threshold_usd: Money.optional().describe(
+        'A session that has spent this much asks before it spends on, each time for as much again',
+      ),
       approval_threshold_micros: Money.optional().describe('The same, under another name'),
       approvers: z
         .array(z.string().min(1).max(200))
         .max(100)
         .optional()
-        .describe('Who may approve it, by name; otherwise all who may answer'),
+        .describe('Who may approve it beside owners, by name; otherwise all who may answer'),
     })
     .describe('What may be spent'),
 )
@@ -97,7 +99,7 @@ const file = () =>
       .max(20_000)
       .optional()
       .describe(
-        '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`: of those that match, the strictest counts',
+        '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`, on net also `how: tunnel|open`, `own_network: true`, and `preset` in place of `match`: of those that match, the strictest counts',
       ),
     default_autonomy: Autonomy.optional().describe(
       'Of sessions that name none: full runs anything no rule covers, supervised asks about it, restricted asks for every tool, read_only runs none',
@@ -127,11 +129,16 @@ const file = () =>
     require_max_cost: z.boolean().optional().describe('Sessions that name no budget are refused'),
     budget: Budget.optional(),
     tick_seconds: z.int().min(1).max(31_536_000).optional().describe('How long a tick is (default: an hour)'),
-    max_concurrent: z.int().min(0).max(10_000).optional().describe('Sessions of one agent that are not ended (default: 3)'),
+    max_concurrent: z
+      .int()
+      .min(0)
+      .max(10_000)
+      .optional()
+      .describe('Sessions of one user that are not ended (default: 3 for agents, any number for people)'),
     rates: z
       .strictObject({
-        requests_per_minute: z.int().min(1).max(1_000_000).optional().describe('Model calls of one actor'),
-        tokens_per_minute: z.int().min(1).max(1_000_000_000).optional().describe('Tokens of one actor'),
+        requests_per_minute: z.int().min(1).max(1_000_000).optional().describe('Model calls of one user, in all their sessions'),
+        tokens_per_minute: z.int().min(1).max(1_000_000_000).optional().describe('Tokens of one user, in all their sessions'),
       })
       .optional()
       .describe('How fast'),
@@ -149,7 +156,9 @@ const file = () =>
     ),
     breakers: Breakers.partial()
       .optional()
-      .describe('When a turn is ended because its agent goes in circles; null switches one off'),
+      .describe(
+        'When a turn is ended because its agent goes in circles (default: 5 repeats, 10 errors, any number of turns); null switches one off',
+      ),
     park_after_seconds: z
       .int()
       .min(1)

@@ -10,6 +10,7 @@ import {
 } from '@anchorhold/core/policy/effective'
 import { presetRules } from '@anchorhold/core/net/presets'
 import { printableLine } from '@anchorhold/core/printable'
+import { sizeWords } from '@anchorhold/core/size-words'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { type PolicyProblem, Preset, type Rule } from '@anchorhold/protocol/policy'
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml'
@@ -23,7 +24,7 @@ import { seedRungs } from './seed-names.ts'
 
 /** Reading takes about two seconds for a megabyte, in which the daemon does nothing else; this is some 4,000 rules. */
 export const policyBytesMax = 256 * 1024
-export const tooLarge = `The file is larger than ${policyBytesMax / 1024} KiB, and is not read: others would have to wait for it`
+export const tooLarge = `The file is larger than ${sizeWords(policyBytesMax)}, and is not read: others would have to wait for it`
 /** The line in which a file grows too large. */
 export const lineOfLimit = (bytes: Buffer): number => bytes.subarray(0, policyBytesMax).filter((byte) => byte === 10).length + 1
 /** A file that is wrong in many places is told about the first of them. */

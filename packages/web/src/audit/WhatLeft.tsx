@@ -1,4 +1,5 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { useQuery } from '@tanstack/react-query'
 import { daemon, wordsOf } from '../daemon.ts'
@@ -51,8 +52,8 @@ export function WhatLeft({ session, since }: { readonly session: SessionId | nul
                 <span className="text-faint tabular-nums">{ago(last, Date.now())}</span>
               </p>
               <p className="text-soft tabular-nums">
-                {connections.toLocaleString()} {connections === 1 ? 'connection' : 'connections'} · {size(out)} out · {size(into)}{' '}
-                in
+                {connections.toLocaleString()} {connections === 1 ? 'connection' : 'connections'} · {sizeWords(out)} out ·{' '}
+                {sizeWords(into)} in
                 {secrets.map(({ name, count }) => ` · ${printableLine(name)} put in ${count}×`).join('')}
               </p>
               {blocked > 0 && (
@@ -66,11 +67,4 @@ export function WhatLeft({ session, since }: { readonly session: SessionId | nul
       )}
     </section>
   )
-}
-
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`
-  if (bytes < 1024 ** 2) return `${(bytes / 1024).toFixed(1)} KiB`
-  if (bytes < 1024 ** 3) return `${(bytes / 1024 ** 2).toFixed(1)} MiB`
-  return `${(bytes / 1024 ** 3).toFixed(1)} GiB`
 }

@@ -1,10 +1,9 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { workspaceBounds } from '@anchorhold/protocol/workspace'
 import { Paperclip } from 'lucide-react'
 import { useRef, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
-
-const mostMb = Math.floor(workspaceBounds.uploadBytes / 1024 / 1024)
 
 /** Puts files into the session's workspace, one after the other, and tells what each is called there. */
 export function useUploads(session: SessionId, onPut: (path: string) => void) {
@@ -15,7 +14,8 @@ export function useUploads(session: SessionId, onPut: (path: string) => void) {
     setLeft((now) => now + files.length)
     for (const file of files) {
       try {
-        if (file.size > workspaceBounds.uploadBytes) throw new TooLarge(`“${file.name}” is larger than ${mostMb} MB`)
+        if (file.size > workspaceBounds.uploadBytes)
+          throw new TooLarge(`“${file.name}” is larger than ${sizeWords(workspaceBounds.uploadBytes)}`)
         const data = await base64Of(file)
         onPut((await daemon.uploadFile({ params: { id: session }, body: { name: file.name || 'pasted', data } })).path)
       } catch (error) {

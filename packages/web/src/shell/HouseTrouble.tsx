@@ -1,4 +1,5 @@
 import { printable } from '@anchorhold/core/printable'
+import { sizeWords } from '@anchorhold/core/size-words'
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -74,8 +75,8 @@ export function troublesOf(status: Status): readonly Trouble[] {
           {
             kind: 'disk',
             what: 'The disk is nearly full: when it is, agents stop.',
-            more: `${(disk.free_bytes / 1024 ** 3).toFixed(1)} GiB left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
-            command: 'anchorhold disk',
+            more: `${sizeWords(disk.free_bytes)} left for logs and workspaces. Purging archived sessions frees what they hold; what holds how much says`,
+            command: 'anchorhold doctor --disk',
           },
         ]
       : []),

@@ -83,7 +83,7 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
     throw new Failure(
       'unauthenticated',
       credential === null ? 'No token or cookie came with the request' : 'The token or cookie is not valid',
-      { hint: 'Log in with anchorhold login-link, or send a token made by anchorhold token add' },
+      { hint: 'Log in with anchorhold login-link, or send a token made by anchorhold token add NAME' },
     )
   }
 

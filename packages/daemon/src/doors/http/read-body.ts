@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { IncomingMessage } from 'node:http'
 
@@ -16,7 +17,7 @@ export async function jsonBody(request: IncomingMessage, bytesMax: number): Prom
 }
 
 function boundedText(request: IncomingMessage, bytesMax: number): Promise<string> {
-  const tooLarge = () => new Failure('too_large', `The request is larger than ${bytesMax} bytes`)
+  const tooLarge = () => new Failure('too_large', `The request is larger than ${sizeWords(bytesMax)}`)
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) return Promise.reject(tooLarge())
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const chunks: Buffer[] = []

@@ -43,7 +43,7 @@ test('lacksElevated() says that an image is needed, and what one has not got', (
   expect(lacksElevated({ root: null, extras: sudo })).toMatchObject([{ what: expect.stringContaining('needs an image') }])
   const root = rootWith('bare', 'usr/bin/newuidmap')
   expect(lacksElevated({ root, extras: { ...sudo, nested: true } })).toEqual([
-    { what: 'the image has no /usr/bin/sudo, /usr/bin/newgidmap', remedy: expect.stringContaining('image build dev') },
+    { what: 'the image has no /usr/bin/sudo, /usr/bin/newgidmap', remedy: expect.stringContaining('image build --variant dev') },
   ])
 })
 

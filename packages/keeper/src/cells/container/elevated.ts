@@ -70,7 +70,7 @@ export function elevatedOf(root: string | null, { sudo, nested }: Wanted): Eleva
 export function lacksElevated({ root, extras }: Pick<CellSpec, 'root' | 'extras'>): Lack[] {
   const wanted = (['sudo', 'nested'] as const).filter((extra) => extras[extra])
   if (wanted.length === 0) return []
-  const remedy = 'anchorhold image build dev, and then --image dev'
+  const remedy = 'anchorhold image build --variant dev, and then --image dev'
   if (root === null)
     return [
       { what: `${wanted.join(' and ')} inside needs an image, since programs of this machine give no rights in a cell`, remedy },

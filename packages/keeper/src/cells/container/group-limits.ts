@@ -1,10 +1,10 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { join } from 'node:path'
 import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellLimits } from '../cell.ts'
 import { readText, type ReadText } from '../install.ts'
 import type { OwnTasks } from '../limits/limits.ts'
 import { readProc } from '../limits/processes.ts'
-import { inBytes } from '../limits/words.ts'
 
 /** What the control groups of a process say; null where it cannot be read. */
 export type GroupsSeen = {
@@ -46,7 +46,7 @@ export function limitsByGroup(
   const how = 'control group of the engine, read back'
   const found: LimitInForce[] = []
   if (seen?.memoryBytes != null && seen.memoryBytes <= limits.memoryBytes)
-    found.push({ name: 'memory', value: inBytes(seen.memoryBytes), enforcement: 'enforced', how })
+    found.push({ name: 'memory', value: sizeWords(seen.memoryBytes), enforcement: 'enforced', how })
   if (seen?.tasksMax != null && seen.tasksMax <= limits.processesMax + own.tasks)
     found.push({
       ...{ name: 'processes', value: String(seen.tasksMax), enforcement: 'enforced' },

@@ -5,15 +5,6 @@ import { describe, expect, test } from 'vitest'
 import { groupSettings, makeGroups } from './cgroups.ts'
 import { affordable, hardLimit, prlimitArgv } from './rlimits.ts'
 import { trialLimits } from '../trial.ts'
-import { inBytes } from './words.ts'
-
-test.each([
-  [512, '512 bytes'],
-  [1536, '1.5 KiB'],
-  [2 * 2 ** 30, '2 GiB'],
-])('inBytes() of %i is %s', (bytes, words) => {
-  expect(inBytes(bytes)).toBe(words)
-})
 
 describe('rlimits', () => {
   const own = [

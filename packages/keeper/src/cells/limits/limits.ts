@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { randomUUID } from 'node:crypto'
 import { lstatSync } from 'node:fs'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -8,7 +9,6 @@ import { type Groups, makeGroups } from './cgroups.ts'
 import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
 import { type DiskWatch, diskWatcher, memoryWatcher, watch } from './watchdog.ts'
-import { inBytes } from './words.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
 export interface Limits extends AsyncDisposable {
@@ -113,9 +113,9 @@ function assemble(
         return how === undefined ? null : { name, value, enforcement: 'enforced', how }
       }
       return [
-        byGroup('memory', inBytes(limits.memoryBytes)) ?? {
+        byGroup('memory', sizeWords(limits.memoryBytes)) ?? {
           name: 'memory',
-          value: inBytes(limits.memoryBytes),
+          value: sizeWords(limits.memoryBytes),
           enforcement: 'watched',
           how: 'the cell is ended when its processes hold more',
         },
@@ -129,17 +129,17 @@ function assemble(
           enforcement: 'not enforced',
           how: 'needs a control group that this user may write',
         },
-        { name: 'disk', value: inBytes(limits.diskBytes), enforcement: 'watched', how: (await disk()).how },
-        byRlimit('file_size', 'fsize', inBytes, limits.fileBytes),
+        { name: 'disk', value: sizeWords(limits.diskBytes), enforcement: 'watched', how: (await disk()).how },
+        byRlimit('file_size', 'fsize', sizeWords, limits.fileBytes),
         byRlimit('open_files', 'nofile', String, limits.openFilesMax),
         seen.tmpBytes === null
           ? {
               name: 'tmp',
-              value: inBytes(limits.tmpBytes),
+              value: sizeWords(limits.tmpBytes),
               enforcement: 'not enforced',
               how: 'this rung shares the folder /tmp of the host',
             }
-          : { name: 'tmp', value: inBytes(seen.tmpBytes), enforcement: 'enforced', how: 'size of the file system' },
+          : { name: 'tmp', value: sizeWords(seen.tmpBytes), enforcement: 'enforced', how: 'size of the file system' },
       ]
     },
     async [Symbol.asyncDispose]() {

@@ -1,10 +1,10 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { type Size, sizeOfFew } from './few-files.ts'
 import { type ProcessId, readProc, treeOf } from './processes.ts'
-import { inBytes } from './words.ts'
 
 const run = promisify(execFile)
 
@@ -41,7 +41,9 @@ export function memoryWatcher(limitBytes: number, roots: () => readonly number[]
     // The share of each process is dear to learn, and never more than all it has resident.
     if (sum(processes, residentBytes) <= limitBytes) return null
     const bytes = sum(processes, proportionalBytes)
-    return bytes <= limitBytes ? null : `its processes held ${inBytes(bytes)} of memory, and the limit is ${inBytes(limitBytes)}`
+    return bytes <= limitBytes
+      ? null
+      : `its processes held ${sizeWords(bytes)} of memory, and the limit is ${sizeWords(limitBytes)}`
   }
 }
 
@@ -60,7 +62,7 @@ export async function diskWatcher(
   const baseline = sizeOfFew(folders) ?? (await sizeOf(folders))
   const [space, files] = [gate(limitBytes, freeAtStart.bytes), gate(limitFiles, freeAtStart.files)]
   const exceeded = (grown: Size, how: string, what: string) => {
-    if (grown.bytes > limitBytes) return `${what} ${how} by ${inBytes(grown.bytes)}, and the limit is ${inBytes(limitBytes)}`
+    if (grown.bytes > limitBytes) return `${what} ${how} by ${sizeWords(grown.bytes)}, and the limit is ${sizeWords(limitBytes)}`
     return grown.files > limitFiles ? `${what} ${how} by ${grown.files} files, and the limit is ${limitFiles}` : null
   }
   const watcher: Watcher = async () => {

@@ -1,3 +1,4 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,6 @@ import type { Cell, CellDriver, CellFiles, CellProcess, CellSpec, Lack, SpawnOpt
 import { insideChannel } from '../inside/channel.ts'
 import { inside, placeInside } from '../layout.ts'
 import { hardLimit } from '../limits/rlimits.ts'
-import { inBytes } from '../limits/words.ts'
 import { standing } from '../standing.ts'
 import { trialSpecs } from '../trial.ts'
 import { type Accel, type MachineShape, qemuName } from './argv.ts'
@@ -187,7 +187,7 @@ function planOf(options: MicrovmOptions, spec: CellSpec, accel?: Accel): Plan {
   if (spec.network !== 'none')
     throw unavailable([{ what: 'a machine has no network of the host to share', remedy: 'Leave --net host out' }])
   if (spec.limits.memoryBytes < memoryBytesMin)
-    throw unavailable([{ what: `a machine needs ${inBytes(memoryBytesMin)} of memory`, remedy: 'Raise limits.memory_gib' }])
+    throw unavailable([{ what: `a machine needs ${sizeWords(memoryBytesMin)} of memory`, remedy: 'Raise limits.memory_gib' }])
   for (const folder of [spec.workspace, spec.home])
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
       throw unavailable([{ what: `"${folder}" is not a folder`, remedy: '' }])
@@ -336,13 +336,13 @@ export function limitsSeen(
   )
   const rlimit = (name: 'file_size' | 'open_files' | 'processes', row: 'fsize' | 'nofile' | 'nproc', wanted: number) => {
     const value = hardLimit(report, row) ?? Infinity
-    return held(name, value, wanted, row === 'fsize' ? inBytes : String, 'rlimit inside the machine')
+    return held(name, value, wanted, row === 'fsize' ? sizeWords : String, 'rlimit inside the machine')
   }
   const words = shape.accel === 'tcg' ? ', worked out in software: slow' : ''
   const slow = slownessBy[shape.accel] > 1 ? { slowness: slownessBy[shape.accel] } : {}
   const cpu = wall.find(({ name }) => name === 'cpu')
   return [
-    held('memory', memory, limits.memoryBytes, () => inBytes(limits.memoryBytes), 'size of the machine'),
+    held('memory', memory, limits.memoryBytes, () => sizeWords(limits.memoryBytes), 'size of the machine'),
     rlimit('processes', 'nproc', limits.processesMax),
     cpu?.enforcement === 'enforced'
       ? { ...cpu, how: `${cpu.how}${words}`, ...slow }
@@ -350,7 +350,7 @@ export function limitsSeen(
     ...wall.filter(({ name }) => name === 'disk'),
     rlimit('file_size', 'fsize', limits.fileBytes),
     rlimit('open_files', 'nofile', limits.openFilesMax),
-    held('tmp', tmp, limits.tmpBytes, inBytes, 'size of the file system'),
+    held('tmp', tmp, limits.tmpBytes, sizeWords, 'size of the file system'),
   ]
 }
 

@@ -1,7 +1,7 @@
+import { sizeWords } from '@anchorhold/core/size-words'
 import { spawnSync } from 'node:child_process'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
-import { inBytes } from '../limits/words.ts'
 
 /** The command that takes on what a shell can limit and becomes what follows it. */
 export type UnderLimits = { readonly argv: readonly [string, ...string[]]; readonly processesMax: number }
@@ -50,16 +50,16 @@ export function limitsSeen(report: string, { limits }: Pick<CellSpec, 'limits'>,
   return [
     {
       name: 'memory',
-      value: inBytes(limits.memoryBytes),
+      value: sizeWords(limits.memoryBytes),
       enforcement: 'watched',
       how: 'the cell is ended when its processes are seen to hold more',
     },
     by('processes', seen('nproc'), under.processesMax, String, 'rlimit, over all processes of the user on this machine'),
     not('cpu', `${limits.cpus} CPUs`, 'macOS cannot limit it'),
-    not('disk', inBytes(limits.diskBytes), 'this rung does not measure it'),
-    by('file_size', fileBytes, limits.fileBytes, inBytes, 'rlimit'),
+    not('disk', sizeWords(limits.diskBytes), 'this rung does not measure it'),
+    by('file_size', fileBytes, limits.fileBytes, sizeWords, 'rlimit'),
     by('open_files', seen('nofile'), limits.openFilesMax, String, 'rlimit'),
-    not('tmp', inBytes(limits.tmpBytes), 'its folder lies on the disk of the host'),
+    not('tmp', sizeWords(limits.tmpBytes), 'its folder lies on the disk of the host'),
   ]
 }
 

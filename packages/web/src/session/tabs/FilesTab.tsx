@@ -1,5 +1,6 @@
 import { isPicturePath } from '@anchorhold/core/picture'
 import { printable, printableLine } from '@anchorhold/core/printable'
+import { sizeWords } from '@anchorhold/core/size-words'
 import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
@@ -43,7 +44,7 @@ export function FilesTab({ session }: { readonly session: Session }) {
             <Row
               icon={icons[entry.kind]}
               name={printableLine(entry.name)}
-              about={entry.kind === 'file' ? bytes(entry.size) : entry.kind === 'folder' ? '' : entry.kind}
+              about={entry.kind === 'file' ? sizeWords(entry.size) : entry.kind === 'folder' ? '' : entry.kind}
               onOpen={
                 entry.kind === 'other'
                   ? null
@@ -127,7 +128,7 @@ function FileView({ session, path }: { readonly session: Session; readonly path:
 /** A picture is shown; of anything else that is no text, how large it is. */
 function NoText({ session, path, size }: { readonly session: SessionId; readonly path: string; readonly size: number }) {
   const [failed, setFailed] = useState(false)
-  if (failed || !isPicturePath(path)) return <p className="px-4 py-3 text-sm text-faint">No text: {bytes(size)}.</p>
+  if (failed || !isPicturePath(path)) return <p className="px-4 py-3 text-sm text-faint">No text: {sizeWords(size)}.</p>
   return (
     <img
       src={pictureAddress(session, path)}
@@ -139,6 +140,3 @@ function NoText({ session, path, size }: { readonly session: SessionId; readonly
 }
 
 const downloadOf = (id: SessionId, path: string) => `${apiRoot}/sessions/${id}/download?path=${encodeURIComponent(path)}`
-
-const bytes = (size: number): string =>
-  size < 1000 ? `${size} B` : size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`
