@@ -39,7 +39,7 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
       'storage_unavailable',
       `Every agent was stopped, but that could not be written down: ${unwritten.message}`,
       {
-        hint: 'Nothing is started from here on. Free some space, then: anchorhold down && anchorhold up --detach',
+        hint: 'Nothing is started from here on. Free some space, then end this daemon (anchorhold down) and start another (anchorhold up --detach)',
       },
     )
   }
