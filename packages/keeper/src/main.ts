@@ -14,6 +14,7 @@ import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
+import { inTime } from './cells/in-time.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
 import { putNetFiles } from './net-files.ts'
@@ -47,7 +48,7 @@ const warm =
   place === null
     ? null
     : warmCell(
-        drivers[place.rung](place.files),
+        inTime(drivers[place.rung](place.files)),
         cellSpec(place, { mounts: claudeDriver.mounts(place.files), covers: [] }),
         (trouble) => (isWaiting ? sayHeldReady(trouble?.slice(0, troubleCharsMax) ?? null) : undefined),
       )
@@ -74,7 +75,7 @@ if (start.network === 'proxy_only') {
 const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
-  cells: warm ?? drivers[start.rung](start.files),
+  cells: warm ?? inTime(drivers[start.rung](start.files)),
   agents: claudeDriver,
   toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
   veil: veilOver({
