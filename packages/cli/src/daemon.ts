@@ -125,8 +125,8 @@ export async function startDaemon({ where, port, publicUrl }: StartOptions): Pro
   for await (const text of word as AsyncIterable<string>) heard += text
   child.unref()
   const why = heard === 'ready' ? null : whyNot(heard)
-  // Another command may have been quicker.
-  if (why !== null && why.code !== 'conflict') throw new Failure(why.code, why.message, { hint: why.hint ?? `See ${logPath}` })
+  // Another command may have been quicker. Otherwise the command line is not to blame: it says nothing of what a daemon finds.
+  if (why !== null && why.code !== 'conflict') throw new Failure('internal', why.message, { hint: why.hint ?? `See ${logPath}` })
   const daemon = await findDaemon(where)
   if (daemon === null) throw new Failure('internal', 'The daemon started but does not answer', { hint: `See ${logPath}` })
   return daemon

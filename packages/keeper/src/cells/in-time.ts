@@ -16,7 +16,11 @@ export function inTime(driver: CellDriver, clock: Clock = systemClock): CellDriv
       const withinMs = standMs(driver.rung)
       const stop = clock.after(withinMs, () => {
         const what = `The ${driver.rung} cell did not come to stand within ${withinMs / 60_000} minutes`
-        late.abort(new Failure('cell_unavailable', what, { hint: 'Try again; anchorhold doctor --fresh tries each rung' }))
+        late.abort(
+          new Failure('cell_unavailable', what, {
+            hint: 'Try again, and look what this machine can do: anchorhold doctor --fresh',
+          }),
+        )
       })
       try {
         return await driver.start(spec, AbortSignal.any([signal, late.signal]))
