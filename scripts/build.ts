@@ -1,7 +1,7 @@
 // Bundles each process of the product under dist/. Only native code and the agent stay outside.
 import { rm, writeFile } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
-import { dirname, join } from 'node:path'
+import { basename, dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 import { build as buildWeb } from 'vite'
@@ -92,8 +92,12 @@ const leanSqlite = {
 }
 
 await rm(join(root, 'dist'), { recursive: true, force: true })
-/** Which packages of others each program contains, for the test that counts them. */
+/** Which packages of others each program contains, and which modules each of its files and what that begins with, for the tests that
+ *  look at them. */
 const contents: Record<string, readonly string[]> = {}
+const pieces: Record<string, { readonly imports: readonly string[]; readonly modules: readonly string[] }> = {}
+/** What a file is called that begins with this module: by its own name, or by its package's. */
+const pieceOf = (id: string) => /node_modules\/(?:@[^/]+\/)?([^/]+)/.exec(id)?.[1]?.toLowerCase() ?? basename(id, extname(id))
 await buildWeb({ configFile: join(root, 'packages/web/vite.config.ts') })
 // The command line goes last: its file says that everything before it is there.
 for (const [name, input] of Object.entries(programs)) {
@@ -111,14 +115,19 @@ for (const [name, input] of Object.entries(programs)) {
     output: {
       entryFileNames: `${name}.${format === 'cjs' ? 'cjs' : 'mjs'}`,
       // Beside the program, so that what it says of its own place holds for its pieces too.
-      chunkFileNames: ({ isDynamicEntry }) => `${name}-${isDynamicEntry ? '[name]' : 'shared'}.mjs`,
+      chunkFileNames: ({ isDynamicEntry, facadeModuleId }) =>
+        `${name}-${isDynamicEntry && facadeModuleId ? pieceOf(facadeModuleId) : 'shared'}.mjs`,
       format,
       comments: false,
       codeSplitting: inPieces.includes(name),
     },
   })
-  for (const chunk of output) if (chunk.type === 'chunk') await writeFile(join(root, 'dist', chunk.fileName), inAscii(chunk.code))
+  for (const chunk of output) {
+    if (chunk.type !== 'chunk') continue
+    await writeFile(join(root, 'dist', chunk.fileName), inAscii(chunk.code))
+    pieces[chunk.fileName] = { imports: chunk.imports, modules: chunk.moduleIds.map((id) => relative(root, id)) }
+  }
   const modules = output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
   contents[name] = [...new Set(modules.flatMap((id) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(id)?.[1] ?? []))].toSorted()
 }
-await writeFile(join(root, 'dist', 'contents.json'), `${JSON.stringify(contents, null, 2)}\n`)
+await writeFile(join(root, 'dist', 'contents.json'), `${JSON.stringify({ packages: contents, pieces }, null, 2)}\n`)

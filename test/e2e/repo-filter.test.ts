@@ -28,7 +28,9 @@ test('secrets of a host folder are not seen in the cell, the rest is, and what i
   expect(await until(async () => (await told()).length > 1 && told())).toEqual(['files_hidden', 'files_exposed'])
   // A fork works on a copy, and does not see them either.
   const fork = await it.api.fork({ params: { id: session.id }, body: {} })
-  expect(outputsOf(await it.turn(fork.id, 'run `cat .env; echo $?`'))).not.toContain('hunter2')
+  const forked = outputsOf(await it.turn(fork.id, 'run `cat .env; echo looked`'))
+  expect(forked).toContain('looked')
+  expect(forked).not.toContain('hunter2')
 })
 
 test('what an agent has moved to where the filter does not look stays hidden from the next session', async () => {
