@@ -191,7 +191,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     places: [],
     adjust() {},
     makeReady() {},
-    discard() {},
+    async discard() {},
   })
 
   async function daemonMain(process: Process): Promise<void> {

@@ -57,6 +57,8 @@ const chainMs = 100
 const recheckMs = 30_000
 const logsMs = 60_000
 const lastAnswersMs = 200
+/** How long places that wait for a session are waited for. */
+const placesMs = 3000
 const answerFirstMs = 30
 /** How often keepers and gate are asked whether they still answer. */
 const beatMs = 5000
@@ -242,7 +244,7 @@ async function main(): Promise<void> {
     inbox.close()
     // Answers that are being written go out; streams are ended with the process.
     await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])
-    keepers.detach()
+    await Promise.race([keepers.detach(), wait(placesMs)])
     gate.detach()
     sources.flush()
     rmSync(endpointFile(config.state), { force: true })

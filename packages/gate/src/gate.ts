@@ -18,7 +18,7 @@ import { type ProviderParts, checkProvider, testProvider, upstream } from './pro
 import { rateLimits } from './rates.ts'
 import { inTurn } from './in-turn.ts'
 import { keyPlaces } from './key-places.ts'
-import { keyRing } from './key-ring.ts'
+import { sealingKeys } from './sealing-keys.ts'
 import { kindOf } from './secrets.ts'
 import { fileSigner } from './signing.ts'
 import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
@@ -72,7 +72,7 @@ const dialledSyncMs = 1
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
   const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
-  const secrets = await keyRing({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
+  const secrets = await sealingKeys({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const books = await openBooks({
     outbox: parts.outbox,

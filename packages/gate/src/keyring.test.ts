@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { fileKeys, keyPlaces, keyringKeys } from './key-places.ts'
-import { keyRing } from './key-ring.ts'
+import { sealingKeys } from './sealing-keys.ts'
 import { keyring, type KeyringProgram, secretTool, securityTool } from './keyring.ts'
 import { hasKeyring, type TestKeyring, testKeyring } from './test-keyring.ts'
 
@@ -71,7 +71,9 @@ test('keyringKeys() makes no key where one was before, and leaves alone a house 
   const gone = answering('exit 1')
   expect(await keyringKeys({ folder, env: {}, program: gone }, false)).toBeNull()
   await writeFile(join(folder, 'key-in-keyring.json'), JSON.stringify({ account: folder, env: {} }))
-  await expect(keyRing({ places: await keyPlaces({ folder, env: {}, program: gone }) })).rejects.toThrow('it was put there once')
+  await expect(sealingKeys({ places: await keyPlaces({ folder, env: {}, program: gone }) })).rejects.toThrow(
+    'it was put there once',
+  )
   expect(await readdir(folder)).toEqual(['key-in-keyring.json'])
 })
 
@@ -84,17 +86,17 @@ describe.skipIf(!hasKeyring)('GNOME Keyring (needs secret-tool, gnome-keyring-da
   })
   afterAll(() => gnome[Symbol.asyncDispose]())
   const ringOf = async (more: Record<string, string> = {}) =>
-    keyRing({ given: more.ENCRYPTION_KEY, places: await keyPlaces({ folder, env: { ...bus, ...more } }) })
+    sealingKeys({ given: more.ENCRYPTION_KEY, places: await keyPlaces({ folder, env: { ...bus, ...more } }) })
 
   test('a key of its own is made once, found again also by a gate that was told nothing, and is in no file', async () => {
     const box = (await ringOf({ ANCHORHOLD_KEY_STORE: 'keyring' })).seal('sk-secret')
     expect(await readdir(folder)).toEqual(['key-in-keyring.json'])
     for (const told of [{ ANCHORHOLD_KEY_STORE: 'keyring' }, {}]) expect((await ringOf(told)).open(box)).toBe('sk-secret')
-    expect((await keyRing({ places: await keyPlaces({ folder, env: {} }) })).open(box)).toBe('sk-secret')
+    expect((await sealingKeys({ places: await keyPlaces({ folder, env: {} }) })).open(box)).toBe('sk-secret')
   })
 
   test('keys are changed in it, into it and out of it again', async () => {
-    const inFile = (await keyRing({ places: [fileKeys(join(folder, 'key'))] })).seal('sk-secret')
+    const inFile = (await sealingKeys({ places: [fileKeys(join(folder, 'key'))] })).seal('sk-secret')
     const ring = await ringOf({ ANCHORHOLD_KEY_STORE: 'keyring' })
     const before = ring.seal(ring.open(inFile))
     await ring.begin()

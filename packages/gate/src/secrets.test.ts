@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fileKeys } from './key-places.ts'
-import { keyRing } from './key-ring.ts'
+import { sealingKeys } from './sealing-keys.ts'
 import { secretsUnder } from './secrets.ts'
 
 let folder: string
@@ -13,34 +13,34 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-test('keyRing() makes a key that only its owner can read, and finds it again', async () => {
+test('sealingKeys() makes a key that only its owner can read, and finds it again', async () => {
   const path = join(folder, 'sub', 'key')
-  const box = (await keyRing({ places: [fileKeys(path)] })).seal('sk-secret')
-  expect((await keyRing({ places: [fileKeys(path)] })).open(box)).toBe('sk-secret')
+  const box = (await sealingKeys({ places: [fileKeys(path)] })).seal('sk-secret')
+  expect((await sealingKeys({ places: [fileKeys(path)] })).open(box)).toBe('sk-secret')
   const { mode, size } = await stat(path)
   expect({ mode: mode & 0o777, size }).toEqual({ mode: 0o600, size: 32 })
   expect(await readdir(join(folder, 'sub'))).toEqual(['key'])
 })
 
-test('keyRing() gives two makers the same key', async () => {
+test('sealingKeys() gives two makers the same key', async () => {
   const path = join(folder, 'key')
-  const [one, two] = await Promise.all([keyRing({ places: [fileKeys(path)] }), keyRing({ places: [fileKeys(path)] })])
+  const [one, two] = await Promise.all([sealingKeys({ places: [fileKeys(path)] }), sealingKeys({ places: [fileKeys(path)] })])
   expect(two.open(one.seal('x'))).toBe('x')
 })
 
-test.each([0o640, 0o604, 0o620, 0o666])('keyRing() refuses a key with mode %o', async (mode) => {
+test.each([0o640, 0o604, 0o620, 0o666])('sealingKeys() refuses a key with mode %o', async (mode) => {
   const path = join(folder, 'key')
-  await keyRing({ places: [fileKeys(path)] })
+  await sealingKeys({ places: [fileKeys(path)] })
   await chmod(path, mode)
-  await expect(keyRing({ places: [fileKeys(path)] })).rejects.toMatchObject({
+  await expect(sealingKeys({ places: [fileKeys(path)] })).rejects.toMatchObject({
     code: 'gate_unavailable',
     hint: `chmod 600 ${path}`,
   })
 })
 
-test('keyRing() refuses a key of another length', async () => {
+test('sealingKeys() refuses a key of another length', async () => {
   await writeFile(join(folder, 'key'), 'short', { mode: 0o600 })
-  await expect(keyRing({ places: [fileKeys(join(folder, 'key'))] })).rejects.toThrow('32 bytes')
+  await expect(sealingKeys({ places: [fileKeys(join(folder, 'key'))] })).rejects.toThrow('32 bytes')
 })
 
 test('seal() hides the secret, and never makes the same box twice', () => {
@@ -73,41 +73,41 @@ test('openInside() opens what was sealed for cells, and nothing that anybody cal
   expect(() => secrets.openInside(kept.replace('ah1.', 'ah1i.'))).toThrow('changed')
 })
 
-test('keyRing() seals under a new key, opens what the old one sealed until it goes, and a ring that starts in between does too', async () => {
+test('sealingKeys() seals under a new key, opens what the old one sealed until it goes, and a ring that starts in between does too', async () => {
   const path = join(folder, 'key')
-  const ring = await keyRing({ places: [fileKeys(path)] })
+  const ring = await sealingKeys({ places: [fileKeys(path)] })
   const old = ring.seal('sk-secret')
   await ring.begin()
   const anew = ring.seal(ring.open(old))
-  for (const one of [ring, await keyRing({ places: [fileKeys(path)] })])
+  for (const one of [ring, await sealingKeys({ places: [fileKeys(path)] })])
     expect([one.open(old), one.open(anew)]).toEqual(['sk-secret', 'sk-secret'])
   // Begun twice it is still one key.
   await ring.begin()
-  expect((await keyRing({ places: [fileKeys(path)] })).open(anew)).toBe('sk-secret')
+  expect((await sealingKeys({ places: [fileKeys(path)] })).open(anew)).toBe('sk-secret')
   // Somebody has stored what was sealed before.
   await expect(ring.finish([anew, old])).rejects.toThrow('something is stored that was sealed under it')
-  expect((await keyRing({ places: [fileKeys(path)] })).open(old)).toBe('sk-secret')
+  expect((await sealingKeys({ places: [fileKeys(path)] })).open(old)).toBe('sk-secret')
   await ring.finish([anew])
-  for (const one of [ring, await keyRing({ places: [fileKeys(path)] })]) {
+  for (const one of [ring, await sealingKeys({ places: [fileKeys(path)] })]) {
     expect(one.open(anew)).toBe('sk-secret')
     expect(() => one.open(old)).toThrow('another key')
   }
   expect(await readdir(folder)).toEqual(['key'])
 })
 
-test('keyRing() takes ENCRYPTION_KEY, opens what the file sealed before, and leaves no key on the disk', async () => {
+test('sealingKeys() takes ENCRYPTION_KEY, opens what the file sealed before, and leaves no key on the disk', async () => {
   const path = join(folder, 'key')
-  const old = (await keyRing({ places: [fileKeys(path)] })).seal('sk-secret')
+  const old = (await sealingKeys({ places: [fileKeys(path)] })).seal('sk-secret')
   const given = randomBytes(32)
-  const ring = await keyRing({ given: given.toString('hex'), places: [fileKeys(path)] })
+  const ring = await sealingKeys({ given: given.toString('hex'), places: [fileKeys(path)] })
   const anew = ring.seal(ring.open(old))
   await ring.begin()
   await expect(ring.finish([old])).rejects.toMatchObject({ code: 'conflict' })
   await ring.finish([anew])
   expect(await readdir(folder)).toEqual([])
-  expect((await keyRing({ given: given.toString('base64'), places: [fileKeys(path)] })).open(anew)).toBe('sk-secret')
-  await expect(keyRing({ given: 'correct horse battery staple', places: [fileKeys(path)] })).rejects.toMatchObject({
+  expect((await sealingKeys({ given: given.toString('base64'), places: [fileKeys(path)] })).open(anew)).toBe('sk-secret')
+  await expect(sealingKeys({ given: 'correct horse battery staple', places: [fileKeys(path)] })).rejects.toMatchObject({
     hint: 'Make one: openssl rand -hex 32',
   })
-  await expect(keyRing({ given: given.toString('hex').slice(2), places: [fileKeys(path)] })).rejects.toThrow('32 bytes')
+  await expect(sealingKeys({ given: given.toString('hex').slice(2), places: [fileKeys(path)] })).rejects.toThrow('32 bytes')
 })

@@ -12,6 +12,9 @@ export const rungsOf = (platform: string): readonly Rung[] =>
 /** The rung of sessions that name none. */
 export const usualRung = (platform: string): Rung => (platform === 'darwin' ? 'seatbelt' : 'bwrap')
 
+/** Whether a session of this rung can have the network of the host; the others have none to share. */
+export const sharesHostNetwork = (rung: Rung): boolean => rung === 'none' || rung === 'bwrap'
+
 /** Rungs that nobody has run on real hardware yet. */
 export const untestedRungs: readonly Rung[] = ['seatbelt']
 

@@ -29,7 +29,7 @@ import { endOrphans } from '@anchorhold/link/orphans'
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
-import { type Rung, slownessOf } from '@anchorhold/protocol/rungs'
+import { type Rung, sharesHostNetwork, slownessOf } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
@@ -66,8 +66,6 @@ export type LaunchOptions = {
 }
 
 const startTimeoutMs = 120_000
-/** The others have none to share. */
-const sharesNetwork: readonly Rung[] = ['none', 'bwrap']
 const withoutLoopback: readonly Rung[] = ['none', 'seatbelt']
 /** A cell's own user as root, for as long as this process lives: nobody else has a number of this range. */
 const launcherUid = (pid: number) => 1_890_000_000 + (pid % 8_000_000)
@@ -79,7 +77,7 @@ export async function launch(options: LaunchOptions): Promise<number> {
   makeFolders(folders, config.root)
   const runtime = stageRuntime(dirname(fileURLToPath(import.meta.url)), folders.runtime)
   const rung = options.rung ?? config.rung
-  if (options.network === 'host' && !sharesNetwork.includes(rung))
+  if (options.network === 'host' && !sharesHostNetwork(rung))
     throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
       hint: 'Leave --net host out',
     })

@@ -1,11 +1,8 @@
 import type { EffectivePolicy } from '@anchorhold/core/policy/effective'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { Rung } from '@anchorhold/protocol/rungs'
+import { type Rung, sharesHostNetwork } from '@anchorhold/protocol/rungs'
 import type { Network } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
-
-/** Rungs whose cells can share the network of the host; the others have none to share. */
-const sharing: readonly Rung[] = ['bwrap']
 
 /** What a session has of the network now: what it was made with, or what policies have left of it since. Null where it could be
  *  kept to that by nobody. */
@@ -41,9 +38,9 @@ export function networkFor(
     })
   }
   if (asked === 'host') {
-    if (!sharing.includes(rung))
+    if (!sharesHostNetwork(rung))
       throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
-        hint: `Open what it needs with rules (proxy_only), or choose the rung ${sharing.join(' or ')}`,
+        hint: 'Open what it needs with rules (proxy_only), or choose the rung bwrap',
       })
     if (most === 'host') return 'host'
     throw new Failure('forbidden', 'Cannot start a session on the host network: no policy allows it', {

@@ -15,7 +15,7 @@ import { type Parts, record } from './parts.ts'
 export async function tell(parts: Parts, id: RequestId, raises: readonly Raise[] = []): Promise<void> {
   const request = parts.store.requests.get(id)
   if (request === null || request.answer === null || request.told) return
-  const heard = await (askerOf(request.action) === 'gate' ? tellGate(parts, request, raises) : tellKeeper(parts, request))
+  const heard = await (askerOf(request.action) === 'gate' ? answerGate(parts, request, raises) : answerKeeper(parts, request))
   if (heard === 'nobody waits') announce(parts, id)
 }
 
@@ -27,7 +27,7 @@ export async function tellAll(parts: Parts, session: SessionId | null): Promise<
 /** `later`: whoever waited is on its way out, and its end is the time to look again. */
 type Hearing = 'told' | 'nobody waits' | 'later'
 
-async function tellKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
+async function answerKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
   const { session } = request
   // One that is being started was told what is allowed before this was. None is started for this: it may be on its way out for good.
   if (!(await parts.keepers.stands(session))) return 'nobody waits'
@@ -40,7 +40,7 @@ async function tellKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
   }
 }
 
-async function tellGate(parts: Parts, request: RequestRow, raises: readonly Raise[]): Promise<Hearing> {
+async function answerGate(parts: Parts, request: RequestRow, raises: readonly Raise[]): Promise<Hearing> {
   const { session, action } = request
   const budget = action.kind === 'spend' ? { budget_nanos: parts.store.sessions.get(session)?.budgetNanos ?? null } : {}
   try {

@@ -87,7 +87,7 @@ export function fakeKeepers(): FakeKeepers {
     makeReady() {},
     startNoMore() {},
     startsNoMore: false,
-    detach() {},
+    async detach() {},
   }
   return fake
 }

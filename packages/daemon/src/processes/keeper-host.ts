@@ -43,7 +43,7 @@ export interface KeeperHost {
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
   /** Lets go of keepers that were made ready and have no session. */
-  discard(): void
+  discard(): Promise<void>
 }
 export type Remains = DeadOutbox & { readonly saying: readonly LiveFrame[] }
 
@@ -145,9 +145,9 @@ export function keeperHost({
       spares.makeReady()
       pool.adjust()
     },
-    discard() {
+    async discard() {
       spares.discard()
-      pool.discard()
+      await pool.discard()
     },
   }
 }

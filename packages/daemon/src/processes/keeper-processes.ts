@@ -46,7 +46,8 @@ export interface KeeperProcesses {
   /** No keeper is started from here on: the daemon is about to leave, and takes them along. */
   startNoMore(): void
   readonly startsNoMore: boolean
-  detach(): void
+  /** Lets go of every keeper, which lives on; resolves when nothing is left of those that waited for a session. */
+  detach(): Promise<void>
 }
 
 export type KeeperProcessesOptions = {
@@ -285,10 +286,11 @@ export function keeperProcesses({
     get startsNoMore() {
       return startsNoMore
     },
-    detach() {
+    async detach() {
       detached = true
-      host.discard()
+      const discarded = host.discard()
       for (const { attachment } of live.values()) attachment.close()
+      await discarded
     },
   }
 }

@@ -30,8 +30,8 @@ export interface Places {
   take(session: SessionId): Prepared | null
   /** Starts and gives up as the pools say. */
   adjust(): void
-  /** Gives every place up. */
-  discard(): void
+  /** Gives every place up, and resolves when nothing of them is left. */
+  discard(): Promise<void>
 }
 
 export type PlacesOptions = {
@@ -61,13 +61,14 @@ export function places({ pools, clock, busy, make, clear, log }: PlacesOptions):
   let isOver = false
   let stop = () => {}
 
-  function giveUp(one: Made): void {
+  async function giveUp(one: Made): Promise<void> {
     waiting.delete(one)
     claimed.delete(one.place.session)
     // Told to end, it ends its cell first.
     one.prepared.dismiss()
+    await one.prepared.gone
     // What cannot be removed now is removed when a daemon starts.
-    void one.prepared.gone.then(() => clear(one.place.session)).catch((error: unknown) => log(`a place: ${String(error)}`))
+    await clear(one.place.session).catch((error: unknown) => log(`a place: ${String(error)}`))
   }
 
   function tryLater(place: SeenPlace): void {
@@ -93,7 +94,7 @@ export function places({ pools, clock, busy, make, clear, log }: PlacesOptions):
       const trouble = troubleOf(one)
       if (one.prepared.holds === 'ready') failed.delete(one.place.rung)
       if (trouble === null) continue
-      giveUp(one)
+      void giveUp(one)
       // One that was ended from outside says nothing about the next.
       if (typeof one.prepared.holds === 'object') tryLater({ ...one.place, trouble })
     }
@@ -109,7 +110,7 @@ export function places({ pools, clock, busy, make, clear, log }: PlacesOptions):
         waiting.add(one)
       }
       const surplus = idle.slice(0, Math.max(0, all - pool.min))
-      for (const one of surplus) if (clock.elapsed() - one.place.since >= pool.idleMs) giveUp(one)
+      for (const one of surplus) if (clock.elapsed() - one.place.since >= pool.idleMs) void giveUp(one)
     }
     stop()
     if (Object.keys(pools).length > 0) stop = clock.after(lookMs, adjust)
@@ -129,7 +130,7 @@ export function places({ pools, clock, busy, make, clear, log }: PlacesOptions):
       if (one === undefined) return null
       waiting.delete(one)
       claimed.set(one.place.session, one)
-      clock.after(claimedMs, () => claimed.get(one.place.session) === one && giveUp(one))
+      clock.after(claimedMs, () => void (claimed.get(one.place.session) === one && giveUp(one)))
       return one.place
     },
     take(session) {
@@ -138,10 +139,10 @@ export function places({ pools, clock, busy, make, clear, log }: PlacesOptions):
       return one?.prepared.alive ? one.prepared : null
     },
     adjust,
-    discard() {
+    async discard() {
       isOver = true
       stop()
-      for (const one of [...waiting, ...claimed.values()]) giveUp(one)
+      await Promise.all([...waiting, ...claimed.values()].map(giveUp))
     },
   }
 }

@@ -2,7 +2,7 @@ import { printableLine } from '@anchorhold/core/printable'
 import { parseUsd } from '@anchorhold/protocol/money'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
-import { Rung } from '@anchorhold/protocol/rungs'
+import { Rung, sharesHostNetwork } from '@anchorhold/protocol/rungs'
 import { Network } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
@@ -97,6 +97,8 @@ export function NewSession() {
     const why = one === 'seatbelt' ? null : lacks(machine, one)
     return why === null ? [] : [{ rung: one, why }]
   })
+  const chosen = rung === '' ? status?.rung : Rung.parse(rung)
+  const mayShare = chosen !== undefined && sharesHostNetwork(chosen)
   const ready = text.trim() !== '' && !badBudget && !create.isPending
   return (
     <div className="scroll flex flex-1 flex-col px-4 lg:px-8">
@@ -203,7 +205,7 @@ export function NewSession() {
                 <select className="field" value={network} onChange={(event) => setNetwork(event.target.value)}>
                   <option value="">Default</option>
                   {Network.options
-                    .filter((one) => one !== 'host' || rung === 'none' || rung === 'bwrap')
+                    .filter((one) => one !== 'host' || mayShare)
                     .map((one) => (
                       <option key={one} value={one}>
                         {networks[one].label}

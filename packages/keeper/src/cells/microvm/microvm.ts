@@ -185,7 +185,7 @@ function planOf(options: MicrovmOptions, spec: CellSpec, accel?: Accel): Plan {
   if (process.getuid?.() === 0 && spec.runAs === null)
     throw unavailable([{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }])
   if (spec.network !== 'none')
-    throw unavailable([{ what: 'a machine has no network of the host to share', remedy: 'Leave --net host out' }])
+    throw unavailable([{ what: 'a machine has no network of the host to share', remedy: 'Leave the network of the host out' }])
   if (spec.limits.memoryBytes < memoryBytesMin)
     throw unavailable([{ what: `a machine needs ${sizeWords(memoryBytesMin)} of memory`, remedy: 'Raise limits.memory_gib' }])
   for (const folder of [spec.workspace, spec.home])

@@ -202,7 +202,7 @@ function refusals(spec: CellSpec): Lack[] {
       ? [{ what: 'a cell started by root is no boundary', remedy: 'Give it a user of its own (runAs)' }]
       : []),
     ...(spec.network === 'host'
-      ? [{ what: "the host's network cannot be given to this rung", remedy: 'Leave --net host out' }]
+      ? [{ what: "the host's network cannot be given to this rung", remedy: 'Leave the network of the host out' }]
       : []),
     ...(spec.root === null
       ? []

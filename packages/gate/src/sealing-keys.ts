@@ -5,21 +5,21 @@ import { keyBytes, type Secrets, secretsUnder } from './secrets.ts'
 
 /** The keys that secrets are sealed under: what is sealed goes under the first, what is opened may be under any.
  *  Invariant: a key goes only when whoever keeps the boxes has said that none is under it any more. */
-export type KeyRing = Secrets & {
+export type SealingKeys = Secrets & {
   /** Begins a new key; does nothing when one has been begun already, or comes from the environment. */
   begin(): Promise<void>
   /** The key before it goes; refused as long as one of these boxes is not under the new one. */
   finish(boxes: readonly string[]): Promise<void>
 }
 
-export type KeyRingOptions = {
+export type SealingKeysOptions = {
   /** `ENCRYPTION_KEY`, where it is set. */
   readonly given?: string | undefined
   /** Where keys are kept: in the first, unless one is given; the others are looked at for what was sealed before. */
   readonly places: readonly [KeyPlace, ...KeyPlace[]]
 }
 
-export async function keyRing({ given, places }: KeyRingOptions): Promise<KeyRing> {
+export async function sealingKeys({ given, places }: SealingKeysOptions): Promise<SealingKeys> {
   const fromEnv = given === undefined ? null : secretsUnder(keyOf(given))
   const [first, ...others] = places
   // With a key from the environment the places are looked at for what was sealed before that was set, and no key is made.
