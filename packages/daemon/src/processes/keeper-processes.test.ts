@@ -170,7 +170,7 @@ test('ensure() gives up on a keeper that dies each time before it is found, in w
 test('a keeper of the release before goes on under this daemon: it is found, commanded, heard to its end, and followed by a new one', async () => {
   model = 'older'
   await keepers.ensure(session)
-  keepers.detach()
+  await keepers.detach()
   const next = processes()
   expect(await next.reattach(session)).toBe(true)
   await next.do(session, { do: 'interrupt' })
@@ -201,7 +201,7 @@ test('do() fails in words when there is no keeper, or it goes', async () => {
 test('reattach() finds a keeper that outlived the daemon, and nothing is told twice', async () => {
   await keepers.ensure(session)
   await vi.waitFor(() => expect(told()).toEqual(['started']))
-  keepers.detach()
+  await keepers.detach()
   const next = processes()
   expect(await next.reattach(session)).toBe(true)
   await next.do(session, { do: 'ping' })
@@ -214,8 +214,8 @@ test('reattach() reads what a keeper left behind that died while the daemon was 
   await keepers.ensure(session)
   const next = processes()
   await next.reattach(session)
-  keepers.detach()
-  next.detach()
+  await keepers.detach()
+  await next.detach()
   next.kill(session)
   const last = processes()
   await vi.waitFor(async () => expect(await last.reattach(session)).toBe(false))
@@ -238,7 +238,7 @@ test('a keeper whose outbox was emptied is heard all the same, and the session i
 
 test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {
   await keepers.ensure(session)
-  keepers.detach()
+  await keepers.detach()
   const next = processes()
   await next.ensure(session)
   expect(next.has(session)).toBe(true)
