@@ -5,7 +5,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 
 const kinds = [...AuditKind.options, 'house']
 type Options = { session?: string; since?: string; kind?: string; limit: number; key?: true; json?: true }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago } from '../terminal.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 
 export function search(program: Command, context: Context): void {
   program

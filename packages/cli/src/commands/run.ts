@@ -1,5 +1,4 @@
-import { Failure } from '@anchorhold/protocol/failures'
-import { microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { microsUp, type Nanos } from '@anchorhold/protocol/money'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Network, OnCrash, Spend, limits } from '@anchorhold/protocol/sessions'
@@ -7,64 +6,51 @@ import { Option, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
-import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../repo-filter-flags.ts'
+import { type AccessFlags, accessOf, withAccess } from '../flags/access.ts'
+import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../flags/repo-filter.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
-import { numberFrom } from '../numbers.ts'
+import { collect, numberFrom, usd } from '../flags/values.ts'
 
-type Options = RepoFilterFlags & {
-  workspace?: string
-  copy?: true
-  snapshot?: true
-  chown?: true
-  acl?: true
-  rung?: Rung
-  image?: string
-  gpu?: true
-  sudo?: true
-  nested?: true
-  provider?: string
-  model?: string
-  budget?: string
-  group?: string
-  policy?: string
-  observe?: true
-  key?: string
-  name?: string
-  tools?: string
-  systemPrompt?: string
-  timeout?: number
-  onCrash?: OnCrash
-  autonomy?: Autonomy
-  spend?: Spend
-  network?: Network
-  repo?: string
-  attach: string[]
-  toolchain: string[]
-  secret: string[]
-  plan?: true
-  loadSettings?: true
-  detach?: true
-  json?: true
-}
+type Options = RepoFilterFlags &
+  AccessFlags & {
+    workspace?: string
+    rung?: Rung
+    image?: string
+    gpu?: true
+    sudo?: true
+    nested?: true
+    provider?: string
+    model?: string
+    budget?: Nanos
+    group?: string
+    policy?: string
+    observe?: true
+    key?: string
+    name?: string
+    tools?: string
+    systemPrompt?: string
+    timeout?: number
+    onCrash?: OnCrash
+    autonomy?: Autonomy
+    spend?: Spend
+    network?: Network
+    repo?: string
+    attach: string[]
+    toolchain: string[]
+    secret: string[]
+    plan?: true
+    loadSettings?: true
+    detach?: true
+    json?: true
+  }
 
 export function run(program: Command, context: Context): void {
-  withRepoFilter(program.command('run'))
+  withAccess(withRepoFilter(program.command('run')), { copy: '', acl: 'when the session is archived' })
     .summary('start a session with a prompt, and follow its turn')
     .description('Starts a session in a cell of its own and follows its first turn. Starts the daemon when none runs.')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
     .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
-    .addOption(new Option('--copy', 'work on a copy of the folder').conflicts(['snapshot', 'acl', 'chown']))
-    .addOption(
-      new Option('--snapshot', 'work on a copy of the folder without the history of its repository').conflicts(['acl', 'chown']),
-    )
-    .addOption(
-      new Option(
-        '--acl',
-        'as root: let the session into the folder by an access list entry, undone when it is archived',
-      ).conflicts('chown'),
-    )
-    .option('--chown', 'as root: give the folder to the session')
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
     .addOption(
       new Option(
@@ -79,7 +65,7 @@ export function run(program: Command, context: Context): void {
     .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('-p, --provider <name>', 'where model calls go')
     .option('-m, --model <id>', 'the model')
-    .option('-b, --budget <usd>', 'what the session may spend, as 0.50')
+    .option('-b, --budget <usd>', 'what the session may spend, as 0.50', usd)
     .option('-g, --group <name>', 'the group whose budget it spends out of, beside its own')
     .option('-n, --name <name>', 'a name for the session')
     .option('--policy <name>', "hold it to this policy beside the house's own (anchorhold policy show)")
@@ -111,20 +97,9 @@ export function run(program: Command, context: Context): void {
     .option('--json', 'one event a line')
     .action(async (words: string[], options: Options) => {
       const prompt = await readPrompt(words)
-      const budget = options.budget === undefined ? undefined : parseUsd(options.budget)
-      if (budget === null)
-        throw new Failure('bad_request', `"${options.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
       const images = readImages(options.attach)
       const daemon = await context.daemonOrStart()
-      const access = options.snapshot
-        ? 'snapshot'
-        : options.copy
-          ? 'copy'
-          : options.acl
-            ? 'acl'
-            : options.chown
-              ? 'chown'
-              : undefined
+      const access = accessOf(options) ?? undefined
       const session = await daemon.api.createSession({
         body: {
           prompt: { text: prompt, ...(images.length === 0 ? {} : { images }) },
@@ -145,7 +120,7 @@ export function run(program: Command, context: Context): void {
             repo_filter: repoFilterOf(options),
             provider: options.provider,
             model: options.model,
-            budget_micros: budget === undefined ? undefined : microsUp(budget),
+            budget_micros: options.budget === undefined ? undefined : microsUp(options.budget),
             group: options.group,
             tools: options.tools?.split(',').map((name) => name.trim()),
             system_prompt: options.systemPrompt,
@@ -192,8 +167,6 @@ export function run(program: Command, context: Context): void {
       )
     })
 }
-
-export const collect = (value: string, list: string[]): string[] => [...list, value]
 
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 const defined = <T extends object>(fields: T): Defined<T> =>

@@ -1,31 +1,27 @@
-import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
-import { parseUsd } from '@anchorhold/protocol/money'
+import type { Nanos } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
-import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { existsSync, readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Context } from '../context.ts'
-import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../repo-filter-flags.ts'
+import { type AccessFlags, accessOf, withAccess } from '../flags/access.ts'
+import { collect, usd } from '../flags/values.ts'
+import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../flags/repo-filter.ts'
 import { bridgeOf } from '../launcher/bridge.ts'
 import type { LaunchOptions } from '../launcher/launch.ts'
 import { parseSandboxConf, type SandboxConf } from '../launcher/sandbox-conf.ts'
 
-type Shared = RepoFilterFlags & {
-  rung?: Rung
-  copy?: true
-  snapshot?: true
-  acl?: true
-  chown?: true
-  mount: string[]
-  toolchain: string[]
-  image?: string
-  verbose?: true
-}
+type Shared = RepoFilterFlags &
+  AccessFlags & {
+    rung?: Rung
+    mount: string[]
+    toolchain: string[]
+    image?: string
+    verbose?: true
+  }
 type SandboxFlags = Shared & { workspace?: string; bridgeUrl?: string; config?: string; net?: 'deny' | 'proxy' | 'host' }
-type ClaudeFlags = Shared & { provider?: string; budget?: string; net?: 'deny' | 'proxy' }
+type ClaudeFlags = Shared & { provider?: string; budget?: Nanos; net?: 'deny' | 'proxy' }
 
 export function sandbox(program: Command, context: Context): void {
   shared(
@@ -66,7 +62,7 @@ export function sandbox(program: Command, context: Context): void {
       .argument('[dir]', 'the folder that it works in', '.')
       .argument('[args...]', "Claude Code's own arguments, after --")
       .option('-p, --provider <name>', 'where model calls go (default: the one in use, or a key in the environment)')
-      .option('-b, --budget <usd>', 'what it may spend, as 0.50')
+      .option('-b, --budget <usd>', 'what it may spend, as 0.50', usd)
       .addOption(
         new Option('--net <what>', 'deny: nothing but its model, as otherwise; proxy: what your rules open').choices([
           'deny',
@@ -74,9 +70,6 @@ export function sandbox(program: Command, context: Context): void {
         ]),
       ),
   ).action(async (dir: string, args: string[], flags: ClaudeFlags) => {
-    const budget = flags.budget === undefined ? null : parseUsd(flags.budget)
-    if (flags.budget !== undefined && budget === null)
-      throw new Failure('bad_request', `"${flags.budget}" is not an amount in dollars`, { hint: 'Write it as 0.50 or 5' })
     // Without a folder, the first of its own arguments stands in its place.
     const [workspace, agentArgs] = dir.startsWith('-') ? ['.', [dir, ...args]] : [dir, args]
     await launchWith(context, {
@@ -84,25 +77,19 @@ export function sandbox(program: Command, context: Context): void {
       workspace,
       network: flags.net === 'proxy' ? 'proxy' : 'none',
       bridge: null,
-      command: { agentArgs, provider: flags.provider ?? null, budgetNanos: budget },
+      command: { agentArgs, provider: flags.provider ?? null, budgetNanos: flags.budget ?? null },
     })
   })
 }
 
 function shared(command: Command): Command {
-  return withRepoFilter(command)
+  return withAccess(withRepoFilter(command), { copy: ', which is gone afterwards', acl: 'afterwards' })
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
     .option('--image <name>', 'the image of a container or a machine (anchorhold image ls)')
     .option('--mount <source:target:ro>', 'show a file or folder read-only; may be given several times', collect, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
-    .option('--copy', 'work on a copy of the folder, which is gone afterwards')
-    .option('--snapshot', 'work on a copy without the history of its repository, which is gone afterwards')
-    .option('--acl', 'as root: let the cell into the folder by an access list entry, undone afterwards')
-    .option('--chown', 'as root: give the folder to the cell')
     .option('-v, --verbose', 'say what is in force')
 }
-
-const collect = (value: string, before: string[]) => [...before, value]
 
 function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boolean) {
   return {
@@ -117,11 +104,6 @@ function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boo
       verbose ? context.terminal.error(context.terminal.style('dim', context.terminal.foreign(line))) : undefined,
     warn: (line: string) => context.terminal.error(context.terminal.style('yellow', context.terminal.foreign(line))),
   }
-}
-
-function accessOf({ copy, snapshot, acl, chown }: Shared): WorkspaceAccess | null {
-  if (snapshot) return 'snapshot'
-  return copy ? 'copy' : acl ? 'acl' : chown ? 'chown' : null
 }
 
 function mountOf(text: string): { readonly source: string; readonly target: string } {
@@ -143,13 +125,7 @@ function networkOf({ net }: SandboxFlags, conf: SandboxConf): LaunchOptions['net
 }
 
 function readConf(context: Context, named: string | undefined): SandboxConf {
-  const { config } = places({
-    uid: process.getuid?.() ?? -1,
-    home: homedir(),
-    env: process.env,
-    stateFlag: context.where().moved ? context.where().state : null,
-  })
-  const path = named ?? join(config, 'sandbox.conf')
+  const path = named ?? join(context.config(), 'sandbox.conf')
   if (!existsSync(path)) {
     if (named !== undefined) throw new Failure('bad_request', `There is no file "${named}"`)
     return { mounts: [] }

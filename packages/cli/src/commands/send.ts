@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from '../context.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
-import { collect } from './run.ts'
+import { collect } from '../flags/values.ts'
 
 export function send(program: Command, context: Context): void {
   program

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { summary } from '../show-events.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 
 const colours = {
   creating: 'cyan',

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago, table } from '../terminal.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 
 export function token(program: Command, context: Context): void {
   const command = program.command('token').summary('tokens for programs, and logins of browsers')

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 import { tellReach } from './expose.ts'
 
 export function up(program: Command, context: Context): void {

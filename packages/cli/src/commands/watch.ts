@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { follow } from './follow.ts'
-import { numberFrom } from '../numbers.ts'
+import { numberFrom } from '../flags/values.ts'
 
 export function watch(program: Command, context: Context): void {
   program

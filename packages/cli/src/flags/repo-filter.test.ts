@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { repoFilterOf } from './repo-filter-flags.ts'
+import { repoFilterOf } from './repo-filter.ts'
 
 const none = { hide: [], show: [] }
 

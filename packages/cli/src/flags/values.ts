@@ -1,3 +1,4 @@
+import { type Nanos, parseUsd } from '@anchorhold/protocol/money'
 import { InvalidArgumentError } from 'commander'
 
 /** Reads the number that a flag is given; the command line is wrong where it is none. */
@@ -9,3 +10,13 @@ export function numberFrom(min: number, max = Number.MAX_SAFE_INTEGER): (text: s
     throw new InvalidArgumentError(`It is not a whole number ${range}.`)
   }
 }
+
+/** Reads an amount of money. */
+export function usd(text: string): Nanos {
+  const nanos = parseUsd(text)
+  if (nanos === null) throw new InvalidArgumentError(`"${text}" is not an amount in dollars: write it as 0.50 or 5.`)
+  return nanos
+}
+
+/** For flags that may be given several times. */
+export const collect = (value: string, before: string[]): string[] => [...before, value]

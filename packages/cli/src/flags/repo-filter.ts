@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
+import { collect } from './values.ts'
 
 export type RepoFilterFlags = {
   readonly repoFilter?: 'none' | 'standard' | 'strict' | 'custom'
@@ -10,7 +11,6 @@ export type RepoFilterFlags = {
 
 /** The flags by which a command takes a filter: one that there is, or a list of one's own. */
 export function withRepoFilter(command: Command): Command {
-  const collect = (value: string, before: string[]) => [...before, value]
   return command
     .addOption(
       new Option('--repo-filter <which>', 'which secrets of the folder the cell does not see (default: standard)').choices([
