@@ -17,7 +17,6 @@ export const failureCodes = {
   keeper_unavailable: { status: 503, meaning: 'The process that tends the session could not be started' },
   gate_unavailable: { status: 503, meaning: 'The process that serves the windows could not be started' },
   storage_unavailable: { status: 507, meaning: 'The database cannot be written; nothing was changed' },
-  panicked: { status: 409, meaning: 'The session was ended by panic and must be started again' },
   internal: { status: 500, meaning: 'A bug; the log has the rest under the id given' },
 } as const satisfies Record<string, { status: number; meaning: string }>
 

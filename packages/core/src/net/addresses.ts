@@ -73,10 +73,8 @@ export function formatAddress(address: Address): string {
   return `${text(0, longest.at)}::${text(longest.at + longest.length)}`
 }
 
-/** Whether a cell may be led there without a rule that opens this one place by name. */
-export const isReachable = (address: Address): boolean => addressKind(address) === 'public'
-
-/** Invariant: an address that carries another inside it is never better than that one.
+/** Without a rule that opens this one place by name, a cell is led to what is `public` alone.
+ *  Invariant: an address that carries another inside it is never better than that one.
  *  Does not stop: a translator (NAT64) with a prefix of the network's own, which cannot be told from other addresses. */
 export function addressKind(address: Address): AddressKind {
   return address.length === 4 ? ipv4Kind(address) : ipv6Kind(address)
