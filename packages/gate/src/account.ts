@@ -161,6 +161,7 @@ export function holdAccount(
         began_at: beganMs,
         ...(names.length > 0 ? { nodes: names } : {}),
         ...(agent === undefined ? {} : { agent }),
+        ...(lease.capNanos !== null && usage.cost_nanos > nanos ? { exceeds: true as const } : {}),
       }
       try {
         records.book(session, { call, ...usage, ...where }, beganMs)

@@ -32,3 +32,27 @@ test('a session of which one window cannot be opened has none', async () => {
   await it.gate.handle({ ...it.opened, network: 'proxy_only' })
   expect((await it.call('/v1/messages', small())).status).toBe(200)
 })
+
+test('a session whose lease was closed by a call that cost too much spends nothing more until a budget is set', async () => {
+  await using it = await testGate({ provider: rehearsal, budget_nanos: 1_000_000_000, closed: true })
+  expect((await it.call('/v1/messages', small())).status).toBe(403)
+  await it.gate.handle({ do: 'budget', session: it.opened.session, budget_nanos: 2_000_000_000 })
+  expect((await it.call('/v1/messages', small())).status).toBe(200)
+})
+
+test('a cap that is told while windows are being opened is not undone by them', async () => {
+  await using it = await testGate({ provider: rehearsal })
+  const owner = (life: number) => ({
+    ...{ simulated: true, at: Date.now(), to: 0 },
+    nodes: [
+      {
+        ...{ node: 'owner' as const, caps: { life, day: null, tick: null }, tick_ms: 3_600_000, asks: false },
+        spent: { life: 0, day: 0, tick: 0 },
+      },
+    ],
+  })
+  const opening = it.gate.handle({ ...it.opened, ledger: owner(1_000_000_000) })
+  const lowered = it.gate.handle({ do: 'ledger', ...owner(0) })
+  await Promise.all([opening, lowered])
+  expect((await it.call('/v1/messages', small())).status).toBe(403)
+})

@@ -193,7 +193,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
-    const money = { budget_nanos, spent_nanos, spent_to, closed: false, nodes, agent_cap_nanos, simulated: isPlay(provider) }
+    const closed = command.closed && budget_nanos !== null
+    const money = { budget_nanos, spent_nanos, spent_to, closed, nodes, agent_cap_nanos, simulated: isPlay(provider) }
     for (;;) {
       // A window that is on its way out would take the new one's socket along.
       await closing.get(session)

@@ -72,6 +72,7 @@ export async function testGate(
     budget_nanos: null,
     spent_nanos: 0,
     spent_to: 0,
+    closed: false,
     paused: false,
     spend: 'stop' as const,
     network: 'none' as const,

@@ -281,6 +281,8 @@ export const eventBodies = whenUsed({
       notional: z.boolean(),
       status: z.int(),
       duration_ms: z.int(),
+      /** It cost more than was set aside for it: the session spends nothing more until somebody sets its budget. */
+      exceeds: z.literal(true).optional(),
       ...booking,
     }),
   /** Somebody lets a node of the ledger spend more: for good over a life, and in that one period otherwise. */

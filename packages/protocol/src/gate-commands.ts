@@ -62,6 +62,8 @@ export const GateCommand = z.lazy(() =>
       /** What the daemon's log says was spent, up to which of the gate's records: what comes after is the gate's to add. */
       spent_nanos: Nanos,
       spent_to: z.int().min(0),
+      /** A call cost more than was set aside for it, and nobody has set a new budget since. */
+      closed: z.boolean().default(false),
       paused: z.boolean().default(false),
       spend: Spend.default('stop'),
       rules: ModelRules,

@@ -139,6 +139,7 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
     budget_nanos: budgetNanos,
     spent_nanos: costNanos,
     spent_to: parts.store.events.lastOf('gate'),
+    closed: session.leaseClosed,
     paused: state === 'paused',
     spend,
     rules: { allow: [...parts.config.modelAllow], ...ratesFor(parts, session) },

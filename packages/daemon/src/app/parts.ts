@@ -133,6 +133,7 @@ export function shown(row: SessionRow): Session {
     checkedOut: _k,
     baseCommit: _m,
     budgetNanos: _b,
+    leaseClosed: _l,
     ...session
   } = row
   return session

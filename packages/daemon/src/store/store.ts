@@ -140,6 +140,8 @@ export type SessionRow = Session & {
   readonly forgetAfter: readonly string[]
   readonly costNanos: number
   readonly budgetNanos: number | null
+  /** A call cost more than was set aside for it, and nobody has set a new budget since. */
+  readonly leaseClosed: boolean
   /** Its autonomy was chosen by somebody who may give more than the policy does. */
   readonly autonomyGiven: boolean
   /** What its repository had checked out when that was last told. */

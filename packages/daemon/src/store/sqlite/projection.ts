@@ -15,7 +15,8 @@ export function projection(db: Database): (event: Event) => void {
       created_at = ?, active_at = ? where id = ?`)
   const rename = db.prepare(`update session set name = ? where id = ?`)
   const remodel = db.prepare(`update session set model = ? where id = ?`)
-  const rebudget = db.prepare(`update session set budget_nanos = ? where id = ?`)
+  const rebudget = db.prepare(`update session set budget_nanos = ?, lease_closed = 0 where id = ?`)
+  const overdrew = db.prepare(`update session set lease_closed = 1 where id = ?`)
   const freed = db.prepare(`update session set options = json_set(options, '$.autonomy', ?, '$.autonomy_given', ?) where id = ?`)
   const tended = db.prepare(`update session set limits = ? where id = ?`)
   const located = db.prepare(
@@ -83,6 +84,7 @@ export function projection(db: Database): (event: Event) => void {
       case 'usage': {
         const { cost_nanos, began_at = at } = event.body
         spent.run(cost_nanos, session)
+        if (event.body.exceeds) overdrew.run(session)
         book(session, event.body, began_at)
         bookNodes(event.body, began_at)
         break

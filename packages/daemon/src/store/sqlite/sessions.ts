@@ -42,6 +42,7 @@ type Row = {
   turns: number
   cost_nanos: number
   budget_nanos: number | null
+  lease_closed: number
   limits: string
   forked_from: string | null
   open_requests: number
@@ -204,5 +205,6 @@ function toSession(row: Row): SessionRow {
     forgetAfter: JSON.parse(row.forget_after) as string[],
     costNanos: row.cost_nanos,
     budgetNanos: row.budget_nanos,
+    leaseClosed: row.lease_closed === 1,
   }
 }

@@ -120,6 +120,21 @@ test('append() stores a record of a source once', () => {
   expect(all(id)).toHaveLength(2)
 })
 
+test('a call that cost more than was set aside for it closes the lease of its session until a budget is set', () => {
+  const id = newSession()
+  const call = { provider: 'p', model: 'm', tokens: { input: 1, output: 1, cache_read: 0, cache_write: 0 } }
+  const usage = { ...call, cost_nanos: 5, simulated: true, estimated: false, notional: false, status: 200, duration_ms: 1 }
+  const isClosed = () => store.sessions.get(id)!.leaseClosed
+  append(id, { type: 'usage', body: usage })
+  expect(isClosed()).toBe(false)
+  append(id, { type: 'usage', body: { ...usage, exceeds: true } })
+  expect(isClosed()).toBe(true)
+  append(id, { type: 'session.changed', body: { name: 'other', actor: 'owner', door: 'test' } })
+  expect(isClosed()).toBe(true)
+  append(id, { type: 'session.changed', body: { budget_nanos: 9, actor: 'owner', door: 'test' } })
+  expect(isClosed()).toBe(false)
+})
+
 test('append() lets go of what is said of a session that is not there', () => {
   expect(append(newSessionId(randomBytes), text('late'))).toEqual([])
 })

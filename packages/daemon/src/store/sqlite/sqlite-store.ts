@@ -26,6 +26,7 @@ import { search } from './migrations/020-search.ts'
 import { turns } from './migrations/021-turns.ts'
 import { cursors } from './migrations/022-cursors.ts'
 import { granted } from './migrations/023-granted.ts'
+import { closedLeases } from './migrations/024-closed-leases.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -69,6 +70,7 @@ const migrations = [
   turns,
   cursors,
   granted,
+  closedLeases,
 ] as const
 
 export function sqliteStore(path: string): Store {
