@@ -118,3 +118,11 @@ test('forkSession() says in the log with which autonomy the fork begins', async 
   expect(fork.autonomy).toBe('restricted')
   expect(parts.all(fork.id).find(({ type }) => type === 'session.created')?.body).toMatchObject({ autonomy: 'restricted' })
 })
+
+test('forkSession() makes nothing of a session that is purged while its files are copied', async () => {
+  const { id } = await made(owner, {})
+  const forking = forkSession(parts, owner, id, {})
+  parts.store.sessions.purge(id)
+  await expect(forking).rejects.toMatchObject({ code: 'not_found' })
+  expect(sessionCount()).toBe(0)
+})

@@ -1,4 +1,5 @@
 import { systemClock } from '@anchorhold/link/clock'
+import type { NewEvent } from '@anchorhold/protocol/events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
@@ -7,15 +8,16 @@ import { reconciler } from './reconcile.ts'
 import { record } from './parts.ts'
 import { owner, testParts } from './test-parts.ts'
 
+/** A keeper that has begun a turn. */
+const atWork: readonly NewEvent[] = [
+  { type: 'keeper.started', body: { rung: 'bwrap', agent: 'a', agent_version: '1', limits: [], resumed: false } },
+  { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
+]
+
 test('findKeepers() does not wait for one that hangs, which is taken in when it is gone', async () => {
   using parts = testParts()
   const { id } = await createSession(parts, owner, {})
-  record(
-    parts,
-    id,
-    { type: 'keeper.started', body: { rung: 'bwrap', agent: 'a', agent_version: '1', limits: [], resumed: false } },
-    { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
-  )
+  record(parts, id, ...atWork)
   const hung = Promise.withResolvers<void>()
   Object.assign(parts.keepers, {
     async reattach(_: unknown, lost: () => void) {
@@ -80,12 +82,7 @@ test.each([
   async (to, told) => {
     using parts = testParts()
     const { id } = await createSession(parts, owner, {})
-    record(
-      parts,
-      id,
-      { type: 'keeper.started', body: { rung: 'bwrap', agent: 'a', agent_version: '1', limits: [], resumed: false } },
-      { type: 'turn.started', body: { cause: 'prompt', prompt: null } },
-    )
+    record(parts, id, ...atWork)
     await vi.waitFor(() => expect(parts.keepers.has(id)).toBe(true))
     await new Promise((resolve) => setImmediate(resolve))
     parts.keepers.vanish(id)

@@ -323,6 +323,26 @@ test('what a keeper takes back too late does not undo an answer', async () => {
   expect(rowOf(session).open_requests).toBe(0)
 })
 
+test('inbox() looks again soon where it could not look, as on a full disk', async () => {
+  const overdue = vi.spyOn(parts.store.requests, 'overdue').mockImplementationOnce(() => {
+    throw new Failure('storage_unavailable', 'the disk is full')
+  })
+  const timers: (() => void)[] = []
+  const box = inbox(() => parts, {
+    now: Date.now,
+    elapsed: () => performance.now(),
+    soon: (then) => then(),
+    after: (_, then) => (timers.push(then), () => {}),
+  })
+  box.look()
+  await settled()
+  expect(timers).toHaveLength(1)
+  timers[0]!()
+  await settled()
+  expect(overdue).toHaveBeenCalledTimes(2)
+  box.close()
+})
+
 test('inbox() parks what waits too long, closes what nobody answers, and tells', async () => {
   vi.useFakeTimers()
   try {
