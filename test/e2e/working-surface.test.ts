@@ -56,6 +56,13 @@ test('changes and files are seen from inside the cell, uploads go in, and nothin
     return since.git ? since.files.map(({ path }) => path).filter((path) => path === 'a.txt' || path === 'c.txt') : since.message
   }
   expect([await changed('head'), await changed('start')]).toEqual([['c.txt'], ['a.txt', 'c.txt']])
+  const onTerminal = async (...options: string[]) => (await it.cli(['changes', id, ...options])).out
+  expect(await onTerminal('--against', 'start')).toMatch(/^modified +\+1 -1 +a\.txt$/m)
+  expect(await onTerminal('--against', 'start', '--patch')).toContain('\n-one\n+two\n')
+  expect(await onTerminal()).not.toContain('a.txt')
+  expect(JSON.parse(await onTerminal('--json'))).toMatchObject({ git: true, branch: 'trunk' })
+  expect((await it.cli(['rename', id, 'another name'])).out).toBe(`${id} is called another name\n`)
+  expect((await it.cli(['ls'])).out).toMatch(new RegExp(`^${id} .* another name$`, 'm'))
 
   const { entries } = await it.api.listFiles({ params, query: { path: '' } })
   expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(['sub', 'a.txt', 'passwd']))

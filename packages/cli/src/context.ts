@@ -3,6 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
+import { allSessions } from './all-sessions.ts'
 import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -69,7 +70,8 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
       if (!existsSync(`${state}/gate/link.sock`)) return null
       return { daemon: await startDaemon({ where: where(), port: '0' }), started: true }
     },
-    async session({ api }, name) {
+    async session(daemon, name) {
+      const { api } = daemon
       if (/^ses_[0-9a-z]{16}$/.test(name)) return api.getSession({ params: { id: name } })
       if (name === 'last') {
         const {
@@ -79,16 +81,8 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
         return newest
       }
       const wanted = name.replace(/^ses_/, '')
-      const found: Session[] = []
-      for (const archived of ['false', 'true'] as const) {
-        let before: number | undefined
-        for (;;) {
-          const page = await api.listSessions({ query: { limit: 500, archived, ...(before === undefined ? {} : { before }) } })
-          found.push(...page.sessions.filter(({ id }) => id.slice(4).startsWith(wanted)))
-          before = page.sessions.at(-1)?.active_at
-          if (!page.more || before === undefined) break
-        }
-      }
+      const known = await Promise.all([false, true].map((archived) => allSessions(daemon, { archived })))
+      const found = known.flat().filter(({ id }) => id.slice(4).startsWith(wanted))
       if (found.length === 1) return found[0]!
       throw new Failure(
         'not_found',

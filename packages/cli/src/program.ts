@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { audit } from './commands/audit.ts'
 import { cache } from './commands/cache.ts'
+import { changes } from './commands/changes.ts'
 import { doctor } from './commands/doctor.ts'
 import { expose } from './commands/expose.ts'
 import { exportLog } from './commands/export.ts'
@@ -53,6 +54,7 @@ export function makeProgram(terminal: Terminal, version: string): Command {
     watch,
     ls,
     show,
+    changes,
     lifecycle,
     requests,
     policy,

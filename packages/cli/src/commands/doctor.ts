@@ -8,6 +8,7 @@ import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { allSessions } from '../all-sessions.ts'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon.ts'
 import { showDisk } from './disk.ts'
@@ -57,7 +58,7 @@ export function doctor(program: Command, context: Context): void {
 /** Where a daemon runs, it knows which policy files it could not use, and whose network nobody watches. */
 async function showTrouble({ terminal, where }: Context): Promise<void> {
   const daemon = await findDaemon(where())
-  printHostNetworks(terminal, (await daemon?.api.listSessions({ query: { limit: 500 } }))?.sessions ?? [])
+  if (daemon !== null) printHostNetworks(terminal, await allSessions(daemon, { archived: false }))
   for (const { file, line, message } of (await daemon?.api.status())?.policy_trouble ?? [])
     terminal.line(
       `${terminal.style('red', '✗')} ${terminal.foreign(`${file}:${line}: ${message}`)}\n    the version before it stays in force; to fix it: ${terminal.style('bold', 'anchorhold policy check')}`,

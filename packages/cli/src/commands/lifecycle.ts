@@ -83,6 +83,17 @@ export function lifecycle(program: Command, context: Context): void {
       context.terminal.line(session.id)
     })
   program
+    .command('rename')
+    .summary('give a session another name')
+    .argument('<session>', which)
+    .argument('<name>', 'the new one')
+    .action(async (session: string, name: string) => {
+      const daemon = await context.daemon()
+      const { id } = await context.session(daemon, session)
+      const renamed = await daemon.api.changeSession({ params: { id }, body: { name } })
+      context.terminal.line(`${id} is called ${context.terminal.foreign(renamed.name)}`)
+    })
+  program
     .command('model')
     .summary('change the model of a session')
     .argument('<session>', which)

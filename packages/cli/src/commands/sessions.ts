@@ -1,6 +1,7 @@
 import { formatUsd } from '@anchorhold/protocol/money'
 import type { Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
+import { allSessions } from '../all-sessions.ts'
 import type { Context } from '../context.ts'
 import { summary } from '../show-events.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
@@ -25,11 +26,8 @@ export function ls(program: Command, context: Context): void {
     .option('-a, --archived', 'the archived ones')
     .option('--json', 'one session a line')
     .action(async (options: { archived?: true; json?: true }) => {
-      const { api } = await context.daemon()
-      const { sessions } = await api.listSessions({
-        query: { limit: 500, ...(options.archived ? { archived: 'true' as const } : {}) },
-      })
       const { terminal } = context
+      const sessions = await allSessions(await context.daemon(), { archived: options.archived ?? false })
       if (options.json) return sessions.forEach((session) => terminal.line(JSON.stringify(session)))
       if (sessions.length === 0) return terminal.line('No sessions yet. Start one: anchorhold run "…"')
       const rows = sessions.map((session) => [

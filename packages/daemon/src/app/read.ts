@@ -29,7 +29,12 @@ export function listSessions(
 ): { readonly sessions: Session[]; readonly more: boolean } {
   require(parts, actor, 'house.read')
   const rows = parts.store.sessions.list({ ...filter, seenBy: seenBy(actor), limit: filter.limit + 1 })
-  return { sessions: rows.slice(0, filter.limit).map(shown), more: rows.length > filter.limit }
+  const next = rows[filter.limit]
+  if (next === undefined) return { sessions: rows.map(shown), more: false }
+  // The next page begins before an instant: those of one instant are on one page, or some would be on none.
+  const whole = rows.findLastIndex(({ active_at }) => active_at !== next.active_at) + 1
+  if (whole === 0) return listSessions(parts, actor, { ...filter, limit: 2 * filter.limit })
+  return { sessions: rows.slice(0, whole).map(shown), more: true }
 }
 
 export type EventRange = { readonly after: number | null; readonly before: number | null; readonly limit: number }

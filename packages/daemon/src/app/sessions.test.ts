@@ -14,6 +14,7 @@ import { change, interrupt, pause, resume, start, stop, warm } from './lifecycle
 import { panic } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
+import { listSessions } from './read.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
@@ -522,4 +523,27 @@ test('warm() that cannot start a keeper leaves the session as it is', async () =
   warm(parts, owner, id)
   await settled()
   expect([stateOf(id), parts.logged.at(-1)]).toEqual(['ready', `session ${id}: No gate`])
+})
+
+test('sessions that were active in the same instant are on one page, so that no page misses any', async () => {
+  const made: SessionId[] = []
+  for (const [at, count] of [
+    [1000, 2],
+    [2000, 5],
+    [3000, 2],
+  ] as const) {
+    parts.now = () => at
+    for (let i = 0; i < count; i++) made.push((await create()).id)
+  }
+  for (const limit of [1, 2, 3, 4, 500]) {
+    const seen: SessionId[] = []
+    let before: number | null = null
+    for (let more = true; more;) {
+      const page: ReturnType<typeof listSessions> = listSessions(parts, owner, { archived: false, state: null, before, limit })
+      seen.push(...page.sessions.map(({ id }) => id))
+      before = page.sessions.at(-1)?.active_at ?? 0
+      more = page.more
+    }
+    expect(seen.toSorted()).toEqual(made.toSorted())
+  }
 })

@@ -37,6 +37,8 @@ export interface Engine {
   env(plan: Plan): Readonly<Record<string, string>>
   /** What a process inside must report of itself, lines of /proc/self/status and the like. */
   readonly posture: (plan: Plan) => readonly RegExp[]
+  /** What an operator should know of its cells, in words. */
+  readonly notes?: readonly string[]
 }
 
 export type TerminalRun = {

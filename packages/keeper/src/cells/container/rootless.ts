@@ -32,6 +32,7 @@ export function rootlessCells(engine: Engine, files: CellFiles): CellDriver {
     refuses: refusalsRootless,
     probeTimeoutMs,
     startCell: (spec, unavailable, signal) => startCell({ engine, files, spec, unavailable }, signal),
+    ...(engine.notes === undefined ? {} : { notes: () => engine.notes! }),
   })
 }
 
