@@ -22,7 +22,8 @@ export default defineConfig({
           include: ['test/attacks/**/*.test.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
+          // What they use up is their own cells', within the limits of those.
+          maxWorkers: 2,
         },
       },
       {
