@@ -1,8 +1,8 @@
 // What Anchorhold keeps on the disk. A program of its own: it reads the database, which the command line otherwise does not.
 import { folders as foldersOf } from '@anchorhold/daemon/folders'
 import { launchedLeftIn, trialsIn, unfinishedIn } from '@anchorhold/daemon/processes/left-behind'
-import Database from 'better-sqlite3'
-import { existsSync, lstatSync, readdirSync } from 'node:fs'
+import { readStored } from '@anchorhold/daemon/store/sqlite/from-beside'
+import { lstatSync, readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -24,7 +24,8 @@ const sessionsShown = 10
 
 export function diskReport(state: string): DiskReport {
   const folders = foldersOf(state)
-  const rows = sessionRows(folders.database)
+  const stored = readStored(folders.database, (store) => store.sessions()) ?? []
+  const rows = new Map(stored.map(({ id, ...row }) => [id, row]))
   const sizes = new Map(entriesOf(join(state, 'sessions')).map((id) => [id, sizeOf(join(state, 'sessions', id))]))
   const owned = [...sizes].flatMap(([id, bytes]) => {
     const row = rows.get(id)
@@ -85,17 +86,6 @@ export function diskReport(state: string): DiskReport {
     ],
     sessions: owned.toSorted((a, b) => b.bytes - a.bytes).slice(0, sessionsShown),
     unowned,
-  }
-}
-
-function sessionRows(database: string): Map<string, { readonly name: string; readonly archived: boolean }> {
-  if (!existsSync(database)) return new Map()
-  const db = new Database(database, { readonly: true })
-  try {
-    const rows = db.prepare<[], { id: string; name: string; state: string }>('select id, name, state from session').all()
-    return new Map(rows.map(({ id, name, state }) => [id, { name, archived: state === 'archived' }]))
-  } finally {
-    db.close()
   }
 }
 

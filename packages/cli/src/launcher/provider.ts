@@ -1,7 +1,6 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { sqliteProviders } from '@anchorhold/daemon/store/sqlite/providers'
+import { readStored } from '@anchorhold/daemon/store/sqlite/from-beside'
 import type { Provider } from '@anchorhold/protocol/providers'
-import { readStored } from './stored.ts'
 
 /** Where the calls of a cell go, and the one variable that its gate is to see. */
 export type Chosen = {
@@ -52,8 +51,7 @@ export function chooseProvider(
 }
 
 function storedProvider(database: string, named: string | null): Omit<Chosen, 'env'> | null {
-  return readStored(database, (db) => {
-    const providers = sqliteProviders(db)
+  return readStored(database, ({ providers }) => {
     const name = named ?? providers.inUse()
     const row = name === null ? null : providers.get(name)
     if (row === null) return null
