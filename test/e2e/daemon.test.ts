@@ -101,6 +101,13 @@ describe('what outlives what', () => {
     const { pid } = await it.api.status()
     process.kill(pid, 'SIGKILL')
     await until(() => processesOf(it.state).every((one) => one.pid !== pid))
+    // Whoever has taken its place at its address meanwhile is told nothing.
+    const heard: string[] = []
+    const impostor = createServer((socket) => void socket.on('data', (data) => heard.push(String(data))))
+    await once(impostor.listen(Number(new URL(it.url).port), '127.0.0.1'), 'listening')
+    expect(await it.cli(['rename', id, 'told to nobody else'])).toMatchObject({ code: 8 })
+    impostor.close()
+    expect(heard).toEqual([])
     letGo()
     await it.up()
     expect(await it.event(id, 0, ended)).toMatchObject({ body: { reason: 'done' } })

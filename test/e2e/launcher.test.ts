@@ -163,6 +163,18 @@ describe('anchorhold sandbox', () => {
       err: expect.stringContaining('would run a command') as string,
     })
     expect(existsSync(join(base, 'ran'))).toBe(false)
+    // The one in the configuration folder needs no flag.
+    makeFolderWith(join(base, 's/config'), { 'sandbox.conf': readFileSync(conf, 'utf8') })
+    expect(await ran('sandbox', '-w', workspace, '--', 'true')).toMatchObject({ code: 2 })
+    rmSync(join(base, 's/config'), { recursive: true })
+  })
+
+  test('whoever stops reading what it says ends it, and nothing is left of it', async () => {
+    const line = argv('sandbox', '-w', workspace, '--', 'yes').map((word) => `'${word}'`)
+    const { out } = await start('bash', ['-c', `'${process.execPath}' ${line.join(' ')} | head -n 1; echo "\${PIPESTATUS[0]}"`])
+      .ended
+    expect(out).toBe('y\n141\n')
+    expect(made()).toEqual([])
   })
 
   test('what cannot be is said before anything runs', async () => {
@@ -204,6 +216,17 @@ describe('anchorhold claude', () => {
     expect(await one.exited).toBe(0)
     const again = await ran('claude', workspace, '--provider', 'rehearsal', '--', '--continue', '-p', 'what did I ask you')
     expect(again).toMatchObject({ code: 0, out: expect.stringContaining('the herring flies') as string })
+  })
+
+  test('what follows -- is for Claude Code, also where it could be a folder; on a copy nothing of it is kept', async () => {
+    const homes = readdirSync(join(base, 's/homes'))
+    const copied = await ran('claude', workspace, '--provider', 'rehearsal', '--copy', '--', '-p', 'say in a copy')
+    expect(copied).toMatchObject({ code: 0, out: expect.stringContaining('in a copy') as string })
+    expect(readdirSync(join(base, 's/homes'))).toEqual(homes)
+    using one = person('claude', '--provider', 'rehearsal', '--', 'say no folder')
+    await one.sees(/● no folder/)
+    process.kill(one.pid, 'SIGTERM')
+    await one.exited
   })
 
   test('a launcher that is killed takes cell and gate along, and the next one clears away what it left', async () => {

@@ -62,7 +62,13 @@ test('web_fetch gives title, final URL and text of a page, and says what it may 
 })
 
 test('request_access waits for a person, whose answer is for the call that follows', async () => {
-  const ask = use('request_access', { host: 'unheard-of.invalid', port: 80, why: 'to look at ”it”\nnow' })
+  const ask = use('request_access', {
+    host: 'unheard-of.invalid',
+    port: 80,
+    method: 'GET',
+    path: '/',
+    why: 'to look at ”it”\nnow',
+  })
   const call = { tool_use: 'Bash', input: { command: 'for i in 1 2; do curl -sm 3 http://unheard-of.invalid/; done' } }
   const { id } = await it.api.createSession({ body: { prompt: { text: script(ask, call, { text: 'done' }) } } })
   const { body, seq } = await opened(id)

@@ -14,6 +14,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   keeper: ['protocol', 'core', 'link'],
   daemon: ['protocol', 'core', 'link'],
   cli: ['protocol', 'core'],
+  // Of the link it knows how to tell whether a process is still the one that said where it is.
+  'cli/src/daemon.ts': ['protocol', 'core', 'link'],
   web: ['protocol', 'core'],
   // Commands that work without a daemon look at the machine themselves.
   'cli/src/doctor-main.ts': ['protocol', 'keeper', 'daemon'],

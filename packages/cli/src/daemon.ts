@@ -1,6 +1,7 @@
 import { endpointFile, places, tokenFile } from '@anchorhold/core/places'
 import { keepsCompiled } from '@anchorhold/core/compiled'
 import type { Client, ClientOptions } from '@anchorhold/protocol/client'
+import { isOwnerGone } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
@@ -64,7 +65,7 @@ function safeUrl(text: string): string {
 
 /** The running daemon, or null. */
 export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
-  let endpoint: { url: string; pid: number | null }
+  let endpoint: { url: string; pid: number | null; mark?: string }
   let token: string
   try {
     const url = as?.url ?? null
@@ -73,6 +74,8 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
   } catch {
     return null
   }
+  // A daemon that was killed leaves its address behind, and whoever listens there now would get the token and all that is said.
+  if (endpoint.mark !== undefined && isOwnerGone(endpoint.mark)) return null
   // Loaded by whoever calls: help and version need nothing of the contract.
   const [{ client }, { cliAgent }, { api: contract }] = await Promise.all([
     import('@anchorhold/protocol/client'),

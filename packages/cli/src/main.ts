@@ -12,8 +12,10 @@ const { version } = JSON.parse(readFileSync(join(dirname(fileURLToPath(import.me
 }
 const terminal = makeTerminal(process.stdout, process.stderr)
 
-// A reader that went away (head, less) is no failure of ours.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+// A reader that went away (head, less) is no failure of ours. Whoever has something to clear away first listens for it.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (!process.emit('SIGPIPE', 'SIGPIPE')) process.exit(error.code === 'EPIPE' ? 0 : 1)
+})
 
 try {
   await makeProgram(terminal, version).parseAsync()

@@ -1,10 +1,14 @@
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Daemon } from './daemon.ts'
 
 export type Seen = { readonly event: Event } | { readonly live: LiveFrame }
+
+/** Some three minutes of a daemon that is not there. */
+const failuresMax = 100
 
 const live = new Set(['text.delta', 'thinking.delta', 'tool.progress'])
 
@@ -22,7 +26,7 @@ export async function* watchSession(
   let failures = 0
   while (!signal.aborted) {
     try {
-      if (daemon === null) throw new Error('no daemon')
+      if (daemon === null) throw new Error('It is away')
       const body = await openStream(
         daemon.options,
         'sessionEvents',
@@ -43,7 +47,10 @@ export async function* watchSession(
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof Error && error.name === 'Failure') throw error
-      if (++failures > 100) throw error
+      if (++failures > failuresMax)
+        throw new Failure('unauthenticated', 'The daemon does not answer any more; the agent may go on without it', {
+          hint: `Start it with: anchorhold up --detach, then: anchorhold watch ${session}`,
+        })
     }
     if (signal.aborted) return
     await wait(Math.min(2000, 100 * failures + 50))

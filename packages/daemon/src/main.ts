@@ -3,6 +3,7 @@
 import { house } from '@anchorhold/core/actors'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
+import { ownerMark } from '@anchorhold/link/owner'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -35,6 +36,7 @@ import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
 import { hub as makeHub } from './hub.ts'
 import { attempts } from './logins/attempts.ts'
 import { passwords } from './logins/passwords.ts'
+import { replaceFile } from './policy/append-rule.ts'
 import { policies as openPolicies } from './policy/policies.ts'
 import { presence } from './presence.ts'
 import { doctorProcess } from './processes/doctor-process.ts'
@@ -63,6 +65,14 @@ const answerFirstMs = 30
 /** How often keepers and gate are asked whether they still answer. */
 const beatMs = 5000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
+/** What fails for want of room is said, and done another time: a daemon on a full disk is there to stop agents. */
+function tryTo(what: string, work: () => unknown): void {
+  try {
+    work()
+  } catch (error) {
+    log(`Cannot ${what}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
 
 try {
   await main()
@@ -165,9 +175,10 @@ async function main(): Promise<void> {
   }
 
   parts.policies.onChange((changed, author) => {
+    // In force first: it may be that nothing can be written down.
+    reconcile.policyChanged()
     for (const { file, sha256 } of changed)
       note(parts, { type: 'policy.changed', body: { policy: file, sha256, ...(author ?? { actor: 'daemon', door: 'files' }) } })
-    reconcile.policyChanged()
   })
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
@@ -211,17 +222,23 @@ async function main(): Promise<void> {
   })
   port = (server.address() as AddressInfo).port
 
-  // Programs of the same user enter with this token; it is new at every start.
-  const { secret } = store.atomically(() => {
-    for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
-    // Who can read the state folder is an owner: the one who has been here longest.
-    const user = store.people.list().find(({ role }) => role === 'owner')!
-    return makeToken(parts, house, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
-  })
-  writeFileSync(tokenFile(config.state), secret, { mode: 0o600 })
-  writeFileSync(endpointFile(config.state), JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid }), {
-    mode: 0o600,
-  })
+  // Programs of the same user enter with this token; it is new at every start. Where nothing can be written, the one before it holds.
+  tryTo('make a new token for the command line', () =>
+    store.atomically(() => {
+      for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
+      // Who can read the state folder is an owner: the one who has been here longest.
+      const user = store.people.list().find(({ role }) => role === 'owner')!
+      const { secret } = makeToken(parts, house, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
+      replaceFile(tokenFile(config.state), secret)
+    }),
+  )
+  writeFileSync(
+    endpointFile(config.state),
+    JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid, mark: ownerMark() }),
+    {
+      mode: 0o600,
+    },
+  )
 
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
     const running = keepers.count
@@ -256,9 +273,12 @@ async function main(): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 
   // The search index follows behind the log, a step at a time.
-  setInterval(() => store.index(), indexMs).unref()
+  setInterval(() => tryTo('bring the search up to date', () => store.index()), indexMs).unref()
   // Events that are older than the hash chain get their hashes the same way.
-  const fillChains = () => void setTimeout(() => !left && store.chains.fill() && fillChains(), chainMs).unref()
+  const fillChains = () =>
+    void setTimeout(() => {
+      if (!left) tryTo('fill in the chain of hashes', () => store.chains.fill() && fillChains())
+    }, chainMs).unref()
   fillChains()
   const tendLogs = () => boundLogs([folders.log, folders.gateLog, folders.keepersLog])
   tendLogs()

@@ -3,7 +3,7 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Option, type Command } from 'commander'
 import { existsSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import type { Context } from '../context.ts'
 import { type AccessFlags, accessOf, withAccess } from '../flags/access.ts'
 import { collect, usd } from '../flags/values.ts'
@@ -69,9 +69,12 @@ export function sandbox(program: Command, context: Context): void {
           'proxy',
         ]),
       ),
-  ).action(async (dir: string, args: string[], flags: ClaudeFlags) => {
-    // Without a folder, the first of its own arguments stands in its place.
-    const [workspace, agentArgs] = dir.startsWith('-') ? ['.', [dir, ...args]] : [dir, args]
+  ).action(async (_dir: string, _args: string[], flags: ClaudeFlags, { args }: Command) => {
+    // What comes after -- is no folder, whatever it says.
+    const dashes = process.argv.indexOf('--')
+    const own = args.slice(0, args.length - (dashes === -1 ? 0 : process.argv.length - dashes - 1))
+    const [workspace = '.'] = own
+    const agentArgs = args.slice(Math.min(1, own.length))
     await launchWith(context, {
       ...common(context, flags, { mounts: [] }, flags.verbose ?? false),
       workspace,
@@ -125,7 +128,7 @@ function networkOf({ net }: SandboxFlags, conf: SandboxConf): LaunchOptions['net
 }
 
 function readConf(context: Context, named: string | undefined): SandboxConf {
-  const path = named ?? join(context.config(), 'sandbox.conf')
+  const path = named ?? join(dirname(context.config()), 'sandbox.conf')
   if (!existsSync(path)) {
     if (named !== undefined) throw new Failure('bad_request', `There is no file "${named}"`)
     return { mounts: [] }

@@ -23,13 +23,16 @@ async function piped(command: CellProcess): Promise<number> {
   return code
 }
 
+/** Whoever reads what the command says may go away, too. */
+const ending = ['SIGTERM', 'SIGHUP', 'SIGPIPE'] as const
+
 /** Ctrl-C is the command's to act on; whoever ends this process ends the cell. */
 async function untilSignal(command: Promise<number>, cell: Cell): Promise<number> {
   const told = Promise.withResolvers<number>()
   const ignore = () => {}
   const end = (signal: NodeJS.Signals) => told.resolve(128 + constants.signals[signal])
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, ignore)
-  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, end)
+  for (const signal of ending) process.on(signal, end)
   const ended = cell.ended.then((why) => {
     throw new Failure('cell_unavailable', why)
   })
@@ -37,6 +40,6 @@ async function untilSignal(command: Promise<number>, cell: Cell): Promise<number
     return await Promise.race([command, told.promise, ended])
   } finally {
     for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.off(signal, ignore)
-    for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
+    for (const signal of ending) process.off(signal, end)
   }
 }

@@ -31,6 +31,11 @@ test.each([
   ['git commit -m "a * b"', 'git commit *'],
   ['ls && make test', 'make test *'],
   ['timeout 5 ls', 'timeout 5 ls'],
+  // What an option of theirs would write or run is not allowed along with them.
+  ['rg TODO src', 'rg TODO src'],
+  ['sort -u a', 'sort -u a'],
+  ['sort $x', null],
+  ['git grep x', 'git grep x'],
   // None that would be one for everything, that would not be enough, or that is outweighed.
   ['bash', null],
   ['bash script.sh', 'bash script.sh'],

@@ -75,10 +75,13 @@ const siteOf = (url: string): string | null => /^https?:\/\/[^/?#*\\]+/.exec(url
 
 /** Programs that read and change nothing by themselves, whatever their arguments. */
 const harmless: ReadonlySet<string> = new Set(
-  'ls cat head tail wc pwd echo printf true false test stat file du df basename dirname realpath readlink diff cmp cut sort uniq tr nl tac column jq grep egrep fgrep rg tree which type date uname whoami id hostname sleep seq cd'.split(
+  'ls cat head tail wc pwd echo printf true false test stat du df basename dirname realpath readlink diff cmp cut tr nl tac column jq grep egrep fgrep which type uname whoami id sleep seq cd'.split(
     ' ',
   ),
 )
+/** Programs that only read, but for an option or an operand that writes, sets or runs something: `rg --pre`, `sort -o`, `git grep -O`. */
+const armed: ReadonlySet<string> = new Set('rg sort uniq tree date hostname file'.split(' '))
+const isArmed = (name: string, second: string | undefined) => armed.has(name) || (name === 'git' && second === 'grep')
 /** Programs whose first operand is what they run. */
 const interpreters = /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
 /** Of these the operand after the first subcommand says more: `npm run build`, `docker compose up`. */
@@ -125,6 +128,7 @@ function patternFor(
   const name = baseName(program)
   const isWhole = known.length === words.length
   const exactly = isWhole ? known.map(patternWord).join(' ') : null
+  if (isArmed(name, second)) return exactly
   // What runs anything is only ever allowed word for word.
   if (runsAnything(name)) return known.length > 1 ? exactly : null
   const start = (count: number) => `${known.slice(0, count).map(patternWord).join(' ')} *`

@@ -100,8 +100,17 @@ export function whoIs(
   const now = parts.now()
   const actor = row === null || row.role !== role ? null : actorOf(parts, row, door, now)
   if (row === null || actor === null) return null
-  if (row.used_at === null || now - row.used_at > touchMs) parts.store.tokens.touch(row.id, now, address)
+  if (row.used_at === null || now - row.used_at > touchMs) touch(parts, row.id, now, address)
   return { actor, token: row.id }
+}
+
+/** When a token was last used is for people to look at. Nobody is kept out because that cannot be written down. */
+function touch({ store, log }: Parts, token: TokenId, now: number, address: string | null): void {
+  try {
+    store.tokens.touch(token, now, address)
+  } catch (error) {
+    log(`Cannot write down that a token was used: ${error instanceof Error ? error.message : String(error)}`)
+  }
 }
 
 function actorOf(parts: Parts, row: TokenRow, door: string, now: number): Actor | null {

@@ -15,6 +15,7 @@ import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
 const policy = `rules:
   - { on: tool, match: { command: 'git push *' }, effect: ask, step_up: true }
+  - { on: tool, match: { tool: Write, path: 'deploy/*' }, effect: ask, step_up: true }
   - { on: net, match: { host: .bank.example }, effect: ask, step_up: true }
 `
 let parts: TestParts
@@ -32,6 +33,7 @@ beforeEach(() => {
 afterEach(() => parts[Symbol.dispose]())
 
 const bash = (command: string): RequestAction => ({ kind: 'tool', tool: 'Bash', input: { command } })
+const write = (file_path: string): RequestAction => ({ kind: 'tool', tool: 'Write', input: { file_path, content: 'x' } })
 const net = (host: string): RequestAction => ({ kind: 'net', host, port: 443, method: null, path: null })
 const rule = { on: 'tool', match: { tool: 'Bash', command: 'make *' }, effect: 'allow' } as const
 async function asked(action: RequestAction, rung: 'none' | 'bwrap') {
@@ -52,6 +54,13 @@ test.each([
   ['a command of the host', { kind: 'host', program: 'deploy', params: {} }, 'once', 'bwrap', 'a command of the host'],
   ['anything where there is no wall', bash('make'), 'once', 'none', 'no wall'],
   ['a command that a rule marks', bash('make && git push origin main'), 'session', 'bwrap', 'marks as dangerous'],
+  [
+    'a file that a rule marks, where the cell has it',
+    write('/workspace/deploy/prod.yaml'),
+    'once',
+    'bwrap',
+    'marks as dangerous',
+  ],
   ['a host that a rule marks', net('www.bank.example'), 'once', 'bwrap', 'marks as dangerous'],
 ] as const)('answerRequest() asks for a fresh proof before it allows %s', async (_, action, scope, rung, words) => {
   const id = await asked(action, rung)

@@ -5,6 +5,7 @@ import type { Request } from '@anchorhold/protocol/requests'
 import type { RequestAnswer } from '@anchorhold/protocol/events'
 import { type Parts, sessionFor } from './parts.ts'
 import { compiledFor } from './policy.ts'
+import { folderOf } from './policy-verbs.ts'
 
 /** What allowing a request would do that asks for a fresh proof, in words, or null: what a rule marks so, a rule for all, a command
  *  of the host, and anything where there is no wall. */
@@ -20,8 +21,7 @@ function isMarked(parts: Parts, session: Request['session'], action: Action): bo
   const compiled = compiledFor(parts, session)
   const { rules } = compiled.policy
   if (!rules.some(({ step_up }) => step_up === true)) return false
-  const { workspace } = sessionFor(parts, session, null)
-  const meaning = meaningOf(action, { workspace })
+  const meaning = meaningOf(action, folderOf(sessionFor(parts, session, null)))
   const matches = [
     ...matchesWhole(compiled, meaning),
     ...partsOf(meaning).flatMap((part) => (part === null ? [] : matchesCommand(compiled, meaning, part))),

@@ -44,6 +44,8 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
         .then((sent) => {
           if (sent === 'gone') store.push.remove(device.id)
         })
+        // It is found to be gone again the next time.
+        .catch((error: unknown) => parts().log(error instanceof Error ? error.message : String(error)))
         .finally(() => underWay--)
     }
   }

@@ -11,7 +11,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 export function readPolicyFile(parts: Parts, actor: Actor, name: string | null): PolicyText {
   require(parts, actor, 'policy.write')
   // Whoever is about to change the file wants it as it is now, not as it was when it was last heard of.
-  parts.policies.reload()
+  parts.policies.look()
   return shownFile(parts, name)
 }
 
@@ -20,7 +20,7 @@ export function writePolicyFile(parts: Parts, actor: Actor, { name, text, was }:
   require(parts, actor, 'policy.write')
   // It is a rule for all, or the end of one.
   requireProof(parts, actor, 'write a policy file')
-  parts.policies.reload()
+  parts.policies.look()
   const before = shownFile(parts, name ?? null)
   if (before.sha256 !== was)
     throw new Failure('conflict', `Cannot write "${before.file}": it was changed since it was read`, {

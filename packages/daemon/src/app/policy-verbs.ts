@@ -113,7 +113,7 @@ function whoseOf(actor: Actor, { text, policy }: ExplainAction, session: Session
 
 /** Where the session's files are, by the names that its tools use. */
 export const folderOf = (session: Pick<SessionRow, 'rung' | 'workspace'> | null): { readonly workspace?: string } =>
-  session?.rung === 'none' ? { workspace: session.workspace } : {}
+  session?.rung === 'none' || session?.rung === 'seatbelt' ? { workspace: session.workspace } : {}
 
 /** What somebody has allowed this session that is not used up and covers the action. */
 function grantsFor(parts: Parts, session: SessionId, meaning: Meaning): string[] {

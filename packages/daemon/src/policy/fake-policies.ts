@@ -26,6 +26,7 @@ export function fakePolicies(
     get version() {
       return version
     },
+    look() {},
     reload() {},
     addRule(rule, author) {
       rules = [...rules, { rule, line: 1 }]

@@ -72,6 +72,43 @@ test('policies() keep the last good one in force, also over a restart', () => {
   expect(new Set(digests).size).toBe(2)
 })
 
+test.each([
+  ['emptied', () => write('')],
+  ['gone', () => rmSync(join(root, 'config/policy.yaml'))],
+])('policies() keep the house under what it said when its file is %s, until somebody says that this is meant', (_, empty) => {
+  write('default_autonomy: restricted\n')
+  const all = open()
+  empty()
+  all.look()
+  const kept = { inForce: 'last good', settings: { autonomy: 'restricted' } }
+  expect(all.house()).toMatchObject({ ...kept, problems: [{ message: expect.stringContaining('policy reload') }] })
+  // Nor is a rule added to nothing, which would be all that is left.
+  expect(() => all.addRule(rule, { actor: 'ann', door: 'cli' })).toThrow('empty or gone')
+  // What comes then and cannot be used changes nothing either, nor does a restart.
+  write('default_autonomy: fulll\n')
+  all.look()
+  expect(all.house()).toMatchObject(kept)
+  empty()
+  expect(open().house()).toMatchObject(kept)
+  all.reload()
+  expect(all.house()).toMatchObject({ inForce: 'current', settings: { autonomy: null } })
+})
+
+test('policies() take what they cannot keep a copy of, and tell everybody although one cannot hear it', () => {
+  write('max_concurrent: 1\n')
+  const all = open()
+  mkdirSync(join(root, 'memory', `.policy.yaml.${process.pid}.new`))
+  const heard = vi.fn()
+  all.onChange(() => {
+    throw new Error('no room')
+  })
+  all.onChange(heard)
+  write('max_concurrent: 2\n')
+  expect(() => all.reload()).not.toThrow()
+  expect(all.house().settings.maxConcurrent).toBe(2)
+  expect(heard).toHaveBeenCalledOnce()
+})
+
 test('policies() allow nothing where a file can not be used and never could', () => {
   write('nonsense: 1\n')
   const { inForce, settings } = open().house()
@@ -128,6 +165,18 @@ test('policies() see a change by themselves, however the file is written, and ea
   write('max_concurrent: 3\n', 'policies/ci.yaml')
   await changed
   expect(all.named('ci')?.settings.maxConcurrent).toBe(3)
+  // Another folder in its place is watched as it was.
+  changed = next()
+  mkdirSync(join(root, 'config/new'))
+  writeFileSync(join(root, 'config/new/ci.yaml'), 'max_concurrent: 4\n')
+  renameSync(join(root, 'config/policies'), join(root, 'config/old'))
+  renameSync(join(root, 'config/new'), join(root, 'config/policies'))
+  await changed
+  expect(all.named('ci')?.settings.maxConcurrent).toBe(4)
+  changed = next()
+  write('max_concurrent: 5\n', 'policies/ci.yaml')
+  await changed
+  expect(all.named('ci')?.settings.maxConcurrent).toBe(5)
   const { version } = all
   all.reload()
   expect(all.version).toBe(version)

@@ -24,6 +24,8 @@ import { lineOfLimit, policyBytesMax, readPolicy, tooLarge } from './read-policy
 
 /** Editors write a file in several steps; what comes within this is one change. */
 const settleMs = 200
+/** What the system did not tell of is found by then: a folder that was mounted or put in another's place. */
+const lookEveryMs = 60_000
 const houseFile = 'policy.yaml'
 const folderName = 'policies'
 const policyName = /^[a-z][a-z0-9-]{0,39}$/
@@ -56,6 +58,8 @@ export interface Policies {
   /** Grows with each change of what is in force. */
   readonly version: number
   /** Looks at the files again, now. */
+  look(): void
+  /** The same for somebody who means what they say now, also where that is nothing. */
   reload(): void
   /** Adds a rule to the policy of the house; it is in force when this returns. */
   addRule(rule: Rule, author: PolicyAuthor): void
@@ -66,6 +70,7 @@ export interface Policies {
   close(): void
 }
 
+type Loading = { readonly before?: PolicyState | null; readonly isMeant: boolean }
 type PolicyListener = (changed: readonly PolicyChange[], author: PolicyAuthor | null) => void
 
 export type PoliciesOptions = {
@@ -76,28 +81,34 @@ export type PoliciesOptions = {
   readonly log: (message: string) => void
 }
 
-/** The policy files of the house, watched. Invariant: a file that cannot be used changes nothing of what is in force. */
+/** The policy files of the house, watched. Invariant: a file that cannot be used changes nothing of what is in force, and neither does one
+ *  that is emptied or gone before somebody says that this is meant. */
 export function policies({ folder, memory, log }: PoliciesOptions): Policies {
   mkdirSync(memory, { recursive: true, mode: 0o700 })
   const listeners = new Set<PolicyListener>()
-  let house = load(houseFile, null)
+  let house = load(houseFile, null, { isMeant: false })
   let named = loadNamed()
   let voids = compared()
   let version = 1
   let timer: NodeJS.Timeout | null = null
-  const watchers = new Map<string, FSWatcher>()
+  const watchers = new Map<string, { readonly watcher: FSWatcher; readonly of: string }>()
   watchFolders()
+  const looking = setInterval(soon, lookEveryMs).unref()
 
-  function load(file: string, name: string | null, before: PolicyState | null = null): PolicyState {
+  function load(file: string, name: string | null, { before = null, isMeant }: Loading): PolicyState {
     const path = join(folder, file)
     const text = readText(path, file)
     // What has not changed is not read again: that would take as long as all files together.
     if (before?.inForce === 'current' && text === before.text) return before
     const kept = join(memory, file.replaceAll('/', '-'))
     if (typeof text === 'string') {
+      if (name === null && !isMeant && isEmpty(text) && !isEmpty(textOf(kept) ?? '')) {
+        const message = 'It is empty or gone. Where that is meant: anchorhold policy reload'
+        return fallBack(file, name, kept, [{ file, line: 1, column: 1, level: 'error', message }], text)
+      }
       const { settings, problems } = readPolicy(file, text)
       if (settings !== null) {
-        if (!existsSync(kept) || readFileSync(kept, 'utf8') !== text) replaceFile(kept, text)
+        remember(kept, text)
         return { file, name, inForce: 'current', settings, problems, text }
       }
       return fallBack(file, name, kept, problems, text)
@@ -105,6 +116,15 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     if (text === null)
       return { file, name, inForce: 'gone', settings: lastGood(file, kept) ?? locked(file), problems: [], text: '' }
     return fallBack(file, name, kept, [text], '')
+  }
+
+  /** What is in force does not wait for room on the disk. */
+  function remember(kept: string, text: string): void {
+    try {
+      if (textOf(kept) !== text) replaceFile(kept, text)
+    } catch (error) {
+      log(`Cannot keep a copy of a policy in "${kept}": ${error instanceof Error ? error.message : String(error)}`)
+    }
   }
 
   /** What the house makes void of each named one. */
@@ -140,41 +160,55 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     for (const name of there)
       if (!policyName.test(name.slice(0, -'.yaml'.length)))
         log(`${folderName}/${name}: not taken: a policy's name has small letters, digits and dashes`)
-    return new Map(names.slice(0, namedMax).map((name) => [name, load(`${folderName}/${name}.yaml`, name, before.get(name))]))
+    return new Map(
+      names
+        .slice(0, namedMax)
+        .map((name) => [name, load(`${folderName}/${name}.yaml`, name, { before: before.get(name) ?? null, isMeant: true })]),
+    )
   }
 
   /** What is watched may appear later, so the folder above is watched too. */
   function watchFolders(): void {
     for (const path of [folder, join(folder, folderName)]) {
-      if (watchers.has(path) || !existsSync(path)) continue
+      const there = statSync(path, { throwIfNoEntry: false })
+      // Another folder of the same name is another folder.
+      const of = there === undefined ? null : `${there.dev}:${there.ino}`
+      const before = watchers.get(path)
+      if (before?.of === of) continue
+      before?.watcher.close()
+      watchers.delete(path)
+      if (of === null) continue
       try {
         const watcher = watch(path, () => soon())
         watcher.unref()
         watcher.on('error', () => {
           watcher.close()
-          watchers.delete(path)
+          if (watchers.get(path)?.watcher === watcher) watchers.delete(path)
         })
-        watchers.set(path, watcher)
+        watchers.set(path, { watcher, of })
       } catch (error) {
         log(
           `Cannot watch "${path}": ${error instanceof Error ? error.message : String(error)}; anchorhold policy reload looks again`,
         )
       }
     }
-    if (!existsSync(join(folder, folderName))) watchers.get(join(folder, folderName))?.close()
-    if (!existsSync(join(folder, folderName))) watchers.delete(join(folder, folderName))
   }
 
   function soon(): void {
     timer ??= setTimeout(() => {
       timer = null
-      reload()
+      try {
+        reload({ isMeant: false })
+      } catch (error) {
+        log(`Cannot look at the policies: ${error instanceof Error ? error.message : String(error)}`)
+      }
     }, settleMs).unref()
+    timer.refresh()
   }
 
-  function reload(author: PolicyAuthor | null = null): void {
+  function reload({ author = null, isMeant }: { readonly author?: PolicyAuthor | null; readonly isMeant: boolean }): void {
     const before = fingerprints()
-    house = load(houseFile, null, house)
+    house = load(houseFile, null, { before: house, isMeant })
     named = loadNamed(named)
     voids = compared()
     watchFolders()
@@ -182,7 +216,13 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     if (changed.length === 0) return
     version++
     const told = changed.map(({ file, sha256 }) => ({ file, sha256 }))
-    for (const listener of listeners) listener(told, author)
+    for (const listener of listeners) {
+      try {
+        listener(told, author)
+      } catch (error) {
+        log(`Cannot tell of a changed policy: ${error instanceof Error ? error.message : String(error)}`)
+      }
+    }
   }
 
   const fingerprints = () =>
@@ -204,10 +244,19 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     get version() {
       return version
     },
-    reload: () => reload(),
+    look: () => reload({ isMeant: false }),
+    reload: () => reload({ isMeant: true }),
     addRule(rule, author) {
+      if (house.inForce === 'last good' && isEmpty(house.text))
+        throw new Failure(
+          'conflict',
+          `Cannot add a rule to "${houseFile}": it is empty or gone, and what it said is still in force`,
+          {
+            hint: 'Put it back, or say that this is meant: anchorhold policy reload',
+          },
+        )
       appendRule(join(folder, houseFile), rule)
-      reload(author)
+      reload({ author, isMeant: true })
     },
     write(name, text, author) {
       const file = name === null ? houseFile : `${folderName}/${name}.yaml`
@@ -215,7 +264,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
       if (name !== null) mkdirSync(join(folder, folderName), { recursive: true, mode: 0o700 })
       const path = join(folder, file)
       replaceFile(existsSync(path) ? realpathSync(path) : path, text)
-      reload(author)
+      reload({ author, isMeant: true })
     },
     onChange(listener) {
       listeners.add(listener)
@@ -223,7 +272,8 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     },
     close() {
       if (timer !== null) clearTimeout(timer)
-      for (const watcher of watchers.values()) watcher.close()
+      clearInterval(looking)
+      for (const { watcher } of watchers.values()) watcher.close()
       watchers.clear()
       listeners.clear()
     },
@@ -244,8 +294,13 @@ function refuseUnusable(file: string, text: string): void {
   })
 }
 
-const lastGood = (file: string, kept: string): PolicySettings | null =>
-  existsSync(kept) ? readPolicy(file, readFileSync(kept, 'utf8')).settings : null
+const isEmpty = (text: string) => text.trim() === ''
+const textOf = (kept: string): string | null => (existsSync(kept) ? readFileSync(kept, 'utf8') : null)
+
+function lastGood(file: string, kept: string): PolicySettings | null {
+  const text = textOf(kept)
+  return text === null ? null : readPolicy(file, text).settings
+}
 
 /** The text, or why there is none; null for a named one that was taken away. The house needs no policy. */
 function readText(path: string, file: string): string | PolicyProblem | null {

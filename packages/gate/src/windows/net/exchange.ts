@@ -139,7 +139,9 @@ function scrubbed(
   const headers = raw.map((part) => scrub.text(part))
   const strike = scrubbing(scrub)
   strike.pipe(response)
-  if (packed.length === 0) return { headers, to: strike }
+  // What has no body is not packed, whatever it says of the one that it would have had.
+  const isBare = response.req.method === 'HEAD' || status === 204 || status === 304
+  if (packed.length === 0 || isBare) return { headers, to: strike }
   const unpack = packed.length === 1 ? unpackers.get(packed[0]!)?.() : undefined
   if (unpack === undefined) return null
   unpack.on('error', () => response.destroy())

@@ -42,7 +42,7 @@ export async function fetchPage(first: string, parts: FetchParts, signal: AbortS
       refusal = why
     })
     url = urlOf(asked)
-    if (led === null) return refused(url, target, refusal)
+    if (led === null) return refused(url, refusal)
     const late = AbortSignal.timeout(parts.timeMs ?? timeMsUsual)
     try {
       const got = await get(asked, led, isSecure, parts, AbortSignal.any([signal, late]))
@@ -70,8 +70,8 @@ const unreadable = (url: string, { misnamed }: Misnamed): FetchAnswer => ({
   why: `Cannot tell where this is to go: ${misnamed}`,
 })
 
-function refused(url: string, target: Target, refusal: Refusal | null): FetchAnswer {
-  if (refusal?.status === 403) return { answer: 'blocked', url, why: refusal.why, how_to_ask: howToAsk(target) }
+function refused(url: string, refusal: Refusal | null): FetchAnswer {
+  if (refusal?.status === 403) return { answer: 'blocked', url, why: refusal.why, how_to_ask: howToAsk(refusal.wanted) }
   return { answer: 'failed', url, why: refusal?.why ?? 'Nobody waits for it any more' }
 }
 

@@ -114,7 +114,17 @@ test('access is asked for as the call itself will be judged', async () => {
     status: 200,
     body: { answer: 'allowed', why: 'a rule' },
   })
-  expect((await ask({ host: 'Evil.test', port: 80 })).body).toEqual({ answer: 'denied', why: 'no rule covers it' })
+  const evil = { host: 'Evil.test', port: 80, method: 'GET', path: '/' }
+  expect((await ask(evil)).body).toEqual({ answer: 'denied', why: 'no rule covers it' })
+  // What would never be the call that follows is asked of nobody.
+  for (const unsaid of [
+    { host: 'evil.test', port: 80 },
+    { host: 'open.test', method: 'POST' },
+  ])
+    expect((await ask(unsaid)).body).toMatchObject({
+      answer: 'denied',
+      why: expect.stringContaining('method and path') as unknown,
+    })
   await ask({ host: 'open.test', method: 'POST', path: '/x' })
   expect(net.ahead).toEqual([
     { action: { kind: 'net', host: 'allowed.test', port: 443, method: null, path: null }, said: 'to see' },

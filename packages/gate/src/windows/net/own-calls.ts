@@ -14,6 +14,8 @@ export type OwnCallsParts = Pick<FetchParts, 'lead' | 'trust'> & {
     signal: AbortSignal,
   ) => Promise<{ readonly allow: true; readonly by: string } | { readonly allow: false; readonly why: string }>
   readonly routeOf: (target: Target) => Route
+  /** Whether what goes to a place over TLS is looked into. */
+  readonly isOpenedTo: (target: Target) => boolean
   readonly dialler: Pick<Dialler, 'refuses'>
   readonly aheadMs?: number
 }
@@ -35,18 +37,20 @@ export function ownCalls(parts: OwnCallsParts): OwnCalls {
   let calls = 0
 
   async function access(ask: AccessAsk, gone: AbortSignal): Promise<AccessAnswer> {
-    const { host, port, method = 'GET', path = '/' } = ask
+    const { host, port, method, path } = ask
     const denied = (why: string): AccessAnswer => ({ answer: 'denied', why })
     const target = connectTarget(`${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`)
     if ('misnamed' in target) return denied(`Cannot tell where this is to go: ${target.misnamed}`)
-    const said = originPath(path)
-    if (typeof said !== 'string') return denied(`Cannot tell what this is to ask for: ${said.misnamed}`)
-    const { how, ownNetwork } = parts.routeOf(target)
+    const said = path === undefined ? null : originPath(path)
+    if (said !== null && typeof said !== 'string') return denied(`Cannot tell what this is to ask for: ${said.misnamed}`)
+    const { ownNetwork } = parts.routeOf(target)
     const never = parts.dialler.refuses(target, { ownNetwork })
     if (never !== null) return denied(never)
     // As the call itself will be judged, because what is allowed is bound to that.
-    const isSeen = target.port === 80 || how === 'open'
-    const seen = isSeen ? { method, path: said } : { method: null, path: null }
+    const isSeen = target.port === 80 || parts.isOpenedTo(target)
+    if (isSeen && (method === undefined || said === null))
+      return denied('What goes there is seen and allowed call by call: say its method and path, as "GET" and "/index.html"')
+    const seen = isSeen ? { method: method!, path: said } : { method: null, path: null }
     const late = AbortSignal.timeout(parts.aheadMs ?? aheadMsUsual)
     const action = { kind: 'net', host: target.host, port: target.port, ...seen } as const
     const verdict = await parts.askAhead(action, ask.why, AbortSignal.any([gone, late]))

@@ -28,7 +28,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
   if (response.headersSent) return void response.destroy()
   // Git shows what a server says in plain text, and nothing else of it.
   const isGit = refusal.status === 403 && response.req.headers['user-agent']?.startsWith('git/') === true
-  const body = isGit ? `${reasons[403]}: ${refusal.why}\n${howToAsk(refusal.wanted.target)}\n` : bodyOf(refusal)
+  const body = isGit ? `${reasons[403]}: ${refusal.why}\n${howToAsk(refusal.wanted)}\n` : bodyOf(refusal)
   const type = isGit ? { 'content-type': 'text/plain; charset=utf-8' } : {}
   response.writeHead(refusal.status, reasonOf(refusal), { ...headersOf(refusal, body), ...type, connection: 'close' }).end(body)
 }
@@ -55,12 +55,14 @@ function bodyOf({ status, wanted, why }: Refusal): string {
   if (status !== 403) return `${JSON.stringify({ anchorhold: { failed: what, why } })}\n`
   // gh shows the `message` of an answer.
   const message = `${reasons[403]}: ${why}`
-  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk(target) } })}\n`
+  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk(wanted) } })}\n`
 }
 
-export function howToAsk(target: Target | null): string {
+export function howToAsk({ target, method, path }: Wanted): string {
   if (target === null) return 'Name the host in letters, digits and hyphens, or by a plain address'
   const rule = `{ on: net, match: { host: ${JSON.stringify(target.host)}, port: ${target.port} }, effect: allow }`
-  const ask = `Ask for it with the tool ${netTools.access} (host ${JSON.stringify(target.host)}, port ${target.port}), and say what you need it for`
+  const called = [`host ${JSON.stringify(target.host)}`, `port ${target.port}`]
+  if (method !== null && path !== null) called.push(`method ${JSON.stringify(method)}`, `path ${JSON.stringify(path)}`)
+  const ask = `Ask for it with the tool ${netTools.access} (${called.join(', ')}), and say what you need it for`
   return `${ask}. Whoever you work for can also open it with a rule in policy.yaml: ${rule}`
 }

@@ -17,6 +17,8 @@ const guises: readonly (readonly [string, string])[] = [
   ['as it is', secret],
   ['in JSON', JSON.stringify({ token: secret })],
   ['in a URL', `?a=${encodeURIComponent(secret)}&b`],
+  ['in a URL with small letters', `?a=${encodeURIComponent(secret).replaceAll(/%../g, (code) => code.toLowerCase())}&b`],
+  ['in JSON with escaped slashes', JSON.stringify({ token: secret }).replaceAll('/', '\\/')],
   ['in hexadecimal', Buffer.from(secret).toString('hex')],
   ['twice', `${secret}${secret}`],
   ...[0, 1, 2, 3, 4].map((before): [string, string] => [

@@ -70,7 +70,9 @@ function guisesOf(secret: string): string[] {
     return [core, core.replaceAll('+', '-').replaceAll('/', '_')]
   })
   const url = encodeURIComponent(secret)
+  const lower = url.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
   const json = JSON.stringify(secret).slice(1, -1)
   const hex = bytes.toString('hex')
-  return [raw, url, url.toLowerCase(), json, hex, hex.toUpperCase(), ...base64].filter(({ length }) => length >= guiseCharsMin)
+  const guises = [raw, url, lower, json, json.replaceAll('/', '\\/'), hex, hex.toUpperCase(), ...base64]
+  return guises.filter(({ length }) => length >= guiseCharsMin)
 }

@@ -100,7 +100,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     ...{ ways, passed, within, inside, authority: parts.authority, slowness: parts.slowness },
     serve: (connection) => void server.emit('connection', connection),
   })
-  const own = ownCalls({ ...parts, lead: ways.leadToPage })
+  const own = ownCalls({ ...parts, isOpenedTo: ways.isOpenedTo, lead: ways.leadToPage })
   server.on('request', (request, response) => {
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
