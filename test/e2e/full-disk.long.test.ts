@@ -1,6 +1,6 @@
 import type { PromptId } from '@anchorhold/protocol/ids'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { held, letGo } from './both-doors.ts'
@@ -94,6 +94,12 @@ test.skipIf(!canMount())(
     await until(() => keepersOf(it.state, id).length === 0)
     expect(await it.api.status()).toMatchObject({ pid, disk: { low: true } })
     expect((await it.log(id)).slice(0, log.length)).toEqual(log)
+    // A daemon that comes back to it stands, and can be told to stop agents.
+    process.kill(pid, 'SIGKILL')
+    await until(() => !existsSync(`/proc/${pid}`))
+    await it.upByItself()
+    expect(await it.api.status()).toMatchObject({ disk: { low: true } })
+    const { pid: next } = await it.api.status()
 
     rmSync(ballast)
     // What became of it is stored by itself. What the agent was not given can be taken back.
@@ -122,7 +128,7 @@ test.skipIf(!canMount())(
     expect(new Set(calls.map(({ call }) => call)).size).toBe(calls.length)
     const nanos = calls.reduce((sum, { cost_nanos }) => sum + cost_nanos, 0)
     expect(await it.api.getSession({ params: { id } })).toMatchObject({ cost_micros: Math.ceil(nanos / 1000) })
-    expect((await it.api.status()).pid).toBe(pid)
+    expect((await it.api.status()).pid).toBe(next)
   },
   120_000,
 )

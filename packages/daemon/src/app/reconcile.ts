@@ -29,6 +29,7 @@ export interface Reconciler {
 const onItsWay: ReadonlySet<SessionState | undefined> = new Set(['ready', 'waiting'])
 /** How long everybody waits for keepers to be found. */
 const findMs = 1500
+const againMs = 5000
 
 /** `parts` is asked for when it is needed: some of the parts tell the reconciler what happens to them. */
 export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock: Clock = systemClock): Reconciler {
@@ -54,6 +55,16 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     }
     void bringUpToDate(id).catch(tell)
     inbox.look()
+  }
+
+  /** Where what became of it cannot be written down, for want of room, it is looked for again. */
+  async function findAtLast(id: SessionId): Promise<void> {
+    try {
+      if (!parts().keepers.has(id)) await find(id)
+    } catch (error) {
+      tell(error)
+      if (error instanceof Failure && error.code === 'storage_unavailable') clock.after(againMs, () => void findAtLast(id))
+    }
   }
 
   /** A daemon before this one may have written down what the keeper has not heard. */
@@ -85,7 +96,7 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       if (sought.size > 0) void parts().gate.ensure().catch(tell)
       const late = Promise.withResolvers<void>()
       const inTime = clock.after(findMs, late.resolve)
-      await Promise.race([Promise.all([...sought].map((id) => find(id).catch(tell))), late.promise])
+      await Promise.race([Promise.all([...sought].map((id) => findAtLast(id))), late.promise])
       inTime()
       served = true
       looked.resolve()
