@@ -82,7 +82,7 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
       }
       const wanted = name.replace(/^ses_/, '')
       const known = await Promise.all([false, true].map((archived) => allSessions(daemon, { archived })))
-      const found = known.flat().filter(({ id }) => id.slice(4).startsWith(wanted))
+      const found = known.flat().filter(({ id }) => wanted !== '' && id.slice(4).startsWith(wanted))
       if (found.length === 1) return found[0]!
       throw new Failure(
         'not_found',

@@ -34,6 +34,10 @@ export function whereabouts(flags: WhereFlags, env: NodeJS.ProcessEnv = process.
   const where = places({ uid, home: homedir(), env, stateFlag: flags.state ?? null })
   const token = flags.tokenFile === undefined ? (env.ANCHORHOLD_TOKEN ?? '').trim() : tokenIn(flags.tokenFile)
   const url = env.ANCHORHOLD_URL ?? ''
+  if (url !== '' && token === '')
+    throw new Failure('bad_request', `ANCHORHOLD_URL is set to "${url}", and no token came with it`, {
+      hint: 'Set ANCHORHOLD_TOKEN or give --token-file; without ANCHORHOLD_URL the daemon of the state folder is asked',
+    })
   return {
     state: resolve(where.state),
     moved: where.moved,

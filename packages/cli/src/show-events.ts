@@ -172,7 +172,9 @@ export function summary(terminal: Terminal, event: Event): string | null {
 
 function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
   const { id, action } = event.body
-  const scopes = action.kind === 'question' ? ' --answer "…"' : action.kind === 'plan' ? '' : ' [--session | --rule]'
+  const { rule } = event.body
+  const scoped = rule === null ? ' [--session]' : ' [--session | --rule]'
+  const scopes = action.kind === 'question' ? ' --answer "…"' : action.kind === 'plan' || action.kind === 'spend' ? '' : scoped
   const how = [
     `  it waits for your answer: anchorhold allow ${id}${scopes}`,
     `  or: anchorhold deny ${id} --reason "…"`,

@@ -12,7 +12,11 @@ test('requestWords() speaks of a budget only where there is one, and of it as th
   expect(requestWords(call)).toEqual({ title: 'The agent wants to call a model', exact: costs })
   expect(requestWords({ ...call, left_nanos: 0, budget_nanos: 5_000_000_000, short: true })).toEqual({
     title: 'The next model call is over budget',
-    exact: [...costs, { name: 'left', text: '$0.00 of $5.00' }],
+    exact: [
+      ...costs,
+      { name: 'left', text: '$0.00 of $5.00' },
+      { name: 'when allowed', text: 'that budget is $7.00 from then on' },
+    ],
   })
 })
 

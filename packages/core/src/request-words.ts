@@ -47,6 +47,9 @@ export function requestWords(action: RequestAction, who = 'The agent'): RequestW
           { name: 'model', text: model },
           { name: 'may cost', text: usd(needed) },
           ...(left === null || budget === null ? [] : [{ name: 'left', text: `${usd(left)} of ${usd(budget)}` }]),
+          ...(action.short === true && left !== null && budget !== null
+            ? [{ name: 'when allowed', text: `that budget is ${usd(budget - left + needed)} from then on` }]
+            : []),
         ],
       }
     }

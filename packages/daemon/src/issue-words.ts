@@ -30,8 +30,10 @@ export function issueWords(issue: z.core.$ZodIssue): string {
         : `this must have ${Number(issue.maximum)} ${parts[issue.origin] ?? 'parts'} or fewer`
     case 'unrecognized_keys':
       return `there is no key ${issue.keys.map((key) => `"${key}"`).join(', ')}`
-    case 'invalid_format':
-      return 'this is not written as it must be'
+    case 'invalid_format': {
+      const id = 'pattern' in issue ? /^\/?\^([a-z]{2,5}_)/.exec(issue.pattern ?? '')?.[1] : undefined
+      return id === undefined ? 'this is not written as it must be' : `this is no id, which would begin with "${id}"`
+    }
     default:
       return 'this is not what can stand here'
   }

@@ -18,7 +18,7 @@ import { cellSpec } from './cell-spec.ts'
 import type { Cell, CellDriver } from './cells/cell.ts'
 import type { Toolchain } from './cells/toolchains.ts'
 import { journal as makeJournal } from './journal.ts'
-import { outfit as makeOutfit } from './outfit.ts'
+import { outfit as makeOutfit, requireToolchains } from './outfit.ts'
 import { pause as makePause } from './pause.ts'
 import type { PinFiles } from './pins.ts'
 import { hiddenNotice, unwatchedNotice } from './repo-filter/notices.ts'
@@ -146,6 +146,7 @@ export function keeper(options: KeeperOptions): Keeper {
   })
 
   async function startUp(): Promise<void> {
+    requireToolchains(start.toolchains, toolchains)
     const covers = veil.cover()
     const mounts = [...agents.mounts(start.files), ...outfit.mounts]
     cell = await cells.start(

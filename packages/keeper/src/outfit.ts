@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { cacheEnvironment } from './caches.ts'
 import type { CellSpec } from './cells/cell.ts'
@@ -12,6 +13,13 @@ export type Outfit = {
   readonly env: Readonly<Record<string, string>>
   /** The host's folder with whom they are to trust; null where they trust whom they would anyway. */
   readonly trust: string | null
+}
+
+/** No cell is started without what was asked for. */
+export function requireToolchains(asked: readonly string[], offered: readonly Toolchain[]): void {
+  const unknown = asked.find((wanted) => !offered.some(({ name }) => name === wanted))
+  if (unknown === undefined) return
+  throw new Failure('cell_unavailable', `There is no toolchain "${unknown}"`, { hint: 'anchorhold doctor names them' })
 }
 
 export function outfit(

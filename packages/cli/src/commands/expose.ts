@@ -64,7 +64,12 @@ export function expose(program: Command, context: Context): void {
       const running = await findDaemon(context.where())
       if (how === 'check') {
         const daemon = running ?? (await context.daemon())
-        if (!(await tellReach(context, daemon, options.url ?? (await daemon.api.status()).url))) context.exit(1)
+        const url = options.url ?? (await daemon.api.status()).url
+        if (options.url === undefined && URL.parse(url)?.hostname === 'localhost')
+          throw new Failure('conflict', 'There is nothing to check: no public URL is set', {
+            hint: 'anchorhold expose shows the ways to have one; one that you have already is checked with --url',
+          })
+        if (!(await tellReach(context, daemon, url))) context.exit(1)
         return
       }
       const way = ways[how]

@@ -4,12 +4,16 @@ import { settledWords } from '@anchorhold/core/request-told'
 import { chosen } from '@anchorhold/core/request-words'
 import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import type { RuleLook } from '@anchorhold/protocol/api/requests'
+import type { Client } from '@anchorhold/protocol/client'
+import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Request } from '@anchorhold/protocol/requests'
 import { type Command, Option } from 'commander'
 import { createInterface } from 'node:readline/promises'
 import type { Context } from '../context.ts'
 import { requestLines } from '../request-words.ts'
 import { ago, type Terminal } from '../terminal.ts'
+
+const which = 'its id, the beginning of its id, or last for the newest that is open'
 
 export function requests(program: Command, context: Context): void {
   program
@@ -28,14 +32,19 @@ export function requests(program: Command, context: Context): void {
   program
     .command('allow')
     .summary('allow a request, or answer its question')
-    .argument('<request>')
+    .argument('<request>', which)
     .option('--answer <text...>', "the answer to each question, in order: an option's number or label, or your own words")
     .addOption(new Option('--session', 'for as long as the session lives').conflicts('rule'))
     .option('--rule', 'as a rule of the policy: for every session, from now on; shows it and what it would have done first')
     .option('-y, --yes', 'make the rule without being asked')
-    .action(async (id: string, options: { answer?: string[]; session?: true; rule?: true; yes?: true }) => {
+    .action(async (name: string, options: { answer?: string[]; session?: true; rule?: true; yes?: true }) => {
       const { api } = await context.daemon()
+      const id = await idOf(api, name)
       const request = await api.getRequest({ params: { id } })
+      if (options.answer !== undefined && request.action.kind !== 'question')
+        throw new Failure('bad_request', `"${id}" is no question: it cannot be answered, only allowed or denied`, {
+          hint: 'anchorhold requests shows what waits',
+        })
       const scope = options.rule ? ('rule' as const) : options.session ? ('session' as const) : undefined
       const answers: Record<string, string> = {}
       if (request.action.kind === 'question') {
@@ -49,7 +58,10 @@ export function requests(program: Command, context: Context): void {
         }
         for (const [index, { question, options: choices }] of request.action.questions.entries()) {
           const word = given[index]!
-          answers[question] = chosen(choices, word)
+          const answer = chosen(choices, word)
+          if (/^\d+$/.test(answer) && choices.length > 0 && !choices.some(({ label }) => label === answer))
+            throw new Failure('bad_request', `"${question}" has ${choices.length} options, and no number ${answer}`)
+          answers[question] = answer
         }
       }
       if (options.rule && !(await wantsRule(context, await api.requestRule({ params: { id } }), options.yes === true)))
@@ -69,10 +81,11 @@ export function requests(program: Command, context: Context): void {
   program
     .command('deny')
     .summary('deny a request')
-    .argument('<request>')
+    .argument('<request>', which)
     .option('--reason <text>', 'the agent reads it')
-    .action(async (id: string, options: { reason?: string }) => {
+    .action(async (name: string, options: { reason?: string }) => {
       const { api } = await context.daemon()
+      const id = await idOf(api, name)
       await api.answerRequest({
         params: { id },
         body: { decision: 'deny', ...(options.reason === undefined ? {} : { reason: options.reason }) },
@@ -82,12 +95,27 @@ export function requests(program: Command, context: Context): void {
   program
     .command('later')
     .summary('not now: the request stays open, and its session waits without a cell')
-    .argument('<request>')
-    .action(async (id: string) => {
+    .argument('<request>', which)
+    .action(async (name: string) => {
       const { api } = await context.daemon()
+      const id = await idOf(api, name)
       await api.answerRequest({ params: { id }, body: { decision: 'later' } })
       context.terminal.line(`${id}: waits for you`)
     })
+}
+
+async function idOf(api: Client, name: string): Promise<RequestId> {
+  if (/^req_[0-9a-z]{16}$/.test(name)) return name as RequestId
+  const { requests: open } = await api.listRequests({ query: {} })
+  const wanted = name.replace(/^req_/, '')
+  const newest = open.toSorted((a, b) => b.opened_at - a.opened_at).slice(0, 1)
+  const found = name === 'last' ? newest : wanted === '' ? [] : open.filter(({ id }) => id.slice(4).startsWith(wanted))
+  if (found.length === 1) return found[0]!.id
+  throw new Failure(
+    'not_found',
+    found.length === 0 ? `No request "${name}" is open` : `"${name}" matches ${found.length} requests`,
+    { hint: 'anchorhold requests shows them' },
+  )
 }
 
 /** Shows a rule and what it would have done, and has it confirmed. */

@@ -29,7 +29,8 @@ export function ls(program: Command, context: Context): void {
       const { terminal } = context
       const sessions = await allSessions(await context.daemon(), { archived: options.archived ?? false })
       if (options.json) return sessions.forEach((session) => terminal.line(JSON.stringify(session)))
-      if (sessions.length === 0) return terminal.line('No sessions yet. Start one: anchorhold run "…"')
+      if (sessions.length === 0)
+        return terminal.line(options.archived ? 'No session is archived.' : 'No sessions yet. Start one: anchorhold run "…"')
       const rows = sessions.map((session) => [
         session.id,
         terminal.style(colours[session.state], session.state),

@@ -1,3 +1,4 @@
+import { standardNames } from '@anchorhold/core/policy/repo-filters'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
@@ -20,23 +21,27 @@ export function withRepoFilter(command: Command): Command {
         'custom',
       ]),
     )
-    .option('--hide <pattern>', 'with a custom filter: what the cell does not see; may be given several times', collect, [])
-    .option('--show <pattern>', 'with a custom filter: what it sees nevertheless; may be given several times', collect, [])
+    .option(
+      '--hide <pattern>',
+      'what else the cell does not see, or all of it with a custom filter; may be given several times',
+      collect,
+      [],
+    )
+    .option('--show <pattern>', 'what it sees nevertheless; may be given several times', collect, [])
 }
 
-/** Undefined where nothing was said. */
+/** Undefined where nothing was said. What is hidden or shown without naming a filter is so beside what the standard one hides. */
 export function repoFilterOf({ repoFilter, hide, show }: RepoFilterFlags): RepoFilter | undefined {
   const isOwn = hide.length > 0 || show.length > 0
   if (repoFilter === 'custom' ? hide.length === 0 : isOwn && repoFilter !== undefined)
     throw new Failure(
       'bad_request',
-      'Cannot tell which filter is meant: --hide and --show are for a custom one, which needs a --hide',
+      'Cannot tell which filter is meant: --hide and --show add to the standard one, or make a custom one, which needs a --hide',
       {
-        hint: "Write --repo-filter custom --hide '*.secret', or leave --hide and --show out",
+        hint: "Leave --repo-filter out, or write --repo-filter custom --hide '*.secret', which hides nothing else",
       },
     )
-  if (repoFilter !== undefined && repoFilter !== 'custom') return repoFilter
-  if (!isOwn) return undefined
-  if (hide.length === 0) throw new Failure('bad_request', '--show alone hides nothing', { hint: "Add --hide '*.secret'" })
-  return { denylist: [...hide], allowlist: [...show] }
+  if (repoFilter === 'custom') return { denylist: [...hide], allowlist: [...show] }
+  if (repoFilter !== undefined || !isOwn) return repoFilter
+  return { denylist: [...standardNames.hide, ...hide], allowlist: [...standardNames.show, ...show] }
 }

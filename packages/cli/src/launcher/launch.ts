@@ -16,6 +16,7 @@ import { settingsEnvironment, writeSettings } from '@anchorhold/keeper/cell-sett
 import { cellLimits } from '@anchorhold/keeper/cell-spec'
 import { drivers } from '@anchorhold/keeper/cells/drivers'
 import { findToolchains, type Toolchain } from '@anchorhold/keeper/cells/toolchains'
+import { requireToolchains } from '@anchorhold/keeper/outfit'
 import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
 import { hiddenMemory } from '@anchorhold/keeper/repo-filter/memory'
@@ -186,12 +187,8 @@ function requireNetwork(rung: Rung, network: LaunchOptions['network']): void {
 function toolchainsNamed(names: readonly string[], home: string): readonly Toolchain[] {
   if (names.length === 0) return []
   const offers = findToolchains(home)
-  return names.map((name) => {
-    const found = offers.find((offer) => offer.name === name)
-    if (found === undefined)
-      throw new Failure('bad_request', `There is no toolchain "${name}"`, { hint: 'anchorhold doctor names them' })
-    return found
-  })
+  requireToolchains(names, offers)
+  return offers.filter(({ name }) => names.includes(name))
 }
 
 type GateTerms = {

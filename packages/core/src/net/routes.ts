@@ -1,4 +1,5 @@
 import type { Rule } from '@anchorhold/protocol/policy'
+import { hostName } from '../policy/meaning.ts'
 import type { Target } from './target.ts'
 
 /** How a target is reached, once something allows it. */
@@ -36,7 +37,7 @@ export function routesOf(rules: readonly Rule[]): (target: Target) => Route {
 
 function isOf({ match: { host, port } }: NetRule, target: Target): boolean {
   if (port !== undefined && port !== target.port) return false
-  const wanted = host.toLowerCase()
+  const wanted = hostName(host)
   if (wanted === '*' || wanted === target.host) return true
   return wanted.startsWith('.') && (target.host === wanted.slice(1) || target.host.endsWith(wanted))
 }

@@ -32,11 +32,13 @@ export const anything: ShellCommand = { words: [null], plain: false }
 const formerNames: ReadonlyMap<string, string> = new Map([['Task', 'Agent']])
 export const toolName = (name: string): string => formerNames.get(name) ?? name
 
-/** A host as it is compared: lower case, without the root's dot or an address's brackets. */
+/** A host as it is compared: lower case, without the root's dot or an address's brackets. A star before a dot says what the dot says
+ *  alone: all that lies below. */
 export const hostName = (host: string): string =>
   host
     .toLowerCase()
     .replace(/\.$/, '')
+    .replace(/^\*\./, '.')
     .replace(/^\[(.*)\]$/, '$1')
 
 /** The ways in which a server may read a path: as it stands, and decoded with its dots and double slashes resolved. With and without

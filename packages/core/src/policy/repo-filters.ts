@@ -2,6 +2,19 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { EffectivePolicy } from './effective.ts'
 
+/** Secrets by the names that tools give them. A name without a slash is looked for everywhere. */
+export const standardNames = {
+  hide: [
+    ...['.env', '.env.*', '*.env', '.envrc', '*.pem', '*.key', '*.p12', '*.pfx', '*.jks', '*.keystore', '*.kdbx', '*.ppk'],
+    ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'id_ecdsa_sk', 'id_ed25519_sk', '.ssh', '.gnupg'],
+    ...['credentials.json', 'client_secret*.json', 'service-account*.json', '.git-credentials', '.netrc', '_netrc', '.pypirc'],
+    ...['secrets.yaml', 'secrets.yml', 'secrets.json', 'secrets.toml', '.vault-token', '.htpasswd', '.pgpass', '.my.cnf'],
+    ...['**/.aws/credentials', '**/.docker/config.json', '**/.kube/config', '**/.config/gh/hosts.yml', '**/.cargo/credentials*'],
+  ],
+  // Templates without values, and public halves.
+  show: ['.env.example', '.env.sample', '.env.template', '.env.dist', '.env.defaults', '*.pub'],
+} as const
+
 const hides = { none: 0, standard: 1, strict: 2 } as const
 
 /** The stricter of what is asked for and what the policies require; null where that is what is asked for, or what is usual.

@@ -60,10 +60,11 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
   /** Where what became of it cannot be written down, for want of room, it is looked for again. */
   async function findAtLast(id: SessionId): Promise<void> {
     try {
-      if (!parts().keepers.has(id)) await find(id)
+      await find(id)
     } catch (error) {
       tell(error)
-      if (error instanceof Failure && error.code === 'storage_unavailable') clock.after(againMs, () => void findAtLast(id))
+      if (!(error instanceof Failure) || error.code !== 'storage_unavailable') return
+      clock.after(againMs, () => void (parts().keepers.has(id) ? undefined : findAtLast(id)))
     }
   }
 

@@ -3,6 +3,7 @@ import { isStricter } from '@anchorhold/core/policy/decide'
 import { blockedTool, type PolicySettings } from '@anchorhold/core/policy/effective'
 import { compileGlob } from '@anchorhold/core/policy/patterns'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
+import { meantTool } from '@anchorhold/core/policy/tool-names'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import type { PolicyFile } from './policy-schema.ts'
 
@@ -61,11 +62,18 @@ export function tellContradictions(
       if (!lists.some(({ fits }) => fits(rule.match.tool!)))
         tell('warning', place, `"${ruleWords(rule)}" is void: allowed_tools does not name "${rule.match.tool}"`)
   }
+  for (const key of ['allowed_tools', 'blocked_tools', 'approval_required_tools'] as const)
+    for (const [index, tool] of (content[key] ?? []).entries()) tellMeant(tool, place([key, index]))
+  for (const { rule, place: at } of rules) if (rule.on === 'tool' && rule.match.tool !== undefined) tellMeant(rule.match.tool, at)
   tellLists('tools', content.allowed_tools, content.blocked_tools)
   tellLists('models', content.allowed_models, content.blocked_models)
   if (content.require_max_cost === true && (content.default_max_cost_usd ?? content.default_max_cost_micros) !== undefined)
     tell('warning', place(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
 
+  function tellMeant(tool: string, at: Place): void {
+    const meant = meantTool(tool)
+    if (meant !== null) tell('warning', at, `No tool is called "${tool}": write "${meant}" if that is meant`)
+  }
   function tellLists(what: 'tools' | 'models', allowed: readonly string[] = [], blocked: readonly string[] = []): void {
     const globs = blocked.map((glob) => ({ glob, fits: compileGlob(glob).fits }))
     for (const [index, one] of allowed.entries()) {

@@ -258,6 +258,14 @@ rules:
   ])
 })
 
+test('readPolicy() warns of a tool whose name is written with other letters, wherever it is named', () => {
+  const text = 'blocked_tools: [bash, Write]\nrules:\n  - { on: tool, match: { tool: READ, path: x }, effect: deny }\n'
+  expect(readPolicy('policy.yaml', text).problems).toMatchObject([
+    { level: 'warning', line: 1, message: 'No tool is called "bash": write "Bash" if that is meant' },
+    { level: 'warning', line: 3, message: 'No tool is called "READ": write "Read" if that is meant' },
+  ])
+})
+
 test('readPolicy() is not brought down by files that grow when they are read', () => {
   const bomb = [
     'a: &a [x,x,x,x,x,x,x,x,x]',

@@ -1,21 +1,9 @@
+import { standardNames as standard } from '@anchorhold/core/policy/repo-filters'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import picomatch from 'picomatch'
 
 /** Whether a file or folder is to be hidden, by its path below the workspace. */
 export type Hides = (path: string) => boolean
-
-/** Secrets by the names that tools give them. A name without a slash is looked for everywhere. */
-const standard = {
-  hide: [
-    ...['.env', '.env.*', '*.env', '.envrc', '*.pem', '*.key', '*.p12', '*.pfx', '*.jks', '*.keystore', '*.kdbx', '*.ppk'],
-    ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'id_ecdsa_sk', 'id_ed25519_sk', '.ssh', '.gnupg'],
-    ...['credentials.json', 'client_secret*.json', 'service-account*.json', '.git-credentials', '.netrc', '_netrc', '.pypirc'],
-    ...['secrets.yaml', 'secrets.yml', 'secrets.json', 'secrets.toml', '.vault-token', '.htpasswd', '.pgpass', '.my.cnf'],
-    ...['**/.aws/credentials', '**/.docker/config.json', '**/.kube/config', '**/.config/gh/hosts.yml', '**/.cargo/credentials*'],
-  ],
-  // Templates without values, and public halves.
-  show: ['.env.example', '.env.sample', '.env.template', '.env.dist', '.env.defaults', '*.pub'],
-} as const
 
 /** What also tends to hold secrets, and is missed more often when it is hidden. */
 const strict = [

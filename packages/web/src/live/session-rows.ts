@@ -1,3 +1,4 @@
+import { isActivity } from '@anchorhold/core/activity'
 import type { Event } from '@anchorhold/protocol/events'
 import type { Session } from '@anchorhold/protocol/sessions'
 
@@ -23,7 +24,7 @@ export function patched(row: SessionRow, events: readonly Event[]): SessionRow {
     ...row,
     said_at: row.said_at ?? row.last_seq,
     last_seq: last.seq,
-    active_at: Math.max(row.active_at, last.at),
+    active_at: Math.max(row.active_at, events.findLast(isActivity)?.at ?? 0),
     ...(state === undefined ? {} : { state: state.body.to, why: state.body.why }),
   }
 }

@@ -7,7 +7,8 @@ import type { TokenId } from '@anchorhold/protocol/ids'
 import { openapi } from '@anchorhold/protocol/openapi'
 import { TrieRouter } from 'hono/router/trie-router'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { z } from 'zod'
+import type { z } from 'zod'
+import { issuesInWords } from '../../issue-words.ts'
 import { type Address, addressOf, checkCookieUse, credentialOf, fromOf } from './guard.ts'
 import { jsonBody } from './read-body.ts'
 import type { Reply } from './reply.ts'
@@ -82,7 +83,9 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
     }
     throw new Failure(
       'unauthenticated',
-      credential === null ? 'No token or cookie came with the request' : 'The token or cookie is not valid',
+      credential === null && request.headers.authorization === undefined
+        ? 'No token or cookie came with the request'
+        : 'The token or cookie is not valid',
       { hint: 'Log in with anchorhold login-link, or send a token made by anchorhold token add NAME' },
     )
   }
@@ -139,5 +142,5 @@ function parse(schema: z.ZodType | undefined, value: unknown): unknown {
   if (schema === undefined) return undefined
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  throw new Failure('bad_request', z.prettifyError(parsed.error).replaceAll('\n', ' '))
+  throw new Failure('bad_request', issuesInWords(parsed.error))
 }

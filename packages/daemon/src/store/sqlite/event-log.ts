@@ -1,3 +1,4 @@
+import { isActivity } from '@anchorhold/core/activity'
 import { lineOf, nextHash } from '@anchorhold/core/chain'
 import { after, type Standing, takesBack, takesUp } from '@anchorhold/core/session-states'
 import { type Event, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
@@ -119,7 +120,8 @@ export function sqliteEventLog(db: Database): EventLog {
     for (const { event, at, n } of fresh) add(event, at, source, n)
     const { stored, head } = insertAll(session, rows, row.head)
     for (const one of stored) project(one)
-    advance.run(row.last_seq + rows.length, Math.max(row.active_at, newest.at), head, session)
+    const active = rows.findLast(({ event }) => isActivity(event))
+    advance.run(row.last_seq + rows.length, Math.max(row.active_at, active?.at ?? 0), head, session)
     const stands = JSON.stringify(standing)
     if (stands !== row.standing) stand.run(stands, session)
     return stored

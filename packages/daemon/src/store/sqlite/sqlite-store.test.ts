@@ -183,6 +183,14 @@ test('the state of a session is what its events fold to, in every order', () => 
   )
 })
 
+test('append() takes nothing for activity that comes when nobody does anything any more', () => {
+  const id = newSession({ name: 'Rests', at: 5 })
+  append(id, turnStarted, 2000)
+  append(id, turnEnded, 3000)
+  append(id, { type: 'keeper.left', body: { why: 'idle', failed: false } }, 300_000)
+  expect(store.sessions.get(id)).toMatchObject({ active_at: 3000 })
+})
+
 test('append() brings the row of a session up to date', () => {
   const id = newSession({ name: 'First', at: 5 })
   append(id, { type: 'session.changed', body: { name: 'Second', model: 'other', budget_nanos: 5_000_001, actor: 'owner' } })

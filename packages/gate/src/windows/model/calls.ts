@@ -154,8 +154,9 @@ export function modelCalls(parts: CallsParts): ModelCalls {
         else set = outcome
       }
       if (set === null) {
-        const short = account.short(money.needed(request, upstream), agent)
-        const sentence = `${budgetSentence(session, account.lease, short)}${asked === null ? '' : ` (${asked.refused})`}`
+        const needed = money.needed(request, upstream)
+        const short = account.short(needed, agent)
+        const sentence = `${budgetSentence(session, account.lease, short, needed)}${asked === null ? '' : ` (${asked.refused})`}`
         refusal = { why: asked?.asked === true ? 'asked' : 'budget', agent }
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))

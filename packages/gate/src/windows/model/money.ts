@@ -85,7 +85,7 @@ function roughly(request: Screened) {
 }
 
 /** Why a call is not paid for, and what would change that. */
-export function budgetSentence(session: SessionId, lease: Lease, short: readonly Shortage[]): string {
+export function budgetSentence(session: SessionId, lease: Lease, short: readonly Shortage[], neededNanos: Nanos): string {
   const budget = formatUsd(microsUp(lease.capNanos ?? 0))
   const remedy = `raise it with: anchorhold budget ${session} USD`
   if (lease.closed)
@@ -94,5 +94,6 @@ export function budgetSentence(session: SessionId, lease: Lease, short: readonly
   const [first] = short.toSorted((a, b) => (leftOf(a.sum) ?? 0) - (leftOf(b.sum) ?? 0))
   if (first !== undefined && (left === null || (leftOf(first.sum) ?? 0) < left)) return shortSentence(first)
   if (left === 0) return `This session's budget of ${budget} is used up: ${remedy}`
-  return `This session's budget of ${budget} is used up (the ${formatUsd(Math.floor((left ?? 0) / 1000))} that are left cannot pay for another call): ${remedy}`
+  const rest = formatUsd(Math.floor((left ?? 0) / 1000))
+  return `This session's budget of ${budget} does not hold another call, which may cost ${formatUsd(microsUp(neededNanos))} where ${rest} are left: ${remedy}`
 }

@@ -77,7 +77,7 @@ export function dialler(parts: DialParts = {}): Dialler {
   return { refuses, dial }
 }
 
-const forbidden = ({ host }: Target): string =>
+export const forbidden = ({ host }: Target): string =>
   `"${host}" leads to an address that no cell is led to: this machine, a private network or a reserved one`
 
 function mayDial(address: Address, machine: ReadonlySet<string>, { ownNetwork }: DialOptions): boolean {

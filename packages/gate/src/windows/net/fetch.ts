@@ -71,7 +71,7 @@ const unreadable = (url: string, { misnamed }: Misnamed): FetchAnswer => ({
 })
 
 function refused(url: string, refusal: Refusal | null): FetchAnswer {
-  if (refusal?.status === 403) return { answer: 'blocked', url, why: refusal.why, how_to_ask: howToAsk(refusal.wanted) }
+  if (refusal?.status === 403) return { answer: 'blocked', url, why: refusal.why, how_to_ask: howToAsk(refusal) }
   return { answer: 'failed', url, why: refusal?.why ?? 'Nobody waits for it any more' }
 }
 

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { authorityOf, type Target } from '@anchorhold/core/net/target'
 import { netTools } from '@anchorhold/protocol/net-calls'
+import { forbidden } from './dial.ts'
 import { sayLast } from './join.ts'
 
 /** What was wanted, as far as it could be read. */
@@ -28,7 +29,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
   if (response.headersSent) return void response.destroy()
   // Git shows what a server says in plain text, and nothing else of it.
   const isGit = refusal.status === 403 && response.req.headers['user-agent']?.startsWith('git/') === true
-  const body = isGit ? `${reasons[403]}: ${refusal.why}\n${howToAsk(refusal.wanted)}\n` : bodyOf(refusal)
+  const body = isGit ? `${reasons[403]}: ${refusal.why}\n${howToAsk(refusal)}\n` : bodyOf(refusal)
   const type = isGit ? { 'content-type': 'text/plain; charset=utf-8' } : {}
   response.writeHead(refusal.status, reasonOf(refusal), { ...headersOf(refusal, body), ...type, connection: 'close' }).end(body)
 }
@@ -55,12 +56,16 @@ function bodyOf({ status, wanted, why }: Refusal): string {
   if (status !== 403) return `${JSON.stringify({ anchorhold: { failed: what, why } })}\n`
   // gh shows the `message` of an answer.
   const message = `${reasons[403]}: ${why}`
-  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk(wanted) } })}\n`
+  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk({ wanted, why }) } })}\n`
 }
 
-export function howToAsk({ target, method, path }: Wanted): string {
+export function howToAsk({ wanted: { target, method, path }, why }: Pick<Refusal, 'wanted' | 'why'>): string {
   if (target === null) return 'Name the host in letters, digits and hyphens, or by a plain address'
-  const rule = `{ on: net, match: { host: ${JSON.stringify(target.host)}, port: ${target.port} }, effect: allow }`
+  const match = `on: net, match: { host: ${JSON.stringify(target.host)}, port: ${target.port} }, effect: allow`
+  // No answer of a person's would lead there: only a rule that names the place.
+  if (why === forbidden(target))
+    return `Asking does not help here. Where it is a place of your own network, whoever you work for can open it with a rule in policy.yaml: { ${match}, own_network: true }`
+  const rule = `{ ${match} }`
   const called = [`host ${JSON.stringify(target.host)}`, `port ${target.port}`]
   if (method !== null && path !== null) called.push(`method ${JSON.stringify(method)}`, `path ${JSON.stringify(path)}`)
   const ask = `Ask for it with the tool ${netTools.access} (${called.join(', ')}), and say what you need it for`

@@ -42,6 +42,10 @@ test('a CONNECT that no rule opens is answered with what was blocked and how to 
   })
   expect([net.resolved, net.dialled]).toEqual([[], []])
   expect(net.net()).toMatchObject([{ host: 'secret-data.evil.test', blocked: 1, why: 'no rule covers it', connections: 0 }])
+  // Where no answer of a person's would help, nobody is told to ask for one.
+  const own = await net.refused('10.0.0.1:443')
+  expect(JSON.stringify(own.body)).toContain('own_network: true')
+  expect(JSON.stringify(own.body)).not.toContain('request_access')
 })
 
 test.each([
