@@ -59,6 +59,23 @@ test('answerHere() takes one line for one request, and names it', async () => {
   expect(it.answers[1]).toEqual([second, { decision: 'deny', reason: 'not today' }])
 })
 
+test('answerHere() takes an answer for the session or for later, and asks again for what it does not understand', async () => {
+  using it = person()
+  const [first, second] = [it.ask(bash('make one')), it.ask(bash('make two'))]
+  await it.sees(`Allow ${first}?`)
+  it.type('ok\r')
+  await expect.poll(() => it.seen().split(`Allow ${first}?`).length, patient).toBe(3)
+  expect(it.answers).toEqual([])
+  it.type('s\r')
+  await it.sees(`Allow ${second}?`)
+  it.type('l\r')
+  const both = [
+    [first, { decision: 'allow', scope: 'session' }],
+    [second, { decision: 'later' }],
+  ]
+  await expect.poll(() => it.answers, patient).toEqual(both)
+})
+
 test('answerHere() hears Ctrl-C while it asks', async () => {
   using it = person()
   const id = it.ask(bash('make'))

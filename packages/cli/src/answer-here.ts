@@ -24,6 +24,8 @@ export type AnswerHereParts = {
   readonly onInterrupt: () => void
 }
 
+const reasonCharsMin = 4
+
 /** Invariant: one reader, and one question at a time, so that one line answers one request. */
 export function answerHere({ terminal, api, input, output, onInterrupt }: AnswerHereParts): AnswerHere {
   const waiting: Opened[] = []
@@ -65,9 +67,17 @@ export function answerHere({ terminal, api, input, output, onInterrupt }: Answer
       return (await from.question(words, { signal })).trim()
     }
     if (action.kind !== 'question') {
-      const word = await question(`  Allow ${id}? [y/N or a reason] `)
-      if (/^y(es)?$/i.test(word)) return { decision: 'allow' as const }
-      return { decision: 'deny' as const, ...(word === '' || /^no?$/i.test(word) ? {} : { reason: word }) }
+      const canLast = action.kind !== 'plan' && action.kind !== 'spend'
+      const ways = `y, ${canLast ? 's for the session, ' : ''}l for later, N, or why not`
+      for (;;) {
+        const word = await question(`  Allow ${id}? [${ways}] `)
+        if (/^y(es)?$/i.test(word)) return { decision: 'allow' as const }
+        if (canLast && /^s(ession)?$/i.test(word)) return { decision: 'allow' as const, scope: 'session' as const }
+        if (/^l(ater)?$/i.test(word)) return { decision: 'later' as const }
+        if (word === '' || /^no?$/i.test(word)) return { decision: 'deny' as const }
+        // So little is no reason: it was meant for something else.
+        if (word.length >= reasonCharsMin) return { decision: 'deny' as const, reason: word }
+      }
     }
     const answers: Record<string, string> = {}
     for (const { question: asked, options } of action.questions) {

@@ -1,7 +1,7 @@
 import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import { type Image, limits } from '@anchorhold/protocol/sessions'
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { extname } from 'node:path'
 import { text } from 'node:stream/consumers'
 
@@ -15,6 +15,7 @@ const types: Readonly<Record<string, Image['media_type']>> = {
 
 export function readImages(paths: readonly string[]): Image[] {
   return paths.map((path) => {
+    if (!existsSync(path)) throw new Failure('bad_request', `Cannot send "${path}": there is no such file`)
     const type = types[extname(path).toLowerCase()]
     if (type === undefined) throw new Failure('bad_request', `Cannot send "${path}": it is not a PNG, JPEG, GIF or WebP file`)
     try {

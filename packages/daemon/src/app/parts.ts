@@ -77,9 +77,7 @@ export function sessionFor(parts: Parts, id: SessionId, verb: Verb | null): Sess
     throw new Failure(
       'wrong_state',
       `Cannot ${verb} session "${id}": it is ${session.state} (${states[session.state].meaning})`,
-      {
-        ...(hints[session.state] === undefined ? {} : { hint: hints[session.state] }),
-      },
+      hintFor(session, verb),
     )
   }
   return session
@@ -91,10 +89,17 @@ export function isEnded({ store }: Pick<Parts, 'store'>, id: SessionId): boolean
   return state === undefined || state === 'stopped' || state === 'archived'
 }
 
-const hints: Partial<Record<Session['state'], string>> = {
-  stopped: 'Start it first: anchorhold start SESSION',
-  paused: 'Resume it first: anchorhold resume SESSION',
-  archived: 'An archived session can be read, forked or purged',
+const hints: Partial<Record<Session['state'], (id: SessionId) => string>> = {
+  stopped: (id) => `Start it first: anchorhold start ${id}`,
+  paused: (id) => `Resume it first: anchorhold resume ${id}`,
+  archived: () => 'An archived session can be read, forked or purged',
+}
+/** What is there already needs nothing first. */
+const leadsTo: Partial<Record<Verb, Session['state']>> = { stop: 'stopped', pause: 'paused', archive: 'archived' }
+
+function hintFor({ id, state }: Pick<SessionRow, 'id' | 'state'>, verb: Verb): { readonly hint?: string } {
+  const hint = leadsTo[verb] === state ? undefined : hints[state]?.(id)
+  return hint === undefined ? {} : { hint }
 }
 
 /** Stores events of the daemon's own and tells those who watch. */

@@ -83,7 +83,8 @@ export async function prepareWorkspace({
   }
   if (access === 'chown') await giveTree(folder.at, fresh)
   const { uid, gid } = await stat(folder.at)
-  const ways = `Let the session work on a copy (--copy), give it access by an access list entry that is undone when it is archived (--acl), or give it the folder (--chown)`
+  const ways =
+    'Let the agent work on a copy (--copy), let it in by an access list entry that is undone when it has ended (--acl), or give it the folder (--chown)'
   if (uid === 0) throw refused(path, 'it belongs to root, and no cell runs as root', ways)
   if (!(await canEnter(path, { uid, gid }))) throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
   return { path, runAs: { uid, gid }, grants: [], from }
@@ -100,7 +101,7 @@ async function resolveFolder(asked: string, home: string, reserved: readonly str
     if (!(await stat(path)).isDirectory()) throw refused(asked, 'it is not a folder', 'Give a folder')
   } catch (error) {
     if (error instanceof Failure) throw error
-    throw refused(asked, 'there is no such folder', 'Make it first, or leave it out for an empty workspace')
+    throw refused(asked, 'there is no such folder', 'Make it first, or name another')
   }
   const why = refusePath(path, { home, own: reserved })
   if (why !== null)
