@@ -127,7 +127,7 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
   if (status.provider_trouble !== null)
     terminal.line(`  ${key('')}${terminal.style('red', terminal.foreign(status.provider_trouble))}`)
   terminal.line(`  ${key('state')}${status.state_folder}`)
-  if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} at work`)
+  if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} in their cells`)
   terminal.line()
   // A clone that was started by npm is on no PATH.
   const byNpm = process.env.npm_command !== undefined
