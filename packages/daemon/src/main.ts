@@ -80,7 +80,9 @@ try {
   const isExpected = error instanceof Failure
   if (isExpected) log(`${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`)
   else log(String((error as Error).stack ?? error))
-  sayWhyNot(isExpected ? error : new Failure('internal', 'The daemon did not start'))
+  // What the system or the database says is for whoever runs this; what a bug says is for the log.
+  const said = error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' ? `: ${error.message}` : ''
+  sayWhyNot(isExpected ? error : new Failure('internal', `The daemon did not start${said}`))
   process.exit(isExpected && error.code === 'conflict' ? 75 : 1)
 }
 

@@ -115,7 +115,8 @@ export function print(terminal: Terminal, report: DoctorReport): void {
       `kernel ${kernel.release} ${kernel.arch} · user namespaces ${kernel.user_namespaces ? 'yes' : 'no'} · seccomp ${kernel.seccomp ? 'yes' : 'no'} · cgroups ${kernel.cgroups}`,
     ),
   )
-  if (report.toolchains.length > 0) {
+  if (report.toolchains.length === 0) terminal.line(terminal.style('dim', 'no toolchains outside /usr'))
+  else {
     terminal.line('Toolchains outside /usr, mounted read-only on demand (run --toolchain NAME):')
     for (const { name, folders } of report.toolchains)
       terminal.line(`    ${name}  ${terminal.style('dim', terminal.foreign(folders.join(', ')))}`)
