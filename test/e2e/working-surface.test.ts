@@ -63,6 +63,8 @@ test('changes and files are seen from inside the cell, uploads go in, and nothin
   expect(JSON.parse(await onTerminal('--json'))).toMatchObject({ git: true, branch: 'trunk' })
   expect((await it.cli(['rename', id, 'another name'])).out).toBe(`${id} is called another name\n`)
   expect((await it.cli(['ls'])).out).toMatch(new RegExp(`^${id} .* another name$`, 'm'))
+  // As many as were asked for, whatever lies between them that nobody has to see.
+  expect((await it.cli(['show', id, '--limit', '3'])).out.split('\n\n')[1]?.match(/^ *\d+  /gm)).toHaveLength(3)
 
   const { entries } = await it.api.listFiles({ params, query: { path: '' } })
   expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(['sub', 'a.txt', 'passwd']))

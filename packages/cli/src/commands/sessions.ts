@@ -1,8 +1,10 @@
+import type { Event } from '@anchorhold/protocol/events'
 import { formatUsd } from '@anchorhold/protocol/money'
 import type { Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import { allSessions } from '../all-sessions.ts'
 import type { Context } from '../context.ts'
+import type { Daemon } from '../daemon.ts'
 import { summary } from '../show-events.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
 import { numberFrom } from '../flags/values.ts'
@@ -77,19 +79,36 @@ export function show(program: Command, context: Context): void {
         ]),
       ]
       for (const row of table(fields.map(([key, value]) => [terminal.style('dim', key), value]))) terminal.line(row)
-      const before = session.last_seq + 1
-      const { events } = await daemon.api.sessionEvents({
-        params: { id: session.id },
-        query: { before, limit: options.limit },
-      })
       terminal.line()
-      for (const event of events) {
-        const words = summary(terminal, event)
-        if (words !== null)
-          terminal.line(`${terminal.style('dim', String(event.seq).padStart(5))}  ${words.replaceAll('\n', '\n       ')}`)
-      }
+      for (const { seq, words } of await lastWords(daemon, session, options.limit, (event) => summary(terminal, event)))
+        terminal.line(`${terminal.style('dim', String(seq).padStart(5))}  ${words.replaceAll('\n', '\n       ')}`)
     })
 }
+
+type Words = { readonly seq: number; readonly words: string }
+
+/** The last events of a session that there is something to say of, in their order. */
+async function lastWords(
+  { api }: Daemon,
+  { id, last_seq }: Session,
+  limit: number,
+  wordsOf: (event: Event) => string | null,
+): Promise<Words[]> {
+  let found: Words[] = []
+  for (let before = last_seq + 1, pages = 0; found.length < limit && pages < pagesMax; pages++) {
+    const { events, more } = await api.sessionEvents({ params: { id }, query: { before, limit: pageMax } })
+    const said = events.flatMap((event) => {
+      const words = wordsOf(event)
+      return words === null ? [] : [{ seq: event.seq, words }]
+    })
+    found = [...said, ...found]
+    if (!more || events[0] === undefined) break
+    before = events[0].seq
+  }
+  return found.slice(-limit)
+}
+const pageMax = 200
+const pagesMax = 20
 
 const rungWord = (terminal: Terminal, { rung, network }: Session) => {
   if (rung === 'none') return terminal.style('red', 'none')
