@@ -40,8 +40,10 @@ export function eventPrinter(terminal: Terminal, inbox: string | null = null): (
     written.delete(id)
     if (parent) return
     const rest = text.slice(done)
-    if (done === 0 && rest !== '') begin(kind === 'thinking')
+    if (rest !== '' && last !== id) begin(kind === 'thinking')
     if (rest !== '') terminal.write(rest, kind === 'thinking' ? 'dim' : undefined)
+    // The end of one block may come when the next is being written already.
+    if (rest === '' && last !== id) return
     terminal.write('\n')
     last = ''
   }
@@ -134,7 +136,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'thinking':
       return style('dim', clip(foreign(event.body.text), 500))
     case 'tool.started':
-      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body.input)), 200))}`
+      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body)), 200))}`
     case 'tool.finished': {
       const lines = event.body.output.split('\n')
       const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, Math.min(400, terminal.width - 3)))}`)
@@ -186,8 +188,16 @@ function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'req
   ].join('\n')
 }
 
+/** Tools that ask a person something: the request that follows shows all of it. */
+const asking: ReadonlyMap<string, string> = new Map([
+  ['AskUserQuestion', 'asks you something'],
+  ['ExitPlanMode', 'shows you its plan'],
+])
+
 /** The part of a tool's input that a person wants to see. */
-function toolWords(input: unknown): string {
+function toolWords({ tool, input }: { readonly tool: string; readonly input: unknown }): string {
+  const asks = asking.get(tool)
+  if (asks !== undefined) return asks
   if (typeof input !== 'object' || input === null) return JSON.stringify(input) ?? ''
   const fields = input as Record<string, unknown>
   for (const name of ['command', 'file_path', 'pattern', 'path', 'description', 'prompt', 'query', 'url']) {
