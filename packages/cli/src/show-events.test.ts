@@ -170,6 +170,16 @@ test.each([
   expect(words).toMatch(new RegExp(`^● ${tool} [a-z ]+$`))
 })
 
+test('summary() counts in words', () => {
+  const finished = (output: string) =>
+    summary(
+      screen().made,
+      event({ type: 'tool.finished', body: { call: 'c', tool: 'x', output, truncated: false, failed: false } }),
+    )
+  expect(finished('x\n'.repeat(6))).toMatch(/… 1 more line$/)
+  expect(finished('x\n'.repeat(7))).toMatch(/… 2 more lines$/)
+})
+
 test('summary() says how a request is answered', () => {
   const { made } = screen()
   const words = samples.filter(({ type }) => type === 'request.opened').map((one) => summary(made, event(one)))

@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import type { Event, LiveFrame, RequestAnswer } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { settledWords } from '@anchorhold/core/request-told'
@@ -126,7 +127,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
       return null
     }
     case 'prompt':
-      return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${event.body.images} images)`) : ''}`
+      return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${counted(event.body.images, 'image')})`) : ''}`
     case 'prompt.again':
       return style('dim', '  (the agent died before it read this prompt: it is sent again)')
     case 'turn.started':
@@ -140,7 +141,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'tool.finished': {
       const lines = event.body.output.split('\n')
       const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, Math.min(400, terminal.width - 3)))}`)
-      const more = lines.length > outputLines ? [`  … ${lines.length - outputLines} more lines`] : []
+      const more = lines.length > outputLines ? [`  … ${counted(lines.length - outputLines, 'more line')}`] : []
       const text = [...shown, ...more].join('\n')
       return event.body.failed ? style('red', text) : style('dim', text)
     }
