@@ -51,6 +51,7 @@ describe.each(doors)('by $name', (door) => {
     expect(log.filter(ended).map(reason)).toEqual(['done', 'done'])
     const [first, second] = [log.findIndex(ended), log.findLastIndex(ended)]
     expect(textOf(log.slice(0, first))).toContain('I was steered')
+    expect(textOf(log)).not.toContain('I do not know how to do this')
     expect(textOf(log.slice(first, second))).toContain('I was queued')
   })
 
