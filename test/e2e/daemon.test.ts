@@ -318,6 +318,15 @@ describe('the rest of the command line', () => {
     })
   })
 
+  test('watch ends when nobody reads it any more, though nothing happens', async () => {
+    const { id } = await it.api.createSession({ body: { prompt: { text: 'say one' } } })
+    await it.event(id, 0, ended)
+    const after = String((await session(id)).last_seq - 1)
+    const watch = [process.execPath, command, '--state', it.state, 'watch', '--json', '--after', after, id]
+    const piped = start('bash', ['-o', 'pipefail', '-c', '"$@" | head -1', 'bash', ...watch])
+    expect(await piped.ended).toMatchObject({ code: 0, err: '' })
+  })
+
   test('watch follows a session from any number on, across a restart of the daemon', async () => {
     const { id } = await it.api.createSession({ body: { prompt: { text: 'say one' } } })
     await it.event(id, 0, ended)
