@@ -128,7 +128,10 @@ function showRequest(terminal: Terminal, request: Request): void {
   const dim = (label: string, words: string) => terminal.line(`    ${style('dim', `${label}: ${foreign(words)}`)}`)
   const open = request.deferred ? 'open (not now)' : 'open'
   const state = answer === null ? style('yellow', open) : style('dim', foreign(settledWords(answer, answered_by ?? 'somebody')))
-  terminal.line(`${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}`)
+  const secrets = request.secrets_inside.length === 0 ? '' : style('red', ' +secrets')
+  terminal.line(
+    `${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}${secrets}`,
+  )
   for (const line of requestLines(request.action)) terminal.line(`    ${foreign(line)}`)
   if (why !== null) dim('why', why)
   if (rule !== null) dim('rule that would settle it', ruleWords(rule))
