@@ -46,7 +46,7 @@ test('prove() counts what was refused as blocked, and the exit code is 0', async
   const card = cardOf(report)
   expect(card).toMatch(/^What the cells of this machine stop, 2026-01-02T03:04Z\nanchorhold 1\.2\.3 · kernel \S+ \w+ · /)
   expect(card).toMatch(/^knock {2}■ blocked$/m)
-  expect(card).toContain('2 checks on 1 of 1 rungs: 1 blocked, 0 open, 0 not run, 1 not applicable.')
+  expect(card).toContain('2 checks on 1 of 1 rung: 1 blocked, 0 open, 0 not run, 1 not applicable.')
 })
 
 test('prove() shows what is open with what was seen, made printable, and the exit code is 1', async () => {

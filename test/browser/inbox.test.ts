@@ -50,6 +50,40 @@ test('tools, calls to the network and money are asked for in one list, in exact 
   expect(wrong).toEqual([])
 }, 180_000)
 
+test('a session that holds secrets is marked in the list and in the inbox, and a long name hides neither that nor the time', async ({
+  it,
+  enter,
+}) => {
+  const { page, go, look, wrong } = await enter('phone')
+  await it.api.putSecret({ params: { name: 'deploy-key' }, body: { value: 'not-to-be-seen-by-anybody', inside: true } })
+  const name = `Deploys ${'on and '.repeat(20)}on`
+  const { id } = await it.api.createSession({
+    body: { name, provider: 'rehearsal', secrets: ['deploy-key'], prompt: { text: 'ask me whether to use tabs or spaces' } },
+  })
+  const { id: plain } = await it.api.createSession({ body: { name: 'Holds nothing' } })
+  await it.event(id, 0, ({ type }) => type === 'request.opened')
+  await go('/')
+  const row = (session: string) => page.locator(`[data-row][href*="${session}"]`)
+  await row(id).getByText('Secrets inside').waitFor()
+  expect(await row(plain).innerText()).not.toContain('Secrets')
+  await look('phone-secrets-row')
+
+  await go('/inbox')
+  const card = page.getByRole('article').filter({ hasText: name })
+  const edge = (await card.boundingBox())!
+  for (const part of [card.getByText('Secrets inside'), card.getByText(/^· (now|\d+ min)$/)]) {
+    const box = (await part.boundingBox())!
+    expect(box.x + box.width).toBeLessThan(edge.x + edge.width)
+  }
+  const shown = await card
+    .getByText(name)
+    .evaluate((one) => [getComputedStyle(one).textOverflow, one.scrollWidth > one.clientWidth])
+  expect(shown).toEqual(['ellipsis', true])
+  await look('phone-inbox-long-name')
+  await it.api.stop({ params: { id } })
+  expect(wrong).toEqual([])
+}, 120_000)
+
 test('a request becomes a rule that is shown first, with what it would have changed, and the next of its like is not asked', async ({
   it,
   enter,

@@ -107,6 +107,21 @@ test('passkey, password, code and recovery code: set up, and each of them leads 
   expect(wrong).toEqual([])
 }, 120_000)
 
+test('a login link that is put into the address of a page that is open already logs in, and leaves it', async ({ it, enter }) => {
+  const { context } = await enter('desktop')
+  await context.clearCookies()
+  const { page, go, wrong } = await openTab(context, it)
+  await go('/')
+  await page.getByText('This device is not logged in').waitFor()
+  const { url } = await it.api.createLoginLink()
+  await page.evaluate((hash) => {
+    location.hash = hash
+  }, new URL(url).hash)
+  await page.getByRole('status').filter({ hasText: 'Live' }).first().waitFor({ state: 'attached' })
+  expect(new URL(page.url()).hash).toBe('')
+  expect(wrong).toEqual([])
+})
+
 test('the cookie of a device that is logged out is refused at once, on streams that stand open too', async ({ it, enter }) => {
   const victim = await enter('desktop')
   const cookies = await victim.context.cookies()

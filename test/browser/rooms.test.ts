@@ -123,6 +123,9 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     const { page, go, look, wrong } = await enter(device)
     const button = (name: string) => page.getByRole('button', { name, exact: true })
     await go('/settings/policy')
+    const example = page.getByText('The grey text below is only an example')
+    await example.waitFor()
+    expect(await example.innerText()).toMatch(/^(There is no policy file|This file is empty): the defaults are in force\./)
     const text = page.getByRole('textbox', { name: 'Text of the policy' })
     await text.fill('# mine\ndefault_autonomy: fulll\n')
     await page.getByText(/^Line 2, column 19/).waitFor()
@@ -140,6 +143,7 @@ describe.each(['phone', 'desktop'] as const)('settings on a %s', (device) => {
     await look(`${device}-policy`)
     await button('Save and apply').click()
     await page.getByRole('region', { name: 'In force' }).getByText('policy.yaml:3').waitFor()
+    await example.waitFor({ state: 'detached' })
     expect(readFileSync(join(it.state, 'config/policy.yaml'), 'utf8')).toBe(mine)
 
     // Somebody else writes it while it is being changed here: theirs is not lost.

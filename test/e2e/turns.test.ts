@@ -51,6 +51,7 @@ describe.each(doors)('by $name', (door) => {
     expect(log.filter(ended).map(reason)).toEqual(['done', 'done'])
     const [first, second] = [log.findIndex(ended), log.findLastIndex(ended)]
     expect(textOf(log.slice(0, first))).toContain('I was steered')
+    expect(textOf(log)).not.toContain('I do not know how to do this')
     expect(textOf(log.slice(first, second))).toContain('I was queued')
   })
 
@@ -120,7 +121,7 @@ describe.each(doors)('by $name', (door) => {
 test('who runs a turn at a terminal is told that it waits for an answer, where to give it, and that it went on', async () => {
   const asked = ['run', '--autonomy', 'restricted', 'run `echo gone-$((1))-on`']
   using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })
-  const screen = await person.sees(/Allow req_\w+\? \[y\/N/)
+  const screen = await person.sees(/Allow req_\w+\? \[y, /)
   const [, id] = /it waits for your answer: anchorhold allow (req_\w+)/.exec(screen) ?? []
   expect(screen).toContain(`or in the browser: http://localhost:${new URL(it.url).port}/inbox`)
   expect(screen.match(/it waits for your answer/g)).toHaveLength(1)
@@ -133,7 +134,7 @@ test('who runs a turn at a terminal is told that it waits for an answer, where t
 test('Ctrl-C where something is asked interrupts the turn', async () => {
   const asked = ['run', '--autonomy', 'restricted', 'run `echo never`']
   using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })
-  await person.sees(/Allow req_\w+\? \[y\/N/)
+  await person.sees(/Allow req_\w+\? \[y, /)
   person.type('\u0003')
   await person.sees('interrupted')
   expect(await person.exited).toBe(130)

@@ -53,6 +53,8 @@ describe.each(doors)('by $name', (door) => {
     await expect(door.send(id, 'say no')).rejects.toThrow('it is archived')
     await expect(door.verb('start', id)).rejects.toThrow('it is archived')
     expect(textOf(await it.log(id))).toContain('farewell')
+    expect(await ok(['watch', id])).toMatch(/farewell[\s\S]*archived/)
+    expect(await ok(['watch', '--after', String((await it.log(id)).at(-1)!.seq), id])).toBe('')
     expect(await door.purge(id, 'ses_0000000000000000')).toBe(false)
     expect(existsSync(join(it.state, 'sessions', id))).toBe(true)
     expect(await door.purge(id, id)).toBe(true)

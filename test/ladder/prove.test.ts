@@ -17,7 +17,7 @@ test('anchorhold prove attacks the cells of this machine without a daemon, and e
   expect(rows.length).toBeGreaterThan(20)
   expect(steps.length).toBeGreaterThan(rows.length)
   expect(out).toMatch(/^What the cells of this machine stop, \d{4}-\d\d-\d\dT\d\d:\d\dZ$/m)
-  expect(out).toMatch(/checks on 1 of 1 rungs: \d+ blocked, 0 open, 0 not run/)
+  expect(out).toMatch(/checks on 1 of 1 rung: \d+ blocked, 0 open, 0 not run/)
   expect(readdirSync(scratch).filter((name) => name.startsWith('anchorhold-'))).toEqual([])
 }, 300_000)
 

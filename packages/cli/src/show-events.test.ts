@@ -39,6 +39,21 @@ test('eventPrinter() repeats nothing that comes again after a reconnect, and ski
   expect(shown().replaceAll('\n', '|')).toBe('|Hello world, and far|')
 })
 
+test('eventPrinter() does not cut a block where the end of the one before it comes late', () => {
+  const { print, shown } = screen()
+  const thinking = (words: string) => ({ event: event({ type: 'thinking', body: { block: 't', text: words } }) })
+  for (const seen of [
+    { live: { type: 'thinking.delta', block: 't', offset: 0, text: 'Hm' } } as const,
+    delta('a', 0, 'Hello '),
+    thinking('Hm'),
+    delta('a', 6, 'world'),
+    text('a', 'Hello world'),
+    text('b', 'Next'),
+  ])
+    print(seen)
+  expect(shown().replaceAll('\n', '|')).toBe('thinking|Hm||Hello world||Next|')
+})
+
 test('eventPrinter() says that a block was cut off, and shows nothing of sub-agents', () => {
   const { print, shown } = screen()
   print(delta('a', 0, 'Half'))
@@ -145,6 +160,24 @@ test('summary() tells what nobody answered from what somebody refused', () => {
   const body = { kind: 'net', effect: 'deny', by: 'x', digest: 'a'.repeat(64), call: null } as const
   const words = (more: object) => summary(made, event({ type: 'decision', body: { ...body, ...more } }))
   expect([words({}), words({ unanswered: true })]).toEqual(['  denied: x', '  not done: x'])
+})
+
+test.each([
+  ['AskUserQuestion', { questions: [{ question: 'Tabs?' }] }],
+  ['ExitPlanMode', { plan: '# Plan' }],
+])('summary() leaves what %s asks to the request that follows', (tool, input) => {
+  const words = summary(screen().made, event({ type: 'tool.started', body: { call: 'c', tool, input, truncated: false } }))
+  expect(words).toMatch(new RegExp(`^● ${tool} [a-z ]+$`))
+})
+
+test('summary() counts in words', () => {
+  const finished = (output: string) =>
+    summary(
+      screen().made,
+      event({ type: 'tool.finished', body: { call: 'c', tool: 'x', output, truncated: false, failed: false } }),
+    )
+  expect(finished('x\n'.repeat(6))).toMatch(/… 1 more line$/)
+  expect(finished('x\n'.repeat(7))).toMatch(/… 2 more lines$/)
 })
 
 test('summary() says how a request is answered', () => {

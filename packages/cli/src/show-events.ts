@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import type { Event, LiveFrame, RequestAnswer } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
 import { settledWords } from '@anchorhold/core/request-told'
@@ -40,8 +41,10 @@ export function eventPrinter(terminal: Terminal, inbox: string | null = null): (
     written.delete(id)
     if (parent) return
     const rest = text.slice(done)
-    if (done === 0 && rest !== '') begin(kind === 'thinking')
+    if (rest !== '' && last !== id) begin(kind === 'thinking')
     if (rest !== '') terminal.write(rest, kind === 'thinking' ? 'dim' : undefined)
+    // The end of one block may come when the next is being written already.
+    if (rest === '' && last !== id) return
     terminal.write('\n')
     last = ''
   }
@@ -124,7 +127,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
       return null
     }
     case 'prompt':
-      return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${event.body.images} images)`) : ''}`
+      return `${style('cyan', '›')} ${foreign(clip(event.body.text, 500))}${event.body.images > 0 ? style('dim', ` (+${counted(event.body.images, 'image')})`) : ''}`
     case 'prompt.again':
       return style('dim', '  (the agent died before it read this prompt: it is sent again)')
     case 'turn.started':
@@ -134,11 +137,11 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'thinking':
       return style('dim', clip(foreign(event.body.text), 500))
     case 'tool.started':
-      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body.input)), 200))}`
+      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body)), 200))}`
     case 'tool.finished': {
       const lines = event.body.output.split('\n')
       const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, Math.min(400, terminal.width - 3)))}`)
-      const more = lines.length > outputLines ? [`  … ${lines.length - outputLines} more lines`] : []
+      const more = lines.length > outputLines ? [`  … ${counted(lines.length - outputLines, 'more line')}`] : []
       const text = [...shown, ...more].join('\n')
       return event.body.failed ? style('red', text) : style('dim', text)
     }
@@ -188,8 +191,16 @@ function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'req
   ].join('\n')
 }
 
+/** Tools that ask a person something: the request that follows shows all of it. */
+const asking: ReadonlyMap<string, string> = new Map([
+  ['AskUserQuestion', 'asks you something'],
+  ['ExitPlanMode', 'shows you its plan'],
+])
+
 /** The part of a tool's input that a person wants to see. */
-function toolWords(input: unknown): string {
+function toolWords({ tool, input }: { readonly tool: string; readonly input: unknown }): string {
+  const asks = asking.get(tool)
+  if (asks !== undefined) return asks
   if (typeof input !== 'object' || input === null) return JSON.stringify(input) ?? ''
   const fields = input as Record<string, unknown>
   for (const name of ['command', 'file_path', 'pattern', 'path', 'description', 'prompt', 'query', 'url']) {

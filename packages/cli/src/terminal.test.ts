@@ -2,11 +2,11 @@ import { PassThrough } from 'node:stream'
 import { expect, test, vi } from 'vitest'
 import { ago, table, terminal } from './terminal.ts'
 
-function screen(isTTY = false) {
-  const [out, err] = [new PassThrough(), new PassThrough()].map((stream) => Object.assign(stream, { isTTY, columns: 80 }))
+function screen(isTTY = false, columns?: number) {
+  const [out, err] = [new PassThrough(), new PassThrough()].map((stream) => Object.assign(stream, { isTTY, columns }))
   const made = terminal(out as unknown as NodeJS.WriteStream, err as unknown as NodeJS.WriteStream)
   const read = (stream: PassThrough) => (stream.read() as Buffer | null)?.toString() ?? ''
-  return { ...made, out: () => read(out!), err: () => read(err!) }
+  return { ...made, width: made.width, out: () => read(out!), err: () => read(err!) }
 }
 
 test('write() makes what would steer a terminal visible, however it is cut', () => {
@@ -32,6 +32,14 @@ test('line() begins on a line of its own', () => {
   write('whole\n')
   line('ours')
   expect(out()).toBe('half a line\nours\nwhole\nours\n')
+})
+
+test.each([
+  [120, 120],
+  [0, 80],
+  [undefined, 100],
+])('width of a terminal that says %j', (columns, width) => {
+  expect(screen(true, columns).width).toBe(width)
 })
 
 test('style() and spin() do nothing in a pipe', () => {

@@ -51,7 +51,8 @@ export function terminal(stdout: NodeJS.WriteStream, stderr: NodeJS.WriteStream)
   return {
     interactive,
     get width() {
-      return stdout.columns ?? 100
+      // Some terminals do not say how wide they are: they are 0 wide.
+      return stdout.columns === 0 ? 80 : (stdout.columns ?? 100)
     },
     line(text = '') {
       still()
@@ -99,10 +100,13 @@ export function table(rows: readonly (readonly string[])[]): string[] {
 /** Without our own styling. */
 const bare = (text: string) => text.replace(new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g'), '')
 
-export function ago(at: number, now = Date.now()): string {
-  const seconds = Math.max(0, Math.round((now - at) / 1000))
-  if (seconds < 60) return `${seconds} s ago`
-  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`
-  if (seconds < 86_400) return `${Math.round(seconds / 3600)} h ago`
-  return `${Math.round(seconds / 86_400)} d ago`
+export const ago = (at: number, now = Date.now()): string => `${lasting(at, now)} ago`
+
+/** For how long something has been so. */
+export function lasting(since: number, now = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - since) / 1000))
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`
+  if (seconds < 86_400) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} d`
 }

@@ -1,3 +1,4 @@
+import { counted } from './counted.ts'
 import type { Event, EventBody, EventType } from '@anchorhold/protocol/events'
 import type { HouseEvent, HouseEventType } from '@anchorhold/protocol/house'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
@@ -74,11 +75,11 @@ const said: { readonly [T in HouseEventType]: (body: Extract<HouseEvent, { type:
   'provider.tested': ({ provider, verdict }) => `credential of ${provider} used for a test: ${verdict}`,
   'budget.set': ({ node, span, cap_nanos: cap }) =>
     `budget of ${node} by ${span}: ${cap === null ? 'without limit' : money(cap)}`,
-  panic: ({ sessions }) => `panic: ${sessions} sessions stopped`,
+  panic: ({ sessions }) => `panic: ${counted(sessions, 'session')} stopped`,
   shutdown: ({ all }) => `daemon ended${all ? ', and all with it' : ''}`,
   'session.purged': ({ session, name, seq, hash }) =>
     `session ${session} "${name}" purged after event ${seq} (${hash === null ? 'without a hash' : short(hash)})`,
-  exported: ({ logs }) => `everything exported: ${logs} logs`,
+  exported: ({ logs }) => `everything exported: ${counted(logs, 'log')}`,
 }
 
 export function houseWords(event: HouseEvent): Audited {

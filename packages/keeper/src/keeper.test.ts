@@ -407,7 +407,7 @@ test('keeper() interrupts a turn that takes longer than it may', async () => {
   await vi.advanceTimersByTimeAsync(2000)
   expect(agents.interrupts).toBe(1)
   agents.heard.state('idle')
-  expect(await ended()).toEqual([['interrupted', 'It took longer than 2000 ms']])
+  expect(await ended()).toEqual([['interrupted', 'It took longer than 2 s']])
   await vi.advanceTimersByTimeAsync(10_000)
   expect(await ended()).toHaveLength(1)
 })

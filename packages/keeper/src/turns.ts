@@ -97,8 +97,8 @@ export function turns(options: TurnsOptions): Turns {
 
   async function begin(cause: TurnCause, prompt: PromptId | null, given: Turn['given'] = 'once'): Promise<void> {
     const limitMs = start.timeout_ms
-    const tooLong = () =>
-      void interrupt({ reason: 'interrupted', why: `It took longer than ${limitMs} ms`, unread: 'kept' }).catch(die)
+    const tooLong = (ms: number) =>
+      void interrupt({ reason: 'interrupted', why: `It took longer than ${ms / 1000} s`, unread: 'kept' }).catch(die)
     result = null
     turn = {
       startedAt: clock.elapsed(),
@@ -107,7 +107,7 @@ export function turns(options: TurnsOptions): Turns {
       cut: null,
       heard: false,
       circles: breakerWatch(check.terms.policy.breakers),
-      inTime: limitMs === null ? () => {} : clock.after(limitMs, tooLong),
+      inTime: limitMs === null ? () => {} : clock.after(limitMs, () => tooLong(limitMs)),
     }
     count++
     await journal.write({ type: 'turn.started', body: { cause, prompt } })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Digest } from './actions.ts'
+import { SecretName } from './credentials.ts'
 import { RequestAction, RequestAnswer } from './events.ts'
 import { RequestId, SessionId } from './ids.ts'
 import { Rule } from './policy.ts'
@@ -10,6 +11,7 @@ export const Request = z.lazy(() =>
     id: RequestId,
     session: SessionId,
     session_name: z.string(),
+    secrets_inside: z.array(SecretName).describe('Secrets that the cell of its session holds, by name'),
     action: RequestAction,
     digest: Digest.nullable().describe('Of what the action means: what an allowance is bound to'),
     why: z.string().nullable().describe('Why it is asked'),

@@ -33,9 +33,11 @@ export function wordsOf(error: unknown): string {
   return 'The daemon does not answer: it is not running, or this device is offline'
 }
 
+const loginHash = /^#login=([\w-]{1,200})$/
+
 /** The secret of a login link, which its page is opened with. It is gone from the address before anything else happens. */
 export function takeLoginSecret(): string | null {
-  const found = /^#login=([\w-]{1,200})$/.exec(location.hash)
+  const found = loginHash.exec(location.hash)
   if (found === null) return null
   history.replaceState(history.state, '', location.pathname + location.search)
   return found[1]!
@@ -43,3 +45,11 @@ export function takeLoginSecret(): string | null {
 
 /** The same from whatever somebody pastes: the whole link or its secret alone. */
 export const secretIn = (text: string): string | null => /(?:#login=|^)(anchor_[\w-]{20,190})$/.exec(text.trim())?.[1] ?? null
+
+/** A link that is put into the address of an open page changes only what stands after the #: the page is opened with it anew, so
+ *  that nothing is left of whoever was logged in before. */
+export function heedLoginLinks(): void {
+  addEventListener('hashchange', () => {
+    if (loginHash.test(location.hash)) location.reload()
+  })
+}

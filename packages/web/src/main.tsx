@@ -3,7 +3,7 @@ import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { takeLoginSecret } from './daemon.ts'
+import { heedLoginLinks, takeLoginSecret } from './daemon.ts'
 import { house as makeHouse, HouseContext } from './live/house.ts'
 import { rememberLists } from './live/remember.ts'
 import { Gatekeeper } from './login/Gatekeeper.tsx'
@@ -28,4 +28,5 @@ createRoot(document.getElementById('app')!).render(
     </HouseContext>
   </StrictMode>,
 )
+heedLoginLinks()
 registerServiceWorker()

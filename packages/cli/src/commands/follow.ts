@@ -11,13 +11,15 @@ export type FollowOptions = {
   readonly daemon: Daemon
   readonly session: SessionId
   readonly after: number
-  /** Stop when the turn that took up this prompt has ended; null to go on until interrupted. */
+  /** Stop when the turn that took up this prompt has ended; null to go on until interrupted, or archived. */
   readonly until: PromptId | null
+  /** The last event of a session that is archived, after which nothing comes. */
+  readonly last?: number | undefined
   readonly json: boolean
 }
 
 /** Shows what happens in a session, as lines for a person or as one event a line for a program. */
-export async function follow(context: Context, { daemon, session, after, until, json }: FollowOptions): Promise<ExitCode> {
+export async function follow(context: Context, { daemon, session, after, until, last, json }: FollowOptions): Promise<ExitCode> {
   const end = new AbortController()
   const print = eventPrinter(context.terminal, `${daemon.url.replace('//127.0.0.1:', '//localhost:')}/inbox`)
   const ask = !json && process.stdin.isTTY === true && context.terminal.interactive && until !== null
@@ -51,7 +53,10 @@ export async function follow(context: Context, { daemon, session, after, until, 
       if (!('event' in seen)) continue
       const { event } = seen
       if (json) process.stdout.write(`${JSON.stringify(event)}\n`)
-      if (until === null) continue
+      if (until === null) {
+        if (last === undefined ? event.type === 'session.state' && event.body.to === 'archived' : event.seq >= last) break
+        continue
+      }
       if (event.type === 'prompt' && event.body.id === until) delivered = true
       if (event.type === 'request.opened' && ask) here.ask(event.body)
       // What a crash did shows in the state that follows: the turn may be taken up again.

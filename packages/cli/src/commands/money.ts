@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { BudgetView } from '@anchorhold/protocol/api/money'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -41,7 +42,7 @@ export function usage(program: Command, context: Context): void {
       const rows = spending.map((one) => [
         one.key === '' ? (by === 'session' ? '(removed)' : '(none)') : terminal.foreign(one.key),
         formatUsd(one.cost_micros),
-        `${one.calls} calls`,
+        counted(one.calls, 'call'),
         one.simulated ? terminal.style('dim', 'play') : '',
         terminal.foreign(one.name ?? ''),
       ])
@@ -52,18 +53,18 @@ export function usage(program: Command, context: Context): void {
 type Spent = Awaited<ReturnType<Awaited<ReturnType<Context['daemon']>>['api']['usage']>>
 
 function showUsage({ terminal }: Context, spent: Spent): void {
-  terminal.line(`${terminal.style('bold', formatUsd(spent.total.cost_micros))} in ${spent.total.calls} calls`)
+  terminal.line(`${terminal.style('bold', formatUsd(spent.total.cost_micros))} in ${counted(spent.total.calls, 'call')}`)
   if (spent.simulated.calls > 0)
     terminal.line(
       terminal.style(
         'dim',
-        `${formatUsd(spent.simulated.cost_micros)} of play money in ${spent.simulated.calls} calls to the rehearsal provider`,
+        `${formatUsd(spent.simulated.cost_micros)} of play money in ${counted(spent.simulated.calls, 'call')} to the rehearsal provider`,
       ),
     )
   const play = (simulated: boolean) => (simulated ? terminal.style('dim', 'play') : '')
   if (spent.days.length > 0) terminal.line()
   for (const row of table(
-    spent.days.map((day) => [day.day, formatUsd(day.cost_micros), `${day.calls} calls`, play(day.simulated)]),
+    spent.days.map((day) => [day.day, formatUsd(day.cost_micros), counted(day.calls, 'call'), play(day.simulated)]),
   ))
     terminal.line(row)
   if (spent.sessions.length > 0) terminal.line()
@@ -75,7 +76,7 @@ function showUsage({ terminal }: Context, spent: Spent): void {
     terminal.line(
       terminal.style(
         'dim',
-        `${formatUsd(cost_micros)}${simulated ? ' of play money' : ''} in ${calls} calls of removed sessions`,
+        `${formatUsd(cost_micros)}${simulated ? ' of play money' : ''} in ${counted(calls, 'call')} of removed sessions`,
       ),
     )
 }

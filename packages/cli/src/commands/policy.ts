@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure, isFailure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
@@ -72,7 +73,9 @@ export function policy(program: Command, context: Context): void {
       else {
         showProblems(context, checked.problems)
         terminal.line(
-          checked.ok ? `${terminal.style('green', 'Usable')}: ${checked.rules} rules.` : terminal.style('red', 'Not usable.'),
+          checked.ok
+            ? `${terminal.style('green', 'Usable')}: ${counted(checked.rules, 'rule')}.`
+            : terminal.style('red', 'Not usable.'),
         )
         if (!checked.ok && file === undefined) terminal.line('The last valid version stays in force.')
       }
@@ -85,7 +88,7 @@ export function policy(program: Command, context: Context): void {
       const { api } = await context.daemon()
       const { ok, rules, problems } = await api.reloadPolicy()
       showProblems(context, problems)
-      terminal.line(ok ? `In force: ${rules} rules.` : 'The last valid version stays in force.')
+      terminal.line(ok ? `In force: ${counted(rules, 'rule')}.` : 'The last valid version stays in force.')
       if (!ok) context.exit(1)
     })
   group
@@ -152,9 +155,11 @@ export function policy(program: Command, context: Context): void {
       const sessions: string[] = []
       for (const name of names) sessions.push((await context.session(daemon, name)).id)
       const { text, actions, skipped, complete } = await daemon.api.proposePolicy({ body: { sessions } })
-      terminal.line(`# Made of ${actions} actions of ${sessions.length === 1 ? 'session' : 'sessions'} ${sessions.join(', ')}`)
+      terminal.line(
+        `# Made of ${counted(actions, 'action')} of ${sessions.length === 1 ? 'session' : 'sessions'} ${sessions.join(', ')}`,
+      )
       if (!complete) terminal.line('# They did more than is looked at for a proposal: what came after that is not in it')
-      if (skipped > 0) terminal.line(`# ${skipped} calls were too long to be kept whole, and are not in it`)
+      if (skipped > 0) terminal.line(`# Too long to be kept whole, and not in it: ${counted(skipped, 'call')}`)
       for (const line of text.trimEnd().split('\n')) terminal.line(terminal.foreign(line))
     })
   group
@@ -309,6 +314,6 @@ function showBacktest({ terminal }: Context, { since, actions, denied, asked, sk
     if (examples.length < no + wait) terminal.line(`    and ${no + wait - examples.length} more`)
   }
   terminal.line(
-    `Of ${actions} actions since ${new Date(since).toISOString().slice(0, 10)}: ${denied} would have been denied, ${asked} asked for${skipped === 0 ? '' : `; ${skipped} were not kept whole`}.`,
+    `Of ${counted(actions, 'action')} since ${new Date(since).toISOString().slice(0, 10)}: ${denied} would have been denied, ${asked} asked for${skipped === 0 ? '' : `; ${skipped} not kept whole`}.`,
   )
 }

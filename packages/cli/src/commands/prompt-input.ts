@@ -29,9 +29,9 @@ export function readImages(paths: readonly string[]): Image[] {
   })
 }
 
-/** The prompt's words; a lone dash stands for standard input. */
-export async function readPrompt(words: readonly string[]): Promise<string> {
-  const prompt = words.length === 1 && words[0] === '-' ? await text(process.stdin) : words.join(' ')
+/** The prompt's words; a lone dash stands for standard input, whose last newline only ends its last line. */
+export async function readPrompt(words: readonly string[], stdin: AsyncIterable<Buffer> = process.stdin): Promise<string> {
+  const prompt = words.length === 1 && words[0] === '-' ? (await text(stdin)).replace(/\r?\n$/, '') : words.join(' ')
   if (prompt.trim() === '') throw new Failure('bad_request', 'The prompt is empty')
   return prompt
 }

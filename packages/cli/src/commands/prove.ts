@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import { Failure } from '@anchorhold/protocol/failures'
 import { type Assault, ProofLine, type ProofReport, type Verdict } from '@anchorhold/protocol/proof'
 import { Rung, rungsOf } from '@anchorhold/protocol/rungs'
@@ -142,5 +143,5 @@ function summary({ assaults, rungs }: ProofReport): string {
   const count = (verdict: Verdict) => findings.filter((finding) => finding.verdict === verdict).length
   const tried = rungs.filter(({ available }) => available).length
   if (tried === 0) return 'No rung is available: nothing was attacked, and nothing is proven.'
-  return `${findings.length} checks on ${tried} of ${rungs.length} rungs: ${count('blocked')} blocked, ${count('open')} open, ${count('error')} not run, ${count('not applicable')} not applicable.`
+  return `${counted(findings.length, 'check')} on ${tried} of ${counted(rungs.length, 'rung')}: ${count('blocked')} blocked, ${count('open')} open, ${count('error')} not run, ${count('not applicable')} not applicable.`
 }

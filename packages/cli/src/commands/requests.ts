@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import { Failure } from '@anchorhold/protocol/failures'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
 import { settledWords } from '@anchorhold/core/request-told'
@@ -52,7 +53,7 @@ export function requests(program: Command, context: Context): void {
         if (given.length !== request.action.questions.length) {
           throw new Failure(
             'bad_request',
-            `The request has ${request.action.questions.length} questions, and ${given.length} answers came`,
+            `The request has ${counted(request.action.questions.length, 'question')}, and ${given.length === 0 ? 'no answer' : counted(given.length, 'answer')} came`,
             { hint: 'Give --answer once for each' },
           )
         }
@@ -136,7 +137,7 @@ async function wantsRule({ terminal }: Context, { rule, words, past }: RuleLook,
 }
 
 function showLook(terminal: Terminal, { since, actions, complete, allowed, skipped, sessions }: PolicyBacktest): void {
-  const of = `${complete ? '' : 'the newest '}${actions} ${actions === 1 ? 'action' : 'actions'} since ${new Date(since).toISOString().slice(0, 10)}`
+  const of = `${complete ? '' : 'the newest '}${counted(actions, 'action')} since ${new Date(since).toISOString().slice(0, 10)}`
   terminal.line(
     `Of ${of} it would have allowed ${allowed} without asking${skipped === 0 ? '' : `; ${skipped} were not kept whole`}.`,
   )
@@ -155,7 +156,10 @@ function showRequest(terminal: Terminal, request: Request): void {
   const dim = (label: string, words: string) => terminal.line(`    ${style('dim', `${label}: ${foreign(words)}`)}`)
   const open = request.deferred ? 'open (not now)' : 'open'
   const state = answer === null ? style('yellow', open) : style('dim', foreign(settledWords(answer, answered_by ?? 'somebody')))
-  terminal.line(`${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}`)
+  const secrets = request.secrets_inside.length === 0 ? '' : style('red', ' +secrets')
+  terminal.line(
+    `${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}${secrets}`,
+  )
   for (const line of requestLines(request.action)) terminal.line(`    ${foreign(line)}`)
   if (why !== null) dim('why', why)
   if (rule !== null) dim('rule that would settle it', ruleWords(rule))

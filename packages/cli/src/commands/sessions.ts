@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import type { Event } from '@anchorhold/protocol/events'
 import { formatUsd } from '@anchorhold/protocol/money'
 import type { Session, SessionState } from '@anchorhold/protocol/sessions'
@@ -72,7 +73,7 @@ export function show(program: Command, context: Context): void {
         ['provider', `${session.provider} · ${session.model}${session.simulated ? ' (rehearsal: no model is called)' : ''}`],
         ['workspace', terminal.foreign(session.workspace)],
         ['cost', `${costWord(session)}${session.budget_micros === null ? '' : ` of ${formatUsd(session.budget_micros)}`}`],
-        ['turns', `${session.turns}, ${session.last_seq} events, active ${ago(session.active_at)}`],
+        ['turns', `${session.turns}, ${counted(session.last_seq, 'event')}, active ${ago(session.active_at)}`],
         ...session.limits.map((limit): [string, string] => [
           `limit ${limit.name}`,
           `${limit.value}, ${limit.enforcement} (${limit.how})`,

@@ -1,9 +1,10 @@
+import { counted } from '@anchorhold/core/counted'
 import { sizeWords } from '@anchorhold/core/size-words'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon.ts'
-import { ago, table } from '../terminal.ts'
+import { lasting, table } from '../terminal.ts'
 
 export function status(program: Command, context: Context): void {
   program
@@ -20,7 +21,7 @@ export function status(program: Command, context: Context): void {
       const now = await daemon.api.status()
       if (options.json) return terminal.line(JSON.stringify({ running: true, ...now }))
       terminal.line(
-        `${terminal.style('green', '●')} ${now.url}, pid ${now.pid}, up since ${ago(now.started_at)}, version ${now.version}`,
+        `${terminal.style('green', '●')} ${now.url}, pid ${now.pid}, up for ${lasting(now.started_at)}, version ${now.version}`,
       )
       terminal.line(
         `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is called)' : ''} · gate ${now.gate}`,
@@ -66,7 +67,7 @@ export function status(program: Command, context: Context): void {
           one.sessions === 0 ? terminal.style('dim', 'waits for a session') : terminal.foreign(one.name ?? ''),
           one.sessions === 0
             ? terminal.foreign(one.trouble ?? '')
-            : `${one.requests} calls, ${one.errors} failed${one.mean_ms === null ? '' : `, ${one.mean_ms} ms each`}`,
+            : `${counted(one.requests, 'call')}, ${one.errors} failed${one.mean_ms === null ? '' : `, ${one.mean_ms} ms each`}`,
         ]),
       ))
         terminal.line(row)

@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import { exportVerifier, type Verdict, type VerifyCrypto } from '@anchorhold/core/verify-export'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
@@ -40,7 +41,7 @@ export function verify(program: Command, context: Context): void {
       if (options.json) return terminal.line(JSON.stringify(verdict))
       for (const { line, kind, words } of verdict.problems)
         terminal.line(`${terminal.style('red', `line ${line}: ${kind}`)}  ${terminal.foreign(words)}`)
-      const size = `${verdict.logs} ${verdict.logs === 1 ? 'log' : 'logs'}, ${verdict.events} events`
+      const size = `${counted(verdict.logs, 'log')}, ${counted(verdict.events, 'event')}`
       if (!verdict.intact) return terminal.line(terminal.style('red', `✗ not intact (${size})`))
       const when = verdict.at === null ? '' : `, signed ${new Date(verdict.at).toISOString()}`
       terminal.line(`${terminal.style('green', '✓ intact')}: ${size}${when}`)

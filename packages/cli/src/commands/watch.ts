@@ -13,12 +13,15 @@ export function watch(program: Command, context: Context): void {
     .action(async (name: string, options: { after: number; json?: true }) => {
       const daemon = await context.daemon()
       const session = await context.session(daemon, name)
+      const last = session.state === 'archived' ? session.last_seq : undefined
+      if (last !== undefined && options.after >= last) return
       context.exit(
         await follow(context, {
           daemon,
           session: session.id,
           after: options.after,
           until: null,
+          last,
           json: options.json ?? false,
         }),
       )

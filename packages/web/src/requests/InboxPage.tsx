@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { wordsOf } from '../daemon.ts'
 import { requestsQuery } from '../live/queries.ts'
+import { SecretsMark } from '../sessions/SecretsMark.tsx'
 import { PageHeader } from '../shell/PageHeader.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
 import { ago } from '../ui/time.ts'
@@ -33,10 +34,13 @@ export function InboxPage() {
                   <Link
                     to="/sessions/$id"
                     params={{ id: request.session }}
-                    className="min-w-0 justify-self-start truncate rounded-lg text-sm sm:max-w-[45%] sm:shrink-0 text-soft underline decoration-line-strong underline-offset-4 hover:text-ink"
+                    className="flex max-w-full min-w-0 items-baseline gap-1.5 justify-self-start rounded-lg text-sm text-soft hover:text-ink sm:max-w-[45%] sm:shrink-0"
                   >
-                    {printableLine(request.session_name)}
-                    <span className="text-faint"> · {ago(request.opened_at, Date.now())}</span>
+                    <span className="min-w-0 truncate underline decoration-line-strong underline-offset-4">
+                      {printableLine(request.session_name)}
+                    </span>
+                    <SecretsMark of={request} />
+                    <span className="shrink-0 text-faint">· {ago(request.opened_at, Date.now())}</span>
                   </Link>
                 }
               />

@@ -6,6 +6,7 @@ import { rungFaces, stateFaces } from '../ui/faces.ts'
 import { ago } from '../ui/time.ts'
 import { needsYou } from './order.ts'
 import { Place } from './Place.tsx'
+import { SecretsMark } from './SecretsMark.tsx'
 
 const dots = { accent: 'bg-accent', good: 'bg-good', quiet: 'bg-line-strong', danger: 'bg-danger' } as const
 
@@ -36,7 +37,7 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
               {ago(session.active_at, now)}
             </time>
           </span>
-          <span className="flex items-center gap-1.5">
+          <span className="flex flex-wrap items-center gap-x-1.5">
             <span
               className={state.tone === 'danger' ? 'text-danger' : state.tone === 'accent' ? 'font-medium text-accent-ink' : ''}
             >
@@ -54,6 +55,7 @@ export function SessionRow({ session, now }: { readonly session: Session; readon
             {session.network === 'host' && session.rung !== 'none' && (
               <span className="rounded-full bg-danger-solid px-2 text-xs font-medium text-white">Host network</span>
             )}
+            <SecretsMark of={session} />
             <span className="ml-auto shrink-0 tabular-nums">
               {formatUsd(session.cost_micros)}
               {session.budget_micros !== null && <span className="text-faint"> / {formatUsd(session.budget_micros)}</span>}

@@ -42,7 +42,9 @@ export function PolicyPage() {
           ))}
         </select>
       )}
-      {owner && <OneFile key={name} name={name} />}
+      {owner && data !== undefined && (
+        <OneFile key={name} name={name} exists={data.files.some((file) => file.name === name && file.exists)} />
+      )}
       {data !== undefined && (
         <Panel
           title="In force"
@@ -70,14 +72,14 @@ export function PolicyPage() {
 
 const rulesShown = 100
 
-function OneFile({ name }: { readonly name: string | null }) {
+function OneFile({ name, exists }: { readonly name: string | null; readonly exists: boolean }) {
   const { data, error } = useQuery(fileQuery(name))
   if (error !== null) return <Trouble>{wordsOf(error)}</Trouble>
-  return data === undefined ? null : <Writing key={data.sha256} file={data} />
+  return data === undefined ? null : <Writing key={data.sha256} file={data} exists={exists} />
 }
 
 /** A file while it is being changed. What is typed is checked as it stands; what is saved was looked at with the last 30 days. */
-function Writing({ file }: { readonly file: PolicyText }) {
+function Writing({ file, exists }: { readonly file: PolicyText; readonly exists: boolean }) {
   const cache = useQueryClient()
   const [text, setText] = useState(file.text)
   const wanted = useDeferredValue(text)
@@ -108,12 +110,20 @@ function Writing({ file }: { readonly file: PolicyText }) {
         title={printableLine(file.file)}
         about={
           file.in_force === 'current'
-            ? 'The file itself, in the config folder of this machine'
+            ? exists
+              ? 'The file itself, in the config folder of this machine'
+              : 'What is saved here becomes this file, in the config folder of this machine'
             : file.in_force === 'locked'
               ? 'It is invalid, and there is no earlier version: nothing is allowed under it'
               : 'It is invalid: the version before it stays in force'
         }
       >
+        {file.text === '' && (
+          <p className="text-sm">
+            {exists ? 'This file is empty' : 'There is no policy file'}: the defaults are in force. The grey text below is only an
+            example.
+          </p>
+        )}
         <PolicyEditor text={text} onChange={setText} problems={check.data?.problems ?? []} />
         {check.error !== null && <Trouble>{wordsOf(check.error)}</Trouble>}
         {backtest.error !== null && <Trouble>{wordsOf(backtest.error)}</Trouble>}

@@ -10,6 +10,7 @@ type Row = {
   id: string
   session_id: string
   session_name: string
+  secrets: string | null
   action: string
   digest: string | null
   pins: string
@@ -42,7 +43,7 @@ type GrantRow = {
 const listedMax = 500
 
 export function sqliteRequests(db: Database): RequestTable {
-  const select = `select request.*, session.name as session_name, grant.used_at is not null as used
+  const select = `select request.*, session.name as session_name, session.options ->> '$.secrets' as secrets, grant.used_at is not null as used
     from request join session on session.id = request.session_id left join grant on grant.request_id = request.id`
   const get = db.prepare<[string], Row>(`${select} where request.id = ?`)
   type Filter = { readonly openOnly: number; readonly session: string | null; readonly seenBy: string | null }
@@ -135,6 +136,7 @@ function toRequest(row: Row): RequestRow {
   const request = Request.parse({
     ...row,
     session: row.session_id,
+    secrets_inside: JSON.parse(row.secrets ?? '[]'),
     action: JSON.parse(row.action),
     rule: row.rule === null ? null : JSON.parse(row.rule),
     deferred: row.deferred === 1,

@@ -73,10 +73,11 @@ const usage = (cost_nanos: number, simulated = false): NewEvent => ({
   },
 })
 
-function newSession({ name = 'A session', at = 1000, owner = firstOwner } = {}): SessionId {
+function newSession({ name = 'A session', at = 1000, owner = firstOwner, secrets = [] as string[] } = {}): SessionId {
   const id = newSessionId(randomBytes)
   store.atomically(() => {
-    store.sessions.insert({ id, ownerId: owner, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
+    const options = secrets.length === 0 ? {} : { secrets }
+    store.sessions.insert({ id, ownerId: owner, options, runAs: null, conversation: 'c', conversing: false, grants: [] })
     store.events.append(id, 'daemon', [{ n: null, at, event: created(name) }])
   })
   return id
@@ -254,6 +255,18 @@ test('a session cannot take another session’s prompt or request out of its han
     body: { id: request, answer: { decision: 'allow' }, actor: 'them', door: 'x' },
   })
   expect(store.requests.get(request)?.answer).toBeNull()
+})
+
+test('a request says which secrets the cell of its session holds', () => {
+  const held = (secrets: string[]) => {
+    const request = newRequestId(randomBytes)
+    append(newSession({ secrets }), {
+      type: 'request.opened',
+      body: { id: request, call: null, action: { kind: 'plan', plan: 'p' } },
+    })
+    return store.requests.get(request)?.secrets_inside
+  }
+  expect([held(['deploy-key']), held([])]).toEqual([['deploy-key'], []])
 })
 
 test('a request is listed while it is open, and its first answer stays', () => {

@@ -86,9 +86,9 @@ export function conversationOf(request: ApiRequest): Conversation {
       told.push(result)
       if (outcome !== undefined) Object.assign(outcome, { text: human(result), failed: block.is_error === true })
     }
-    const said = (message.role === 'user' && human(text)) || steeringIn(text) || notificationIn(text)
+    const said = (message.role === 'user' && spoken(text)) || steeringIn(text) || notificationIn(text)
     // An agent puts what nobody has answered into one message, each thing that was said in a block of its own.
-    const apart = message.role === 'user' ? blocks.map((block) => human(textOf([block]))).filter((part) => part !== '') : []
+    const apart = message.role === 'user' ? blocks.map((block) => spoken(textOf([block]))).filter((part) => part !== '') : []
     const saidApart = apart.length > 0 ? apart : [said]
     const shown = blocks.filter(({ type }) => type === 'image').map(describeImage)
     if (said === '' && shown.length === 0) continue
@@ -158,14 +158,13 @@ function human(text: string): string {
 const notificationIn = (text: string): string =>
   /<task-notification>(?:(?!<task-notification>)[\s\S])*?<\/task-notification>/.exec(text)?.[0] ?? ''
 
-/** What a person said in the middle of a turn; the CLI tells it as a reminder. */
-function steeringIn(text: string): string {
-  const told =
-    /The user sent a new message while you were working:\n([\s\S]*?)(?:\n\nThis is how Claude Code|<\/system-reminder>|$)/.exec(
-      text,
-    )
-  return told?.[1]?.trim() ?? ''
-}
+/** What a person said in the middle of a turn, between the sentences that the CLI puts around it: bare, or as a reminder. */
+const steering =
+  /The user sent a new message while you were working:\n([\s\S]*?)(?:\n\nThis is how Claude Code surfaces messages[^\n]*|(?=<\/system-reminder>)|$)/g
+
+const spoken = (text: string): string => human(text).replaceAll(steering, '$1').trim()
+
+const steeringIn = (text: string): string => [...text.matchAll(steering)].map(([, said]) => said!.trim()).join('\n')
 
 function planModeAfter(text: string, before: boolean): boolean {
   const on = Math.max(

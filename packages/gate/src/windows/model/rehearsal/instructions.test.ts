@@ -7,6 +7,7 @@ const many = 200_000
 // Each of these took minutes or hours once, while every other session of the gate waited.
 test.each([
   ['blanks', `run a${' '.repeat(many)}b`],
+  ['semicolons', `run a${';b'.repeat(many)}`],
   ['lines', `run a${'\n'.repeat(many)}b`],
   ['blanks before a code', `run:${' \n'.repeat(many)}x`],
   ['quotes that never end', 'run “'.repeat(many / 5)],
@@ -33,6 +34,24 @@ test('parseInstruction() takes blanks together, but for those in quotes', () => 
   expect(parseInstruction('create   a.txt \t saying  "x   y\t"  ,\n\n  and   then   run  `a  b`')).toEqual([
     { do: 'create', path: 'a.txt', content: 'x   y\t\n' },
     { do: 'run', command: 'a  b' },
+  ])
+})
+
+test.each([
+  ['run id; uname -a', ['id; uname -a']],
+  ['run cd src; ls -la; grep x *, then run pwd', ['cd src; ls -la; grep x *', 'pwd']],
+  ['run for i in 1 2; do echo $i; done', ['for i in 1 2; do echo $i; done']],
+  ['$ id; uname -a', ['id; uname -a']],
+  ['run id; run uname -a;', ['id', 'uname -a']],
+])('parseInstruction() takes all of %j for commands', (text, commands) => {
+  expect(parseInstruction(text)).toEqual(commands.map((command) => ({ do: 'run', command })))
+})
+
+test('parseInstruction() ends a command where another step begins, and a quoted one at its quote', () => {
+  expect(parseInstruction('run false; please read b.txt').map((step) => step.do)).toEqual(['run', 'read'])
+  expect(parseInstruction('run `id`; bake a cake')).toEqual([
+    { do: 'run', command: 'id' },
+    { do: 'unknown', text: 'bake a cake' },
   ])
 })
 

@@ -25,13 +25,18 @@ const verbs =
   'stream|count|start|launch|use|say|answer|reply|wait|delete|remove'
 /** For a text in which no two blanks follow each other: over runs of them it would take steps by the cube of their length. */
 const separator = new RegExp(
-  String.raw`\n|;|[,.]?\s(?:and\s)?then\b,?|[,.]?\sand\s(?=(?:${verbs})\b)|,\s(?=(?:${verbs})\b)|[.!]\s(?=(?:now|next|after|finally|${verbs})\b)`,
+  String.raw`\n|[,.]?\s(?:and\s)?then\b,?|[,.]?\sand\s(?=(?:${verbs})\b)|,\s(?=(?:${verbs})\b)|[.!]\s(?=(?:now|next|after|finally|${verbs})\b)`,
   'gi',
 )
 const politeness =
   /^(?:(?:\d+[.)]|[-*]|please|now|next|first|finally|also|after that|hi|hello|hey|ok|okay|could you|can you|would you|i want you to|you should|and|then)[,:]?\s+)+/i
 /** What is between quotes or in code is one thing, whatever words are in it. */
 const quotation = /```[\s\S]*?```|`[^`\n]*`|"[^"\n]*"|“[^“”\n]*”|(?<=^|\s)'[^'\n]*'(?=$|[\s.,;:])/g
+
+/** A command that does not stand in quotes, which would say where it ends. */
+const bareCommand = /^(?:run|execute|\$) (?!\uE000\d+\uE001\.?$)/i
+/** After a command these are the shell's. */
+const shellWord = /^(?:cat|echo|find|grep|ls)\b/
 
 /** Of an instruction, without what it quotes, and of a question: anybody may write any text here, and the patterns below take more
  *  steps than it has characters. */
@@ -57,11 +62,24 @@ function stepsIn(text: string, depth: number): Step[] {
     // Code on a line of its own belongs to the sentence that announces it.
     .replaceAll(/: ?\n(?=\uE000)/g, ': ')
   const unmask: Unmask = (part) => part?.replaceAll(/\uE000(\d+)\uE001/g, (_, index) => quotes[Number(index)] ?? '')
+  const isStep = (clause: string) => !shellWord.test(clause) && known(parseClause(clause, unmask, depth))
   const clauses = words
     .split(separator)
-    .map((clause) => clause.trim().replace(politeness, '').trim())
-    .filter((clause) => clause !== '' && !/^(?:steps?|do this|the following|do the following):?$/i.test(clause))
+    .flatMap((sentence) => clausesIn(sentence, isStep))
+    .filter((clause) => !/^(?:steps?|do this|the following|do the following):?$/i.test(clause))
   return gather(clauses.map((clause) => parseClause(clause, unmask, depth)))
+}
+/** At a semicolon the next step begins. What is none after a command is the rest of that command: `run id; uname -a`. */
+function clausesIn(sentence: string, isStep: (clause: string) => boolean): string[] {
+  const clauses: string[] = []
+  for (const piece of sentence.split(';')) {
+    const clause = piece.trim().replace(politeness, '').trim()
+    if (clause === '') continue
+    const before = clauses.at(-1)
+    if (before !== undefined && bareCommand.test(before) && !isStep(clause)) clauses.push(`${clauses.pop()!};${piece.trimEnd()}`)
+    else clauses.push(clause)
+  }
+  return clauses
 }
 type Unmask = (part: string | undefined) => string | undefined
 
