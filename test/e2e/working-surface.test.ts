@@ -116,6 +116,7 @@ test('changes and files are seen from inside the cell, uploads go in, and nothin
 test('a terminal is a shell of its own in the cell: found again, resized, ended with it, and in the log', async () => {
   const { session } = await it.run('say hello')
   const { id } = session
+  expect((await it.cli(['changes', id])).out).toBe('This workspace is not a git repository.\n')
   const one = await opened(id)
   one.type('pwd; id -u; ls /root; echo end$((1))\n')
   await until(() => /end1/.test(one.shown))

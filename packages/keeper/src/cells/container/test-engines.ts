@@ -20,7 +20,7 @@ export async function startTestEngine(name: ServedName): Promise<TestEngine | st
   let said = ''
   // It goes with the tests, also where none of them was to be run.
   const inOwn = ['--pdeathsig', 'TERM', 'unshare', '--net', '--mount', 'sh', '-c', 'ip link set lo up; exec "$@"', 'sh', ...argv]
-  const child = spawn('setpriv', inOwn, { env: env(folder), stdio: ['ignore', 'ignore', 'pipe'], detached: true })
+  const child = spawn('setpriv', inOwn, { env: env(folder), cwd: folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-2000)))
   const id = identify(child.pid!)!
   const stop = async () => {
