@@ -103,6 +103,12 @@ test('a credential is put where none is sent and in a placeholder’s place, and
   expect(it.net.net()).toMatchObject([{ host: 'allowed.test', connections: 6, secrets: [{ name: 'github', count: 6 }] }])
 })
 
+test('an answer without a body is passed on, however packed the body would have been', async () => {
+  await using it = await setUp([bearer])
+  const { status, body, headers } = await it.ask('/repos/mine/gzip', {}, 'allowed.test', 'HEAD')
+  expect({ status, body, coding: headers['content-encoding'] }).toEqual({ status: 200, body: '', coding: 'gzip' })
+})
+
 test('what a secret was put into is answered whole: no range takes it out in pieces', async () => {
   await using it = await setUp([bearer])
   const range = { range: 'bytes=0-5', 'if-range': '"x"' }
