@@ -1,3 +1,4 @@
+import { withoutChanges } from '@anchorhold/core/changes-words'
 import type { ChangedFile } from '@anchorhold/protocol/workspace'
 import { type Command, Option } from 'commander'
 import type { Context } from '../context.ts'
@@ -26,7 +27,9 @@ export function changes(program: Command, context: Context): void {
       const found = await daemon.api.changes({ params: { id }, query: { against: options.against } })
       if (options.json) return terminal.line(JSON.stringify(found))
       if (!found.git)
-        return terminal.line(`${whyNot[found.why]}${found.why === 'unreadable' ? `: ${terminal.foreign(found.message)}` : ''}.`)
+        return terminal.line(
+          `${withoutChanges[found.why]}${found.why === 'unreadable' ? `: ${terminal.foreign(found.message)}` : ''}.`,
+        )
       const { branch, head, files, more } = found
       const since = head === null ? 'nothing' : `${head.hash.slice(0, 10)} ${terminal.foreign(head.subject)}`
       terminal.line(terminal.style('dim', `${branch === null ? '' : `on ${terminal.foreign(branch)}, `}held against ${since}`))
@@ -36,12 +39,6 @@ export function changes(program: Command, context: Context): void {
       if (more) terminal.line(terminal.style('dim', 'There are more than are shown here.'))
     })
 }
-
-const whyNot = {
-  no_repository: 'This workspace is not a git repository',
-  no_git: 'There is no git in this cell',
-  unreadable: 'git could not read this repository',
-} as const
 
 function columns(terminal: Terminal, file: ChangedFile): string[] {
   const { status, added, removed } = file

@@ -6,7 +6,7 @@ import { chosen } from '@anchorhold/core/request-words'
 import type { PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import type { RuleLook } from '@anchorhold/protocol/api/requests'
 import type { Client } from '@anchorhold/protocol/client'
-import type { RequestId } from '@anchorhold/protocol/ids'
+import { RequestId } from '@anchorhold/protocol/ids'
 import type { Request } from '@anchorhold/protocol/requests'
 import { type Command, Option } from 'commander'
 import { createInterface } from 'node:readline/promises'
@@ -106,7 +106,8 @@ export function requests(program: Command, context: Context): void {
 }
 
 async function idOf(api: Client, name: string): Promise<RequestId> {
-  if (/^req_[0-9a-z]{16}$/.test(name)) return name as RequestId
+  const whole = RequestId.safeParse(name)
+  if (whole.success) return whole.data
   const { requests: open } = await api.listRequests({ query: {} })
   const wanted = name.replace(/^req_/, '')
   const newest = open.toSorted((a, b) => b.opened_at - a.opened_at).slice(0, 1)

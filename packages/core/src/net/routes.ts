@@ -25,9 +25,9 @@ export function routesBy(rules: () => readonly Rule[]): (target: Target) => Rout
 /** What the rules say of how targets are reached. What a rule says outright counts; otherwise TLS is opened where a rule speaks of
  *  what is inside it. */
 export function routesOf(rules: readonly Rule[]): (target: Target) => Route {
-  const net = rules.filter((rule) => rule.on === 'net')
+  const net = rules.filter((rule) => rule.on === 'net').map((rule) => ({ rule, wanted: hostName(rule.match.host) }))
   return (target) => {
-    const matching = net.filter((rule) => isOf(rule, target))
+    const matching = net.flatMap(({ rule, wanted }) => (isOf(rule, wanted, target) ? [rule] : []))
     const said = matching.filter(({ effect }) => effect === 'allow').flatMap(({ how }) => how ?? [])
     const looksInside = matching.some(({ match }) => match.method !== undefined || match.path !== undefined)
     const isOpen = said.length > 0 ? said.includes('open') : looksInside
@@ -35,9 +35,8 @@ export function routesOf(rules: readonly Rule[]): (target: Target) => Route {
   }
 }
 
-function isOf({ match: { host, port } }: NetRule, target: Target): boolean {
+function isOf({ match: { port } }: NetRule, wanted: string, target: Target): boolean {
   if (port !== undefined && port !== target.port) return false
-  const wanted = hostName(host)
   if (wanted === '*' || wanted === target.host) return true
   return wanted.startsWith('.') && (target.host === wanted.slice(1) || target.host.endsWith(wanted))
 }

@@ -123,7 +123,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
     try {
       if (textOf(kept) !== text) replaceFile(kept, text)
     } catch (error) {
-      log(`Cannot keep a copy of a policy in "${kept}": ${error instanceof Error ? error.message : String(error)}`)
+      log(`Cannot keep a copy of a policy in "${kept}": ${wordsOf(error)}`)
     }
   }
 
@@ -187,9 +187,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
         })
         watchers.set(path, { watcher, of })
       } catch (error) {
-        log(
-          `Cannot watch "${path}": ${error instanceof Error ? error.message : String(error)}; anchorhold policy reload looks again`,
-        )
+        log(`Cannot watch "${path}": ${wordsOf(error)}; anchorhold policy reload looks again`)
       }
     }
   }
@@ -200,7 +198,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
       try {
         reload({ isMeant: false })
       } catch (error) {
-        log(`Cannot look at the policies: ${error instanceof Error ? error.message : String(error)}`)
+        log(`Cannot look at the policies: ${wordsOf(error)}`)
       }
     }, settleMs).unref()
     timer.refresh()
@@ -220,7 +218,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
       try {
         listener(told, author)
       } catch (error) {
-        log(`Cannot tell of a changed policy: ${error instanceof Error ? error.message : String(error)}`)
+        log(`Cannot tell of a changed policy: ${wordsOf(error)}`)
       }
     }
   }
@@ -294,6 +292,7 @@ function refuseUnusable(file: string, text: string): void {
   })
 }
 
+const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 const isEmpty = (text: string) => text.trim() === ''
 const textOf = (kept: string): string | null => (existsSync(kept) ? readFileSync(kept, 'utf8') : null)
 
@@ -313,7 +312,7 @@ function readText(path: string, file: string): string | PolicyProblem | null {
     if (found.size > policyBytesMax) return { ...problem(tooLarge), line: lineOfLimit(beginning(path)) }
     return readFileSync(path, 'utf8')
   } catch (error) {
-    return problem(`It cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+    return problem(`It cannot be read: ${wordsOf(error)}`)
   }
 }
 

@@ -1,3 +1,4 @@
+import { withoutChanges } from '@anchorhold/core/changes-words'
 import { printableLine } from '@anchorhold/core/printable'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { ChangedFile, Changes } from '@anchorhold/protocol/workspace'
@@ -40,7 +41,7 @@ export function ChangesTab({ session }: { readonly session: Session }) {
       {data?.git === true && data.files.map((file) => <FileChanges key={file.path} file={file} />)}
       {data?.git === true && data.more && <p className="text-sm text-faint">Not all files are shown.</p>}
       {data?.git === true && data.files.length === 0 && <Empty title="Nothing has changed">{unchanged[against]}</Empty>}
-      {data?.git === false && <Empty title={without[data.why]}>{printableLine(data.message)}</Empty>}
+      {data?.git === false && <Empty title={withoutChanges[data.why]}>{printableLine(data.message)}</Empty>}
     </Pane>
   )
 }
@@ -51,12 +52,6 @@ const unchanged = {
   head: 'The workspace matches its last commit. To see what the agent has committed, compare with the start of the session.',
   start: 'The workspace is as it was when the session began.',
 } as const satisfies Record<Against, string>
-
-const without = {
-  no_repository: 'This workspace is not a git repository',
-  no_git: 'There is no git in this cell',
-  unreadable: 'git could not read this repository',
-} as const satisfies Record<Extract<Changes, { git: false }>['why'], string>
 
 function Summary({ changes }: { readonly changes: Changes }) {
   if (!changes.git) return null
