@@ -315,7 +315,12 @@ describe('the rest of the command line', () => {
       provider: 'rehearsal',
       simulated: true,
       gate: 'up',
+      credentials_trouble: null,
     })
+    const credentials = join(it.state, 'config/credentials.yaml')
+    writeFileSync(credentials, 'credentials:\n  - host: a.example\n')
+    expect((await it.cli(['status'])).out).toMatch(/credentials\.yaml.*no session starts but with --network none/)
+    rmSync(credentials)
   })
 
   test('watch follows a session from any number on, across a restart of the daemon', async () => {

@@ -170,6 +170,11 @@ test.each([
   expect(words).toMatch(new RegExp(`^● ${tool} [a-z ]+$`))
 })
 
+test('summary() keeps the lines of an answer, and nothing in them steers the terminal', () => {
+  const text = 'first\n\nsecond\u001b[2J\n'
+  expect(summary(screen().made, event({ type: 'text', body: { block: 'b', text } }))).toBe('first\n\nsecond␛[2J')
+})
+
 test('summary() counts in words', () => {
   const finished = (output: string) =>
     summary(

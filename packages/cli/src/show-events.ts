@@ -115,6 +115,7 @@ const goesOn = {
 export function summary(terminal: Terminal, event: Event): string | null {
   const { style, foreign } = terminal
   const clip = (text: string, max: number) => (text.length > max ? `${text.slice(0, max - 1)}…` : text)
+  const paragraphs = (text: string) => text.trimEnd().split('\n').map(foreign).join('\n')
   switch (event.type) {
     case 'session.created':
       return `${style('bold', event.session)} ${style('dim', `${event.body.rung} · ${event.body.provider} · ${foreign(event.body.workspace)}`)}`
@@ -133,9 +134,9 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'turn.started':
       return event.body.cause === 'resume' ? style('dim', '  (the turn is resumed)') : null
     case 'text':
-      return clip(foreign(event.body.text), 2000)
+      return paragraphs(clip(event.body.text, 2000))
     case 'thinking':
-      return style('dim', clip(foreign(event.body.text), 500))
+      return style('dim', paragraphs(clip(event.body.text, 500)))
     case 'tool.started':
       return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body)), 200))}`
     case 'tool.finished': {

@@ -3,6 +3,7 @@ import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { BudgetView } from '@anchorhold/protocol/api/money'
 import { Failure } from '@anchorhold/protocol/failures'
 import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
+import type { Session } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
 import type { Context } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
@@ -10,6 +11,7 @@ import { table } from '../terminal.ts'
 
 const ways = ['session', 'group', 'day', 'model'] as const
 const spans = ['life', 'day', 'tick'] as const
+type BudgetFlags = { per: (typeof spans)[number]; json?: true }
 type UsageFlags = { json?: true; by?: (typeof ways)[number]; csv?: true; since?: string }
 
 export function usage(program: Command, context: Context): void {
@@ -92,40 +94,47 @@ export function budget(program: Command, context: Context): void {
         .choices(spans)
         .default('life'),
     )
-    .action(async (whose: string | undefined, amount: string | undefined, { per }: { per: (typeof spans)[number] }) => {
+    .option('--json', 'as JSON')
+    .action(async (whose: string | undefined, amount: string | undefined, { per, json }: BudgetFlags) => {
       const daemon = await context.daemon()
       const { terminal } = context
-      if (whose === undefined) return showBudgets(context, (await daemon.api.listBudgets()).budgets)
-      if (amount === undefined) return showBudget(context, daemon, whose)
+      const show = (budgets: readonly BudgetView[]) =>
+        json ? terminal.line(JSON.stringify(budgets)) : showBudgets(context, budgets)
+      const showSession = ({ id, cost_micros, budget_micros }: Session, words: string) =>
+        terminal.line(json ? JSON.stringify({ session: id, cost_micros, budget_micros }) : words)
+      if (whose === undefined) return show((await daemon.api.listBudgets()).budgets)
+      const isSession = whose !== 'owner' && !whose.includes('/')
+      if (amount === undefined) {
+        if (!isSession) return show(await budgetsOf(daemon, whose))
+        const session = await context.session(daemon, whose)
+        return showSession(session, farWords(session))
+      }
       const nanos = amount === 'none' ? null : parseUsd(amount)
       if (nanos === null && amount !== 'none')
         throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
       const budget_micros = nanos === null ? null : microsUp(nanos)
-      if (whose === 'owner' || whose.includes('/'))
-        return showBudgets(context, (await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
+      if (!isSession) return show((await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
       if (per !== 'life')
         throw new Failure('bad_request', 'A session has one budget for its whole life', {
           hint: 'Put it into a group: anchorhold run --group NAME "…"',
         })
       const { id } = await context.session(daemon, whose)
-      await daemon.api.changeSession({ params: { id }, body: { budget_micros } })
-      terminal.line(`${id} may spend ${amount === 'none' ? 'without a limit' : `$${amount.replace('$', '')}`}`)
+      const changed = await daemon.api.changeSession({ params: { id }, body: { budget_micros } })
+      showSession(changed, `${id} may spend ${amount === 'none' ? 'without a limit' : `$${amount.replace('$', '')}`}`)
     })
 }
 
-/** How far one has come. */
-async function showBudget(context: Context, daemon: Daemon, whose: string): Promise<void> {
-  const { terminal } = context
-  if (whose === 'owner' || whose.includes('/')) {
-    const found = (await daemon.api.listBudgets()).budgets.filter(({ node }) => node === whose)
-    if (found.length > 0) return showBudgets(context, found)
-    throw new Failure('not_found', `Nothing was spent under "${whose}", and it has no budget`, {
-      hint: `Give it one: anchorhold budget ${whose} 0.50`,
-    })
-  }
-  const { id, cost_micros, budget_micros } = await context.session(daemon, whose)
-  terminal.line(`${id}  ${formatUsd(cost_micros)}${budget_micros === null ? ', no limit' : ` of ${formatUsd(budget_micros)}`}`)
+async function budgetsOf({ api }: Daemon, node: string): Promise<BudgetView[]> {
+  const found = (await api.listBudgets()).budgets.filter((one) => one.node === node)
+  if (found.length > 0) return found
+  throw new Failure('not_found', `Nothing was spent under "${node}", and it has no budget`, {
+    hint: `Give it one: anchorhold budget ${node} 0.50`,
+  })
 }
+
+/** How far a session has come. */
+const farWords = ({ id, cost_micros, budget_micros }: Session) =>
+  `${id}  ${formatUsd(cost_micros)}${budget_micros === null ? ', no limit' : ` of ${formatUsd(budget_micros)}`}`
 
 function showBudgets({ terminal }: Context, budgets: readonly BudgetView[]): void {
   const part = ({ spent_micros, cap_micros }: BudgetView['life']) =>

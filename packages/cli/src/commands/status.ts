@@ -43,7 +43,11 @@ export function status(program: Command, context: Context): void {
         )
       for (const { file, line, message } of now.policy_trouble)
         terminal.line(
-          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)}; the version before it stays in force`),
+          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)} (the last good ${file} stays in force)`),
+        )
+      if (now.credentials_trouble !== null)
+        terminal.line(
+          terminal.style('red', `  ${terminal.foreign(now.credentials_trouble)} (no session starts but with --network none)`),
         )
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · keepers: ${now.keepers} · key: ${now.key_store}`)

@@ -26,9 +26,11 @@ export function token(program: Command, context: Context): void {
   command
     .command('ls')
     .summary('list tokens and logins')
-    .action(async () => {
+    .option('--json', 'as JSON')
+    .action(async (options: { json?: true }) => {
       const { api } = await context.daemon()
       const { tokens } = await api.listTokens()
+      if (options.json) return context.terminal.line(JSON.stringify(tokens))
       const rows = tokens.map((one) => [
         one.id,
         one.user,

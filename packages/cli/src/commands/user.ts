@@ -31,6 +31,8 @@ export function user(program: Command, context: Context): void {
       const { api } = await context.daemon()
       const { url } = await api.inviteUser({ params: { name } })
       context.terminal.line(url)
+      if (URL.parse(url)?.hostname === 'localhost')
+        context.terminal.error('It opens on this machine alone. For other machines: anchorhold expose')
     })
   command
     .command('password')

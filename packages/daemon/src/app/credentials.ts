@@ -8,6 +8,16 @@ type InConfig = { readonly config: Pick<Config, 'config'> }
 /** What the owner has written down of which secrets are for which endpoints. */
 export const credentialsIn = ({ config }: InConfig): readonly Credential[] => readCredentials(`${config.config}/credentials.yaml`)
 
+/** Why what is written there cannot be used, if it cannot. */
+export function troubleWithCredentials(parts: InConfig): string | null {
+  try {
+    credentialsIn(parts)
+    return null
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
 /** Those that sessions of this user may use; null for a cell that is nobody's, which has what is for everybody. */
 const credentialsOf = (parts: InConfig, user: string | null): readonly Credential[] =>
   credentialsIn(parts).filter((one) => one.for === null || (user !== null && one.for.includes(user)))

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { boundCredentials, placeholders } from './credentials.ts'
+import { boundCredentials, placeholders, troubleWithCredentials } from './credentials.ts'
 import { putProvider } from './providers.ts'
 import { deleteSecret, listSecrets, putSecret, rotateKey } from './secrets.ts'
 import { owner, testParts } from './test-parts.ts'
@@ -47,6 +47,17 @@ test('boundCredentials() binds secrets to endpoints as credentials.yaml says, an
   ])
   expect(placeholders(parts, null)).toEqual({ GH_TOKEN: placeholder })
   await expect(deleteSecret(parts, owner, 'github')).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('troubleWithCredentials() says what is wrong with the file, without what it holds', () => {
+  using parts = testParts()
+  expect(troubleWithCredentials(parts)).toBeNull()
+  write(parts, `credentials:\n  - { host: a.example, header: x, secret: "${value} is no name" }\n`)
+  expect(troubleWithCredentials(parts)).toMatch(/^Cannot use ".*credentials.yaml": .*secret/)
+  expect(troubleWithCredentials(parts)).not.toContain(value)
+  write(parts, `credentials:\n  - { host: a.example, secret: ${value}\n`)
+  expect(troubleWithCredentials(parts)).toMatch(/^Cannot use ".*credentials.yaml": .*line/)
+  expect(troubleWithCredentials(parts)).not.toContain(value)
 })
 
 test('boundCredentials() leaves an endpoint without its secret where that is not stored, and all others as they are', async () => {

@@ -4,6 +4,7 @@ import type { DoctorReport } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import { statfs } from 'node:fs/promises'
+import { troubleWithCredentials } from './credentials.ts'
 import { by, note, type Parts, require } from './parts.ts'
 import { wasRefused } from './provider-refused.ts'
 import { providerFor, troubleWith } from './providers.ts'
@@ -40,6 +41,7 @@ export async function status(
     key_store: parts.config.env.ENCRYPTION_KEY === undefined ? parts.config.keyStore : 'environment',
     disk: await diskOf(parts),
     policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
+    credentials_trouble: troubleWithCredentials(parts),
   }
 }
 

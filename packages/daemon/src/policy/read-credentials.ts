@@ -85,7 +85,8 @@ export function readCredentials(path: string): readonly Credential[] {
   try {
     raw = source === '' ? {} : (parse(source) ?? {})
   } catch (error) {
-    throw refuse(error instanceof Error ? error.message : String(error))
+    // Its first line says what and where; the others repeat what is written there.
+    throw refuse(String(error instanceof Error ? error.message : error).split('\n', 1)[0]!)
   }
   const parsed = CredentialsFile.safeParse(raw)
   if (!parsed.success) throw refuse(issuesInWords(parsed.error))

@@ -33,6 +33,10 @@ export const Status = z.object({
     .nullable()
     .describe('Where the state folder lies; null where that cannot be told'),
   policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; the version before it stays in force'),
+  credentials_trouble: z
+    .string()
+    .nullable()
+    .describe('Why credentials.yaml cannot be used: no session starts but with the network none'),
 })
 export type Status = z.infer<typeof Status>
 

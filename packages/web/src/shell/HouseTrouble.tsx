@@ -47,7 +47,7 @@ export function HouseTrouble() {
 }
 
 export function troublesOf(status: Status): readonly Trouble[] {
-  const { gate, provider, provider_trouble, provider_refused, rung, rung_available, rung_missing, disk, policy_trouble } = status
+  const { gate, provider, provider_trouble, provider_refused, rung, rung_available, rung_missing, disk } = status
   return [
     ...(gate === 'down'
       ? [
@@ -80,11 +80,21 @@ export function troublesOf(status: Status): readonly Trouble[] {
           },
         ]
       : []),
-    ...policy_trouble.map(({ file, line, message }) => ({
+    ...status.policy_trouble.map(({ file, line, message }) => ({
       kind: `policy ${file}`,
       what: `${file} is invalid, and the version before it stays in force: line ${line}: ${message}.`,
       to: policy,
     })),
+    ...(status.credentials_trouble === null
+      ? []
+      : [
+          {
+            kind: 'credentials',
+            what: `${status.credentials_trouble}. No session starts but with the network switched off.`,
+            more: 'Mend it in the config folder, then look with',
+            command: 'anchorhold secret ls',
+          },
+        ]),
   ]
 }
 
