@@ -1,5 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { createWriteStream, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createWriteStream, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { findImage, type Image, makeImage } from './images.ts'
@@ -47,7 +47,18 @@ export async function buildImage({ images, recipes, variant, say }: BuildOptions
     })
     say('unpacking')
     await runTool('tar', ['--extract', '--no-same-owner', '--exclude=./dev/*', '--file', archive, '--directory', root])
+    forgetAccess(root)
   })
+}
+
+/** Every cell can read an image: the ways to this machine's proxies and the passwords of its package sources stay out of it. */
+export function forgetAccess(root: string): void {
+  const apt = join(root, 'etc/apt')
+  rmSync(join(apt, 'apt.conf.d/99mmdebstrap'), { force: true })
+  const parts = join(apt, 'sources.list.d')
+  const sources = ['sources.list', ...(existsSync(parts) ? readdirSync(parts).map((name) => `sources.list.d/${name}`) : [])]
+  for (const path of sources.map((name) => join(apt, name)).filter((path) => existsSync(path)))
+    writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/:\/\/[^\s/@]*@/g, '://'))
 }
 
 /** mmdebstrap tells of each step as `I: …`. */

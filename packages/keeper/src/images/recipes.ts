@@ -15,7 +15,7 @@ const Recipe = z.strictObject({
 })
 
 /** Raised when images of the same packages come out differently: `furnish` or the way they are built has changed. */
-const layout = 1
+const layout = 2
 
 /** All packages of a variant, those of what it extends included. */
 export function readRecipe(recipes: string, variant: string, chain: readonly string[] = []): readonly string[] {

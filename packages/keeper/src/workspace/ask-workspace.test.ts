@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type WorkspaceAnswer, type WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
@@ -39,6 +39,20 @@ async function inCell(
 }
 
 describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $rung', (driver) => {
+  test('says of a file that is too large to be fetched how large one may be', async () => {
+    await inCell(
+      driver,
+      (folder) => {
+        writeFileSync(join(folder, 'large'), '')
+        truncateSync(join(folder, 'large'), workspaceBounds.downloadBytes + 1)
+      },
+      async (ask) => {
+        const refused = { code: 'too_large', message: '"large" is larger than 20 MiB' }
+        await expect(ask({ ask: 'bytes', path: 'large' })).rejects.toMatchObject(refused)
+      },
+    )
+  })
+
   test('lists and reads files, and tells text from what is none', async () => {
     await inCell(
       driver,

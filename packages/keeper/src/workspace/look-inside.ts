@@ -1,4 +1,3 @@
-import { sizeWords } from '@anchorhold/core/size-words'
 import type { ChangedFile, Changes, CheckedOut, FileEntry, WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
 
 /** Runs inside the cell, by our own Node, in the workspace: answers one question on its standard input, and ends.
@@ -102,7 +101,7 @@ export function lookInside(): void {
   function bytes(path: string) {
     const file = openFile(path)
     if (fs.fstatSync(file).size > bounds.downloadBytes)
-      throw new Refused('too_large', `${quoted(path)} is larger than ${sizeWords(bounds.downloadBytes)}`)
+      throw new Refused('too_large', `${quoted(path)} is larger than ${bounds.downloadBytes / 1024 ** 2} MiB`)
     return { base64: contentOf(file, bounds.downloadBytes).toString('base64') }
   }
 
