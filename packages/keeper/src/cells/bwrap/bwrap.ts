@@ -9,6 +9,7 @@ import { mortalMark } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
 import { whenUsed } from '@anchorhold/protocol/when-used'
 import { z } from 'zod'
+import { allowedCopy } from '../apparmor.ts'
 import type { Cell, CellDriver, CellProcess, CellSpec, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HeldFolders, holdFolders } from '../held-folders.ts'
@@ -373,5 +374,6 @@ function ownBwrap(): string[] {
 function findBwrap({ bwrapPath, path = [] }: BwrapOptions): string | null {
   const candidates =
     bwrapPath === undefined ? ['/usr/bin/bwrap', ...path.map((folder) => join(folder, 'bwrap')), ...ownBwrap()] : [bwrapPath]
-  return candidates.find(isExecutable) ?? null
+  const found = candidates.find(isExecutable)
+  return found === undefined ? null : allowedCopy(found)
 }

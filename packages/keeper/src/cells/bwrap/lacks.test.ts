@@ -21,7 +21,11 @@ const said = 'bwrap: setting up uid map: Permission denied'
 test.each([
   ['/proc/sys/user/max_user_namespaces', '0', 'user.max_user_namespaces=15000'],
   ['/proc/sys/kernel/unprivileged_userns_clone', '0', 'kernel.unprivileged_userns_clone=1'],
-  ['/proc/sys/kernel/apparmor_restrict_unprivileged_userns', '1', 'profile anchorhold-bwrap /usr/bin/bwrap flags=(unconfined)'],
+  [
+    '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+    '1',
+    'sudo install -D -t /usr/local/lib/anchorhold /usr/bin/bwrap && ',
+  ],
 ])('explain() finds the cause in %s', (path, value, remedy) => {
   const [lack] = explain(said, '/usr/bin/bwrap', files({ [path]: value }))
   expect(lack?.remedy).toContain(remedy)

@@ -1,4 +1,5 @@
 import { Failure } from '@anchorhold/protocol/failures'
+import { lacksProfile } from '../apparmor.ts'
 import type { Lack } from '../cell.ts'
 import { installCommand, type ReadText } from '../install.ts'
 
@@ -37,9 +38,8 @@ export function explain(said: string, bwrapPath: string, read: ReadText): Lack[]
       },
     ]
   }
-  if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1' && /permission denied|not permitted/i.test(said)) {
-    return [{ what: 'AppArmor keeps bubblewrap from making user namespaces', remedy: appArmorProfile(bwrapPath) }]
-  }
+  const unprofiled = lacksProfile(said, bwrapPath, read)
+  if (unprofiled !== null) return [unprofiled]
   if (/namespace/i.test(said)) {
     return [
       {
@@ -52,9 +52,3 @@ export function explain(said: string, bwrapPath: string, read: ReadText): Lack[]
 }
 
 const sysctl = (setting: string) => `echo '${setting}' | sudo tee /etc/sysctl.d/60-anchorhold.conf && sudo sysctl --system`
-
-/** https://ubuntu.com/blog/ubuntu-23-10-restricted-unprivileged-user-namespaces */
-function appArmorProfile(bwrapPath: string): string {
-  const profile = `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile anchorhold-bwrap ${bwrapPath} flags=(unconfined) {\\n  userns,\\n}\\n`
-  return `printf '${profile}' | sudo tee /etc/apparmor.d/anchorhold-bwrap && sudo apparmor_parser -r /etc/apparmor.d/anchorhold-bwrap`
-}

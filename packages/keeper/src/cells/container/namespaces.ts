@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import { allowedCopy } from '../apparmor.ts'
 import type { CellSpec } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
 import { freePlace } from '../free-place.ts'
@@ -9,6 +10,7 @@ import type { Limits } from '../limits/limits.ts'
 import { elevating } from './elevated.ts'
 import type { Engine, Plan, Users } from './engine.ts'
 import { giveTo } from './program.ts'
+import { find } from './refusals.ts'
 import type { Bind, Root } from './root.ts'
 
 /** An engine that runs in namespaces of one cell's own. */
@@ -42,7 +44,7 @@ export function spawnEngine(
   const argv = limits.wrap(
     [
       ...(['setpriv', '--pdeathsig', 'KILL', '--', ...holding('')] as const),
-      ...['unshare', '--user', ...maps[plan.users], '--mount', '--pid', ...engine.namespaces],
+      ...[allowedCopy(find('unshare')!), '--user', ...maps[plan.users], '--mount', '--pid', ...engine.namespaces],
       ...['--fork', '--kill-child=KILL', '--mount-proc', '--', ...inNamespaces, ...mounted, ...engine.run(plan)],
     ],
     engine.hostRlimits,

@@ -85,6 +85,8 @@ export function podmanOptions(plan: Plan, runtime: 'runc' | 'crun'): string[] {
     ...['--read-only', '--read-only-tmpfs=false'],
     ...(extras.sudo || extras.nested ? [] : ['--cap-drop', 'all', '--security-opt', 'no-new-privileges']),
     ...['--security-opt', `seccomp=${join(folder, 'seccomp.json')}`],
+    // With labels of SELinux a container may touch nothing that is not labelled for it, and the folders of a person are not relabelled.
+    ...['--security-opt', 'label=disable'],
     ...(extras.nested
       ? ['--security-opt', 'unmask=/proc/*', '--device', '/dev/fuse']
       : ['--security-opt', `mask=${hidden.join(':')}`]),

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
+import { allowedCopy, lacksProfile } from '../apparmor.ts'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
 import { readHostRoot } from '../host-root.ts'
@@ -242,6 +243,8 @@ function explain({ engine }: Making, { said, message }: NotStarted): Lack[] {
       },
     ]
   }
+  const unprofiled = lacksProfile(said, allowedCopy(find('unshare')!), readText)
+  if (unprofiled !== null) return [unprofiled]
   const words = said
     .split('\n')
     .filter((line) => !/level=warning/.test(line))

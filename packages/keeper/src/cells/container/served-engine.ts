@@ -115,7 +115,7 @@ export function servedRun(engine: ServedName, plan: ServedPlan): string[] {
     ...(podman ? ['--no-hosts', '--http-proxy=false', '--unsetenv-all', '--read-only-tmpfs=false'] : []),
     ...['--user', `${plan.user.uid}:${plan.user.gid}`, '--read-only', '--cap-drop', 'ALL'],
     ...['--security-opt', podman ? 'no-new-privileges' : 'no-new-privileges:true'],
-    ...['--security-opt', `seccomp=${plan.seccomp}`],
+    ...['--security-opt', `seccomp=${plan.seccomp}`, '--security-opt', 'label=disable'],
     // Docker cannot be told to hide more than it does.
     ...(podman ? ['--security-opt', `mask=${hidden.join(':')}`] : []),
     ...['--memory', String(plan.memoryBytes), '--memory-swap', String(plan.memoryBytes)],

@@ -232,8 +232,14 @@ async function importImage(
   const client = spawn(program, args, { env: clientEnv, cwd: '/', stdio: ['pipe', 'ignore', 'pipe'], signal })
   let said = ''
   client.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
-  const [code] = await Promise.all([exitOf(client), exitOf(tar), pipeline(tar.stdout, client.stdin).catch(() => {})])
+  const piped = pipeline(tar.stdout, client.stdin).catch(() => {})
+  const [code, packed] = await Promise.all([exitOf(client), exitOf(tar), piped])
   if (code !== 0) throw new Error(said.trim() || `it ended with ${code}`)
+  if (packed !== 0) {
+    // The engine has taken what came for the whole, and would be believed the next time.
+    await ask(engine, ['image', 'rm', '--force', image], signal).catch(() => {})
+    throw new Error(`tar ended with ${packed}`)
+  }
   // This installation's own of other releases and other mounts, that nothing was started from for a day.
   const old = ['--filter', `label=${label}`, '--filter', 'until=24h']
   await ask(engine, ['image', 'prune', '--all', '--force', ...old], signal).catch(() => {})
