@@ -206,7 +206,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       },
       async onTerminal(argv, options) {
         stands.requireFor(argv[0])
-        const { bwrap, admitted } = begin(['/usr/bin/env', ...defaultSignals, ...argv], options, 'terminal')
+        const { bwrap, admitted } = begin([...withSignals('default'), ...argv], options, 'terminal')
         endUnlessAdmitted(admitted)
         return exitOf(bwrap.child)
       },
@@ -230,8 +230,10 @@ async function cover(making: Making & { readonly folders: HeldFolders }, signal:
 }
 
 /** A key that interrupts goes to all that the terminal shows, bwrap included, and is meant for the command alone. */
-const ignoredSignals = ['--ignore-signal=INT', '--ignore-signal=QUIT']
-const defaultSignals = ['--default-signal=INT', '--default-signal=QUIT']
+const withSignals = (how: 'ignore' | 'default') => [gnuEnv(), `--${how}-signal=INT`, `--${how}-signal=QUIT`] as const
+
+/** Where a system has rewritten its programs, that of GNU is called so. Not all of the others know signals. */
+const gnuEnv = () => (isExecutable('/usr/bin/gnuenv') ? '/usr/bin/gnuenv' : '/usr/bin/env')
 
 /** Not thrown at a caller: bwrap ended before it had made the cell, and its exit code and stderr say why. */
 class NotStarted extends Error {}
@@ -291,7 +293,7 @@ function spawnBwrap(
     // Seen from outside alone: the list that follows clears the environment.
     const mark = ['--setenv', 'ANCHORHOLD_CELL', mortalMark()]
     const wrapped = limits.wrap([...enter, bwrapPath, ...mark, ...lists, '--', ...argv] as [string, ...string[]])
-    const [file, ...args] = streams === 'terminal' ? (['/usr/bin/env', ...ignoredSignals, ...wrapped] as const) : wrapped
+    const [file, ...args] = streams === 'terminal' ? ([...withSignals('ignore'), ...wrapped] as const) : wrapped
     const child = spawn(file, args, {
       // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
       env: {},

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { installCommand } from '../install.ts'
 import { type Engine, lacksInit, path, type Plan, scratchPlaces, userInside } from './engine.ts'
@@ -97,9 +97,10 @@ export function gvisorConfig(plan: Plan) {
 function listers({ root, binds }: Plan): readonly { readonly source: string; readonly target: string }[] {
   const usr = binds.find(({ target }) => target === '/usr')?.source ?? join(root, 'usr')
   const busybox = join(usr, 'bin/busybox')
-  const isThere = (name: string) => existsSync(join(usr, 'bin', name))
-  if (!isThere('busybox')) return []
-  return ['ls', 'stat'].filter(isThere).map((name) => ({ source: busybox, target: `/usr/bin/${name}` }))
+  // One that is a link stands for many programs, and all of them would be covered.
+  const isFile = (name: string) => lstatSync(join(usr, 'bin', name), { throwIfNoEntry: false })?.isFile() === true
+  if (!isFile('busybox')) return []
+  return ['ls', 'stat'].filter(isFile).map((name) => ({ source: busybox, target: `/usr/bin/${name}` }))
 }
 
 function processOf(plan: Plan, args: readonly string[]) {

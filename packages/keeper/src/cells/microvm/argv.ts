@@ -30,10 +30,19 @@ export const sockets = { channel: 'channel.sock', control: 'control.sock', monit
 /** The program, by Debian's name of it. */
 export const qemuName = (arch: MachineArch) => (arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64')
 
+/** A saved machine is read by QEMU itself from 8.2 on, and from 11 on in no other way. */
+export type StartFrom = 'boot' | 'file' | 'descriptor'
+
+/** What of these a QEMU can do that says so of its version. */
+export function restoresFrom(version: string): Exclude<StartFrom, 'boot'> {
+  const [, major = '0', minor = '0'] = /version (\d+)\.(\d+)/.exec(version) ?? []
+  return Number(major) > 8 || (Number(major) === 8 && Number(minor) >= 2) ? 'file' : 'descriptor'
+}
+
 /** The whole machine. It has no network device, no display, no USB, no disk that can be written: memory, processors, two read-only
  *  disks, two lines to the keeper and three shared folders.
  *  Does not stop: attacks on QEMU's own devices; the wall around it is for those. */
-export function qemuArgv({ arch, accel, memoryBytes, cpus }: MachineShape, from: 'boot' | 'snapshot'): string[] {
+export function qemuArgv({ arch, accel, memoryBytes, cpus }: MachineShape, from: StartFrom): string[] {
   const { machine, processor, console, append } = architectures[arch]
   const kernel = ['quiet', 'panic=-1', ...append, ...(accel === 'tcg' ? emulated : [])].join(' ')
   const disk = (id: string, file: string) => [
@@ -63,7 +72,7 @@ export function qemuArgv({ arch, accel, memoryBytes, cpus }: MachineShape, from:
     ...share('workspace', seen.workspace),
     ...share('home', seen.home),
     ...share('mounts', seen.mounts, ',readonly=on'),
-    ...(from === 'snapshot' ? ['-incoming', 'fd:3'] : []),
+    ...(from === 'boot' ? [] : ['-incoming', from === 'descriptor' ? 'fd:3' : `file:${seen.snapshot}`]),
   ]
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
+import { release } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { CellFiles, Lack } from '../cell.ts'
 import type { MachineShape } from './argv.ts'
@@ -57,7 +58,17 @@ export const runtimeKey = (files: MachineFiles, cell: CellFiles): string =>
 
 /** Memory that was saved can be restored into exactly the same machine and no other. */
 export function snapshotKey(files: MachineFiles, runtime: string, qemu: string, shape: MachineShape): string {
-  return digest([stamp(files.kernel), files.initramfs, stamp(files.root), runtime, stamp(qemu), JSON.stringify(shape)].join('\n'))
+  const machine = [...(shape.accel === 'kvm' ? [processorHere()] : []), JSON.stringify(shape)]
+  return digest([stamp(files.kernel), files.initramfs, stamp(files.root), runtime, stamp(qemu), ...machine].join('\n'))
+}
+
+/** What a machine that the hardware runs has seen of it: its processor, in the version that the kernel and its microcode make of it. */
+function processorHere(): string {
+  const lines = readFileSync('/proc/cpuinfo', 'latin1').split('\n')
+  const telling = lines.filter((line) =>
+    /^(vendor_id|cpu family|model|stepping|microcode|flags|features|cpu \w+)\s*:/i.test(line),
+  )
+  return [release(), ...new Set(telling)].join('\n')
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

@@ -1,13 +1,15 @@
 import { ownerMark } from '@anchorhold/link/owner'
+import { execFile } from 'node:child_process'
 import { chmodSync, createWriteStream, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { z } from 'zod'
 import type { Cell, CellDriver, CellProcess, CellSpec } from '../cell.ts'
-import { type MachineShape, overheadBytes, qemuArgv, seen, sockets } from './argv.ts'
+import { type MachineShape, overheadBytes, qemuArgv, restoresFrom, seen, sockets } from './argv.ts'
 import { syncLines } from './guest.ts'
 import { type Monitor, monitor } from './monitor.ts'
 
@@ -60,9 +62,10 @@ export async function startMachine(options: MachineOptions, signal: AbortSignal)
   await using lines = await listen(spec.scratch, [sockets.channel, sockets.control, sockets.monitor])
   const wall = await options.wall.start(wallSpec(options), signal)
   try {
-    const argv = qemuArgv(shape, parts.snapshot === null ? 'boot' : 'snapshot')
-    const command: [string, ...string[]] =
-      parts.snapshot === null ? [qemu, ...argv] : ['/bin/sh', '-c', 'exec 3<"$0"; exec "$@"', seen.snapshot, qemu, ...argv]
+    const from = parts.snapshot === null ? 'boot' : restoresFrom((await promisify(execFile)(qemu, ['--version'])).stdout)
+    const whole: [string, ...string[]] = [qemu, ...qemuArgv(shape, from)]
+    const command: typeof whole =
+      from === 'descriptor' ? ['/bin/sh', '-c', 'exec 3<"$0"; exec "$@"', seen.snapshot, ...whole] : whole
     const process = wall.spawn(command, { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
     process.stdin.end()
     const said = lastWords(process)

@@ -241,11 +241,24 @@ async function launch(options: MicrovmOptions, spec: CellSpec, plan: Plan, signa
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof Failure) throw error
+    if (snapshot !== null) {
+      // Of another processor, or of no use any more for whatever reason: the next one is not to wait for it again.
+      forget(snapshot)
+      return await launch(options, spec, { ...plan, key: null }, signal)
+    }
     const why = deadline.aborted ? 'it did not answer in time' : error instanceof Error ? error.message : String(error)
     const remedy = shape.accel === 'kvm' ? 'See whether the hardware still runs machines: anchorhold doctor --fresh' : mend
     throw unavailable([{ what: why, remedy }])
   } finally {
     if (runtime.startsWith(spec.scratch)) rmSync(runtime, { force: true })
+  }
+}
+
+function forget(file: string): void {
+  try {
+    rmSync(file, { force: true })
+  } catch {
+    // It is not for this user to remove: whoever builds the image does.
   }
 }
 

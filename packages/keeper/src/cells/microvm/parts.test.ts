@@ -6,7 +6,7 @@ import { PassThrough, Duplex } from 'node:stream'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { describe, expect, test } from 'vitest'
 import { trialLimits } from '../trial.ts'
-import { qemuArgv } from './argv.ts'
+import { qemuArgv, restoresFrom } from './argv.ts'
 import { setupLines, underLimits } from './guest.ts'
 import { initramfs } from './initramfs.ts'
 import { limitsSeen } from './microvm.ts'
@@ -35,7 +35,11 @@ describe('qemuArgv()', () => {
   })
 
   test('takes the saved memory from a descriptor, and is the same machine otherwise', () => {
-    expect(qemuArgv(shape, 'snapshot')).toEqual([...qemuArgv(shape, 'boot'), '-incoming', 'fd:3'])
+    expect(qemuArgv(shape, 'descriptor')).toEqual([...qemuArgv(shape, 'boot'), '-incoming', 'fd:3'])
+    expect(qemuArgv(shape, 'file')).toEqual([...qemuArgv(shape, 'boot'), '-incoming', 'file:/opt/machine/snapshot'])
+    expect(
+      ['7.2.22 (Debian 1:7.2)', '8.1.0', '8.2.0', '10.0.2', '11.0.0'].map((it) => restoresFrom(`QEMU emulator version ${it}`)),
+    ).toEqual(['descriptor', 'descriptor', 'file', 'file', 'file'])
   })
 
   test('asks for the hardware only where that is meant', () => {

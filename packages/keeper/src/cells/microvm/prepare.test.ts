@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
+import { zstdCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { machineFiles } from './files.ts'
-import { pruneMachines } from './prepare.ts'
+import { placeModules, pruneMachines } from './prepare.ts'
 
 test('pruneMachines() removes what nothing starts from any more, and what somebody is just making stays', () => {
   const images = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
@@ -23,5 +24,27 @@ test('pruneMachines() removes what nothing starts from any more, and what somebo
     expect(readdirSync(shared).sort()).toEqual([basename(files.initramfs), 'kernel', 'runtimes'].sort())
   } finally {
     rmSync(images, { recursive: true })
+  }
+})
+
+test('placeModules() puts those that are not built in one after the other, each behind what it needs, however they are packed', async () => {
+  const work = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+  try {
+    const [from, to] = [join(work, 'from'), join(work, 'to')]
+    mkdirSync(join(from, 'kernel/drivers'), { recursive: true })
+    const depends = (name: string) => Buffer.from(`module\0depends=${name}\0`)
+    writeFileSync(join(from, 'kernel/drivers/virtio_blk.ko.zst'), zstdCompressSync(depends('virtio-ring')))
+    writeFileSync(join(from, 'kernel/drivers/virtio-ring.ko'), depends(''))
+    const builtIn = ['virtio_pci', 'virtio_console', 'erofs', 'overlay', '9pnet_virtio']
+    const tell = (names: readonly string[]) =>
+      writeFileSync(join(from, 'modules.builtin'), names.map((name) => `kernel/fs/${name}.ko\n`).join(''))
+    tell(builtIn)
+    await expect(placeModules(from, to)).rejects.toThrow('the kernel package holds no 9p')
+    tell([...builtIn, '9p'])
+    await placeModules(from, to)
+    expect(readdirSync(to)).toEqual(['00-virtio_ring.ko', '01-virtio_blk.ko'])
+    expect(readFileSync(join(to, '01-virtio_blk.ko'))).toEqual(depends('virtio-ring'))
+  } finally {
+    rmSync(work, { recursive: true })
   }
 })

@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { zstdDecompressSync } from 'node:zlib'
 import { runTool } from '../../images/tools.ts'
 import type { CellFiles } from '../cell.ts'
 import { type MachineFiles, machineFiles, runtimeKey } from './files.ts'
@@ -43,7 +44,9 @@ export async function prepareMachine({ root, arch, say }: PrepareOptions): Promi
       await unpackPackages([kernelPackages[arch], 'busybox-static'], work)
       const kernel = readdirSync(join(work, 'boot')).find((name) => name.startsWith('vmlinuz-'))
       if (kernel === undefined) throw new Failure('cell_unavailable', 'Cannot make a machine: the kernel package holds no kernel')
-      await placeModules(join(work, 'lib/modules', kernel.slice('vmlinuz-'.length)), modules)
+      // Debian has moved them.
+      const folders = ['lib/modules', 'usr/lib/modules'].map((path) => join(work, path, kernel.slice('vmlinuz-'.length)))
+      await placeModules(folders.find((path) => existsSync(path)) ?? folders[0]!, modules)
       const busybox = ['bin/busybox', 'usr/bin/busybox'].map((path) => join(work, path)).find((path) => existsSync(path))!
       for (const [from, to] of [
         [busybox, files.busybox],
@@ -138,23 +141,31 @@ async function makeDisk(folder: string, disk: string): Promise<void> {
 /** The generic kernel: that for clouds cannot share folders by 9p. */
 const kernelPackages = { arm64: 'linux-image-arm64', x64: 'linux-image-amd64' } as const satisfies Record<MachineArch, string>
 
-/** What a machine needs beyond what is built in, in the order of loading. The first has no symbol that anybody would ask for. */
-const modulesWanted = ['crc32c_generic', 'virtio_pci', 'virtio_blk', 'virtio_console', 'erofs', 'overlay', '9pnet_virtio', '9p']
+/** What a machine needs, in the order of loading. */
+const modulesWanted = ['virtio_pci', 'virtio_blk', 'virtio_console', 'erofs', 'overlay', '9pnet_virtio', '9p']
+/** One that others need without asking for it, and that newer kernels do not have any more. */
+const modulesOfOld = ['crc32c_generic']
+const ending = /\.ko(\.xz|\.zst)?$/
 
-async function placeModules(from: string, to: string): Promise<void> {
-  const paths = readdirSync(from, { recursive: true, encoding: 'utf8' }).filter((path) => /\.ko(\.xz)?$/.test(path))
-  const byName = new Map(paths.map((path) => [plain(basename(path).replace(/\.ko(\.xz)?$/, '')), join(from, path)]))
+export async function placeModules(from: string, to: string): Promise<void> {
+  const modulesIn = (paths: readonly string[]) =>
+    new Map(
+      paths.filter((path) => ending.test(path)).map((path) => [plain(basename(path).replace(ending, '')), join(from, path)]),
+    )
+  const byName = modulesIn(readdirSync(from, { recursive: true, encoding: 'utf8' }))
+  const builtIn = modulesIn(readFileSync(join(from, 'modules.builtin'), 'utf8').split('\n'))
+  const absent = modulesWanted.filter((name) => !byName.has(plain(name)) && !builtIn.has(plain(name)))
+  if (absent.length > 0)
+    throw new Failure('cell_unavailable', `Cannot make a machine: the kernel package holds no ${absent.join(', ')}`)
   const placed = new Map<string, Buffer>()
   const place = async (name: string): Promise<void> => {
     const path = byName.get(plain(name))
-    // Built into the kernel.
     if (path === undefined || placed.has(plain(name))) return
-    if (path.endsWith('.xz')) await runTool('xz', ['--decompress', '--keep', path])
-    const content = readFileSync(path.replace(/\.xz$/, ''))
+    const content = await moduleAt(path)
     for (const need of dependsOf(content)) await place(need)
     placed.set(plain(name), content)
   }
-  for (const name of modulesWanted) await place(name)
+  for (const name of [...modulesOfOld, ...modulesWanted]) await place(name)
   const part = unfinished(to)
   rmSync(part, { recursive: true, force: true })
   mkdirSync(part)
@@ -162,6 +173,13 @@ async function placeModules(from: string, to: string): Promise<void> {
     writeFileSync(join(part, `${String(index).padStart(2, '0')}-${name}.ko`), content)
   rmSync(to, { recursive: true, force: true })
   renameSync(part, to)
+}
+
+async function moduleAt(path: string): Promise<Buffer> {
+  if (path.endsWith('.zst')) return zstdDecompressSync(readFileSync(path))
+  if (!path.endsWith('.xz')) return readFileSync(path)
+  await runTool('xz', ['--decompress', '--keep', path])
+  return readFileSync(path.replace(/\.xz$/, ''))
 }
 
 const plain = (name: string) => name.replaceAll('-', '_')
@@ -185,6 +203,10 @@ async function unpackPackages(names: readonly string[], work: string): Promise<v
     for (const folder of [`${own.lists}/partial`, `${own.cache}/archives/partial`]) mkdirSync(folder, { recursive: true })
     options = ['-o', `Dir::State::lists=${own.lists}`, '-o', `Dir::Cache=${own.cache}`, '-o', 'Debug::NoLocking=true']
     await runTool('apt-get', [...options, '-o', 'APT::Sandbox::User=', '-qq', 'update'])
+    if (!(await known(names[0]!)))
+      throw new Failure('cell_unavailable', `Cannot make a machine: no package source of this system has "${names[0]!}"`, {
+        hint: 'Machines have a kernel of Debian: the microvm rung needs Debian, or one of its package sources',
+      })
   }
   for (const name of names) {
     const depends = await runTool('apt-cache', [...options, 'depends', name])
