@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { installCommand } from '../install.ts'
 import { type Engine, lacksInit, path, type Plan, scratchPlaces, userInside } from './engine.ts'
 import { gvisorFilter } from './gvisor-filter.ts'
+import { find } from './refusals.ts'
 
 /** gVisor's runsc by itself: between the cell and the kernel stands another kernel, a program of its own in Go. No engine around
  *  it: without a range of users of one's own, runsc can be started by nobody else.
@@ -22,7 +24,11 @@ export function gvisor(): Engine {
       ...lacksInit(read, has),
     ],
     // Each process inside is several tasks outside, and the kernel between them has its own.
-    tasks: ({ processesMax }) => ({ tasks: 3 * processesMax + 256, whose: "gVisor's own" }),
+    tasks: ({ processesMax }) => ({
+      tasks: 3 * processesMax + 256,
+      whose: "gVisor's own",
+      oneForAll: () => isSystrap(version()),
+    }),
     // What the cell opens and writes, runsc opens and writes for it, and its memory is a file as well.
     hostRlimits: ['core', 'nproc'],
     outsideRlimits: ['core', 'nproc'],
@@ -53,6 +59,14 @@ export function gvisor(): Engine {
 }
 
 const name = 'cell'
+
+const version = () => spawnSync(find('runsc') ?? 'runsc', ['--version'], { encoding: 'utf8' }).stdout ?? ''
+
+/** Whether a release uses the platform of 2023, which does not notice when one of its processes outside is killed. */
+export function isSystrap(said: string): boolean {
+  const [, day] = /\b(20\d{6})\.\d/.exec(said) ?? []
+  return day === undefined || Number(day) >= 20_230_501
+}
 
 /** https://github.com/opencontainers/runtime-spec/blob/main/config.md */
 export function gvisorConfig(plan: Plan) {

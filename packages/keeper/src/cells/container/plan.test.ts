@@ -6,7 +6,7 @@ import { noExtras } from '@anchorhold/protocol/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { CellSpec, Lack } from '../cell.ts'
 import { checkHeld } from './program.ts'
-import { gvisor, gvisorConfig } from './gvisor.ts'
+import { gvisor, gvisorConfig, isSystrap } from './gvisor.ts'
 import type { Plan } from './engine.ts'
 import { chooseRuntime, podman, podmanOptions } from './podman.ts'
 import { foreignLibraries, resolveIn } from './root.ts'
@@ -143,6 +143,14 @@ describe.each([
     const changed = held.find(([good]) => good === line[0])!
     expect(() => check(report(changed))).toThrow(/not held as it should be|could not be limited/)
   })
+})
+
+test.each([
+  ['runsc version 0.0~20221219.0\nspec: 1.0.2-dev\n', false],
+  ['runsc version release-20240729.0\nspec: 1.2.0\n', true],
+  ['runsc version VERSION_MISSING\n', true],
+])('isSystrap() of %j is %j', (said, expected) => {
+  expect(isSystrap(said)).toBe(expected)
 })
 
 test('gvisorConfig() gives no capability, a filter, and nothing writable but workspace, home and caches', () => {

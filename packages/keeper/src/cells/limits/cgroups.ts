@@ -12,6 +12,8 @@ export interface Groups {
   readonly holds: ReadonlyMap<GroupLimit, string>
   /** Moves a process in; it and all it starts are then held. Throws when it is not seen to be inside afterwards. */
   admit(pid: number): void
+  /** Whether the kernel has killed any of them for want of memory. */
+  ranOut(): boolean
   killAll(): void
   remove(): Promise<void>
 }
@@ -75,6 +77,7 @@ export function makeGroups(folders: readonly string[], name: string, limits: Cel
         throw new Error(`Process ${pid} is not in the control group "${name}" that it was moved to`)
       }
     },
+    ranOut: () => groups.flatMap(withInner).some(hasKilled),
     killAll() {
       for (const group of groups.flatMap(withInner)) {
         const members = readOrEmpty(join(group, 'cgroup.procs')).split('\n')
@@ -91,6 +94,10 @@ export function makeGroups(folders: readonly string[], name: string, limits: Cel
     },
   }
 }
+
+/** Each version counts it in a file of its own. */
+const hasKilled = (group: string) =>
+  ['memory.events', 'memory.oom_control'].some((file) => /^oom_kill [1-9]/m.test(readOrEmpty(join(group, file))))
 
 /** A group with those that an engine has made in it, the innermost first; none when it is gone. */
 function withInner(group: string): string[] {

@@ -8,7 +8,7 @@ import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
 import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
-import { type DiskWatch, diskWatcher, memoryWatcher, watch } from './watchdog.ts'
+import { type DiskWatch, diskWatcher, memoryWatcher, outOfMemoryWatcher, watch } from './watchdog.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
 export interface Limits extends AsyncDisposable {
@@ -33,7 +33,12 @@ export interface Limits extends AsyncDisposable {
 export type SeenInside = { readonly limits: string; readonly tmpBytes: number | null }
 
 /** How many tasks what makes the cell needs for itself, on top of those that the cell may have. */
-export type OwnTasks = { readonly tasks: number; readonly whose: string }
+export type OwnTasks = {
+  readonly tasks: number
+  readonly whose: string
+  /** Whether the others would wait for ever for one that the kernel kills for want of memory. Asked when that has happened. */
+  readonly oneForAll?: () => boolean
+}
 const noOwnTasks: OwnTasks = { tasks: 0, whose: '' }
 
 /** `roots` gives the host pids of the cell's outermost processes as they are at the time. */
@@ -68,6 +73,9 @@ function assemble(
   const memoryByGroup = groups?.holds.get('memory')
   const watchers = [
     ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
+    ...(groups === null || own.oneForAll === undefined
+      ? []
+      : [outOfMemoryWatcher(limits.memoryBytes, groups.ranOut, own.oneForAll)]),
     async () => (await disk()).watcher(),
   ]
 

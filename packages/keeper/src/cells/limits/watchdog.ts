@@ -47,6 +47,11 @@ export function memoryWatcher(limitBytes: number, roots: () => readonly number[]
   }
 }
 
+/** For a cell that may not outlive it when the kernel holds one of its processes to the limit. */
+export function outOfMemoryWatcher(limitBytes: number, ranOut: () => boolean, oneForAll: () => boolean): Watcher {
+  return async () => (ranOut() && oneForAll() ? `it wanted more memory than the ${sizeWords(limitBytes)} that it may have` : null)
+}
+
 /** How the growth of the folders can be seen on this machine. */
 export type DiskWatch = { readonly watcher: Watcher; readonly how: string }
 
