@@ -196,7 +196,7 @@ async function installToolchains() {
 /** The same for `npm run test:machines`, which is a lot more. */
 const emulator =
   process.arch === 'arm64' ? { 'qemu-system-aarch64': 'qemu-system-arm' } : { 'qemu-system-x86_64': 'qemu-system-x86' }
-const forMachines = { mmdebstrap: 'mmdebstrap', 'mkfs.erofs': 'erofs-utils', cpio: 'cpio', ...emulator }
+const forMachines = { mmdebstrap: 'mmdebstrap', 'mkfs.erofs': 'erofs-utils', cpio: 'cpio', xz: 'xz-utils', ...emulator }
 
 async function provideForTests(wanted) {
   const isThere = (program) => (program.startsWith('/') ? existsSync(program) : findProgram(program) !== null)
