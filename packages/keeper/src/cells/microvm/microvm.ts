@@ -161,7 +161,6 @@ export function lacksForMachines(): Lack[] {
   const wanted = [
     { tool: qemuName(arch), name: arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86' },
     { tool: 'mkfs.erofs', name: 'erofs-utils' },
-    { tool: 'xz', name: 'xz-utils' },
   ]
   return wanted
     .filter(({ tool }) => findTool(tool) === null)
