@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { zstdCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { machineFiles } from './files.ts'
-import { placeModules, pruneMachines } from './prepare.ts'
+import { kernelIn, placeModules, pruneMachines } from './prepare.ts'
 
 test('pruneMachines() removes what nothing starts from any more, and what somebody is just making stays', () => {
   const images = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
@@ -24,6 +24,22 @@ test('pruneMachines() removes what nothing starts from any more, and what somebo
     expect(readdirSync(shared).sort()).toEqual([basename(files.initramfs), 'kernel', 'runtimes'].sort())
   } finally {
     rmSync(images, { recursive: true })
+  }
+})
+
+test.each([
+  ['boot/vmlinuz-6.1.0-arm64', 'lib/modules/6.1.0-arm64'],
+  ['boot/vmlinuz-6.12+deb13-arm64', 'usr/lib/modules/6.12+deb13-arm64'],
+  ['usr/lib/modules/7.2+deb14-arm64/vmlinuz', 'usr/lib/modules/7.2+deb14-arm64'],
+])('kernelIn() finds %s, and its modules', (file, modules) => {
+  const work = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+  try {
+    expect(() => kernelIn(work)).toThrow('holds no kernel')
+    for (const folder of [modules, dirname(file)]) mkdirSync(join(work, folder), { recursive: true })
+    writeFileSync(join(work, file), '')
+    expect(kernelIn(work)).toEqual({ file: join(work, file), modules: join(work, modules) })
+  } finally {
+    rmSync(work, { recursive: true })
   }
 })
 

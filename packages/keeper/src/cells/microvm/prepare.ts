@@ -42,15 +42,12 @@ export async function prepareMachine({ root, arch, say }: PrepareOptions): Promi
     say('fetching a kernel for machines')
     await within(shared, async (work) => {
       await unpackPackages([kernelPackages[arch], 'busybox-static'], work)
-      const kernel = readdirSync(join(work, 'boot')).find((name) => name.startsWith('vmlinuz-'))
-      if (kernel === undefined) throw new Failure('cell_unavailable', 'Cannot make a machine: the kernel package holds no kernel')
-      // Debian has moved them.
-      const folders = ['lib/modules', 'usr/lib/modules'].map((path) => join(work, path, kernel.slice('vmlinuz-'.length)))
-      await placeModules(folders.find((path) => existsSync(path)) ?? folders[0]!, modules)
+      const kernel = kernelIn(work)
+      await placeModules(kernel.modules, modules)
       const busybox = ['bin/busybox', 'usr/bin/busybox'].map((path) => join(work, path)).find((path) => existsSync(path))!
       for (const [from, to] of [
         [busybox, files.busybox],
-        [join(work, 'boot', kernel), files.kernel],
+        [kernel.file, files.kernel],
       ] as const) {
         chmodSync(from, 0o755)
         renameSync(from, to)
@@ -141,6 +138,17 @@ async function makeDisk(folder: string, disk: string): Promise<void> {
 /** The generic kernel: that for clouds cannot share folders by 9p. */
 const kernelPackages = { arm64: 'linux-image-arm64', x64: 'linux-image-amd64' } as const satisfies Record<MachineArch, string>
 
+/** Each release of Debian has put them elsewhere: Debian 12 under /boot and /lib, 13 the modules under /usr/lib, 14 the kernel too. */
+export function kernelIn(work: string): { readonly file: string; readonly modules: string } {
+  for (const folder of ['lib/modules', 'usr/lib/modules'].map((path) => join(work, path)))
+    for (const release of existsSync(folder) ? readdirSync(folder) : []) {
+      const modules = join(folder, release)
+      const file = [join(work, 'boot', `vmlinuz-${release}`), join(modules, 'vmlinuz')].find((path) => existsSync(path))
+      if (file !== undefined) return { file, modules }
+    }
+  throw new Failure('cell_unavailable', 'Cannot make a machine: the kernel package holds no kernel')
+}
+
 /** What a machine needs, in the order of loading. */
 const modulesWanted = ['virtio_pci', 'virtio_blk', 'virtio_console', 'erofs', 'overlay', '9pnet_virtio', '9p']
 /** One that others need without asking for it, and that newer kernels do not have any more. */
@@ -209,9 +217,11 @@ async function unpackPackages(names: readonly string[], work: string): Promise<v
       })
   }
   for (const name of names) {
-    const depends = await runTool('apt-cache', [...options, 'depends', name])
-    const real = /^ {2}Depends: (linux-image-\S+)$/m.exec(depends)?.[1] ?? name
-    await runTool('apt-get', [...options, '-o', 'APT::Sandbox::User=', '-qq', 'download', real], { cwd: work })
+    // A kernel is one package behind another, or one for each of its parts, as the release has it.
+    const needed = await runTool('apt-cache', [...options, 'depends', '--recurse', '--important', name])
+    const parts = needed.split('\n').filter((line) => /^linux-\S+$/.test(line))
+    const fetched = [...new Set([name, ...parts])]
+    await runTool('apt-get', [...options, '-o', 'APT::Sandbox::User=', '-qq', 'download', ...fetched], { cwd: work })
   }
   for (const file of readdirSync(work).filter((name) => name.endsWith('.deb')))
     await runTool('dpkg-deb', ['-x', join(work, file), work])
