@@ -56,6 +56,36 @@ test('watch() shows stored events and what is said between them, in the order th
   expect(await take(watcher, 5)).toEqual(['0:Hel', '3:lo', '#2', '0:Next', '#3'])
 })
 
+test('watch() reads the log when something was stored, not for what is only said, and nothing twice that it passed over', async () => {
+  const one = hub()
+  const events: Event[] = []
+  const store = (of: SessionId) => {
+    const pos = events.length + 1
+    events.push({ pos, seq: pos, session: of, at: 0, type: 'text', body: { block: `b${pos}`, text: '' } })
+    one.stored(events.slice(-1))
+  }
+  const asked: number[] = []
+  const read = (after: number, limit: number) => {
+    asked.push(after)
+    return events.filter(({ pos, session: of }) => pos > after && of === session).slice(0, limit)
+  }
+  const { signal } = new AbortController()
+  const watcher = one.watch({ session: null, after: 0, read, end: () => events.length, signal })[Symbol.asyncIterator]()
+  store(session)
+  store(other)
+  expect(await take(watcher, 1)).toEqual(['#1'])
+  for (let n = 0; n < 5; n++) {
+    const next = take(watcher, 1)
+    one.live(session, { type: 'text.delta', block: 'c', offset: n, text: 'x' })
+    expect(await next).toEqual([`${n}:x`])
+  }
+  expect(asked).toEqual([0])
+  const next = take(watcher, 1)
+  store(session)
+  expect(await next).toEqual(['#3'])
+  expect(asked).toEqual([0, 2])
+})
+
 test('watch() resumes after the event that was seen last', async () => {
   const { store, watch } = log()
   for (let index = 0; index < 3; index++) store(session, 'a')

@@ -21,6 +21,8 @@ export type WatchOptions = {
   /** `seq` of the session, or `pos` over all. */
   readonly after: number
   readonly read: (after: number, limit: number) => readonly Event[]
+  /** Over all sessions: the last event that there is, whether `read` gives it or not. What it passes over is not looked at again. */
+  readonly end?: () => number
   readonly signal: AbortSignal
 }
 
@@ -29,7 +31,13 @@ const liveFramesMax = 2000
 
 /** A frame, and the last stored event before it. */
 type Frame = { readonly session: SessionId; readonly live: LiveFrame; readonly pos: number }
-type Watcher = { readonly session: SessionId | null; readonly frames: Frame[]; wake: () => void }
+type Watcher = {
+  readonly session: SessionId | null
+  readonly frames: Frame[]
+  /** Whether something was stored since it looked. */
+  isBehind: boolean
+  wake: () => void
+}
 
 /** `lastPos` is the last event that is stored already; `onStored` hears of all that follow, perhaps before they are committed. */
 export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = () => {}): Hub {
@@ -38,7 +46,11 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
   const open = new Map<SessionId, OpenBlocks>()
 
   const wake = (session: SessionId) => {
-    for (const watcher of watchers) if (watcher.session === null || watcher.session === session) watcher.wake()
+    for (const watcher of watchers) {
+      if (watcher.session !== null && watcher.session !== session) continue
+      watcher.isBehind = true
+      watcher.wake()
+    }
   }
 
   return {
@@ -67,10 +79,10 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
       }
     },
     saying: (session) => open.get(session)?.frames() ?? [],
-    async *watch({ session, after, read, signal }) {
+    async *watch({ session, after, read, end, signal }) {
       let cursor = after
       let waiting = Promise.withResolvers<void>()
-      const watcher: Watcher = { session, frames: [], wake: () => waiting.resolve() }
+      const watcher: Watcher = { session, frames: [], isBehind: true, wake: () => waiting.resolve() }
       const stop = () => waiting.resolve()
       signal.addEventListener('abort', stop, { once: true })
       watchers.add(watcher)
@@ -81,7 +93,10 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
       try {
         while (!signal.aborted) {
           waiting = Promise.withResolvers<void>()
-          const page = read(cursor, pageSize)
+          // What is only being said is in no log.
+          const passed = watcher.isBehind ? end?.() : undefined
+          const page = watcher.isBehind ? read(cursor, pageSize) : []
+          watcher.isBehind = page.length === pageSize
           for (const event of page) {
             // What was said before an event was stored is shown before it.
             while (watcher.frames.length > 0 && watcher.frames[0]!.pos < event.pos) yield watcher.frames.shift()!
@@ -90,6 +105,7 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
             if (signal.aborted) return
           }
           if (page.length === pageSize) continue
+          if (passed !== undefined) cursor = Math.max(cursor, passed)
           const shown = page.at(-1)?.pos ?? lastPos
           while (watcher.frames.length > 0 && watcher.frames[0]!.pos <= shown) yield watcher.frames.shift()!
           if (watcher.frames.length === 0) await waiting.promise

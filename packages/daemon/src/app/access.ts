@@ -184,6 +184,10 @@ export type TokenOptions = { readonly name: string; readonly days?: number | und
 export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
   const whose = userFor(parts, actor, user ?? null, 'tokens.own')
   requireProof(parts, actor, 'make a token')
+  if (name === cliTokenName)
+    throw new Failure('bad_request', `Cannot name a token "${name}": that is what the command line of this machine has`, {
+      hint: 'Choose another name',
+    })
   return makeToken(parts, actor, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
 }
 

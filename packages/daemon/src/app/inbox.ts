@@ -55,7 +55,7 @@ export function inbox(parts: () => Parts, clock: Clock): Inbox {
     await tellAll(parts(), null)
     let next = Infinity
     const toPark = new Set<SessionId>()
-    for (const { session, opened_at, expires_at } of store.requests.list({ openOnly: true, session: null, seenBy: null })) {
+    for (const { session, opened_at, expires_at } of store.requests.waiting()) {
       if (expires_at !== null) next = Math.min(next, expires_at)
       if (!keepers.has(session) || store.sessions.get(session)?.standing.turn !== true) continue
       const parkAt = opened_at + effectivePolicy(parts(), session).park_after_ms

@@ -111,6 +111,21 @@ test('setBudget() tells the gate, of play money and of real money', async () => 
   expect(listBudgets(parts, owner)).toMatchObject([{ node: 'owner', tick: { cap_micros: 5, spent_micros: 0 } }])
 })
 
+test('listBudgets() shows who is no owner what their own sessions spend under, and not what the house spends', async () => {
+  const bob: Actor = { ...owner, kind: 'member', name: 'bob', user: newUserId(randomBytes) }
+  parts.store.people.insert({ id: bob.user!, name: 'bob', role: 'member', policy: null, created_at: 1 })
+  for (const [actor, group] of [
+    [owner, 'docs'],
+    [bob, 'site'],
+  ] as const) {
+    const { id } = await createSession(parts, actor, { group })
+    spend(id, 7, { nodes: ['owner', `group/${group}`] })
+  }
+  const nodes = (actor: Actor) => listBudgets(parts, actor).map(({ node }) => node)
+  expect(nodes(owner)).toEqual(expect.arrayContaining(['owner', 'group/docs', 'group/site']))
+  expect(nodes(bob)).toEqual(['group/site'])
+})
+
 test('spending() sums up to the nano what the usage events say, each way', async () => {
   const [one, other] = [await create('docs'), await create()]
   parts.at = 10 * dayMs

@@ -1,9 +1,9 @@
-import type { Actor } from '@anchorhold/core/actors'
+import { type Actor, seenBy } from '@anchorhold/core/actors'
 import { endOf, periodOf, type Span } from '@anchorhold/core/ledger'
 import type { BudgetView, SetBudget } from '@anchorhold/protocol/api/money'
 import type { NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import type { LedgerNode, ToldNodes } from '@anchorhold/protocol/link'
 import { microsUp, type Nanos, nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionRow } from '../store/store.ts'
@@ -115,10 +115,23 @@ export const raiseEvents = (raises: readonly Raise[], simulated: boolean, actor:
 /** Every node that has a cap or spent something, and how far it has come in its day and tick. */
 export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
   require(parts, actor, 'policy.read')
+  const user = seenBy(actor)
   const known = parts.store.ledger.nodes().filter(({ node }) => !isOfSession(node))
+  if (user !== null) {
+    const own = nodesSeen(parts, user)
+    return known.filter(({ node }) => own.has(node)).flatMap((node) => budgetViews(parts, node))
+  }
   const nodes = known.some(({ node }) => node === 'owner') ? known : [{ node: 'owner', simulated: false }, ...known]
   return nodes.flatMap((node) => budgetViews(parts, node))
 }
+
+/** The groups and policies that the sessions of a user, and those shown to them, spend under. What the house spends is its owners' to see. */
+function nodesSeen(parts: Parts, user: UserId): ReadonlySet<NodeName> {
+  const seen = { archived: false, state: null, before: null, limit: sessionsMax, seenBy: user }
+  const nodes = parts.store.sessions.list(seen).flatMap((session) => nodesOf(parts, session).map(({ node }) => node))
+  return new Set(nodes.filter((node) => node !== 'owner'))
+}
+const sessionsMax = 500
 
 function budgetViews(parts: Parts, { node, simulated }: { node: NodeName; simulated: boolean }): readonly BudgetView[] {
   const { at, nodes } = told(parts, simulated, [ruleOf(parts, node)])

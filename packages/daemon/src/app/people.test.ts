@@ -146,6 +146,16 @@ test('removeUser() ends tokens, logins and links; the name is free again, and th
   expect(parts.store.sessions.get(id)).toMatchObject({ owner: 'bob' })
 })
 
+test('who becomes an agent sees nothing any more of what was shared with them', async () => {
+  const bob = somebody('bob', 'member')
+  const id = await sessionOf(owner)
+  shareSession(door.parts, owner, id, { user: 'bob', access: 'view' })
+  expect(JSON.stringify(await get('/sessions', bob.token))).toContain(id)
+  changeUser(door.parts, owner, 'bob', { role: 'agent' })
+  for (const path of ['/sessions', '/events', '/search?q=secret'])
+    expect(JSON.stringify(await get(path, bob.token))).not.toContain(id)
+})
+
 test('an invitation is good once, and not for ever', () => {
   const { parts } = door
   somebody('bob', 'member')

@@ -1,5 +1,5 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
-import { newRequestId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
+import { newRequestId, newUserId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
 import type { ActionText } from '@anchorhold/protocol/api/policy'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -111,6 +111,9 @@ test('explainAction() finds what somebody has allowed and nobody has used up', a
     explainAction(parts, owner, { action: { tool: 'Bash', command, input: { description: 'b' } }, session }).grants
   expect(grants('make')).toEqual([`${once}, allowed once by owner`])
   expect(grants('make x')).toEqual([])
+  const stranger = { ...owner, kind: 'member', name: 'bob', user: newUserId(randomBytes) } as const
+  const asked = { action: { tool: 'Bash', command: 'make' }, text: 'rules: []', session } as const
+  expect(() => explainAction(parts, stranger, asked)).toThrow('There is no session')
   expect(grants('git push origin')).toEqual([`${forSession}, allowed for the session by owner`])
   record(parts, session, { type: 'grant.used', body: { request: once, digest, call: null } })
   expect(grants('make')).toEqual([])

@@ -76,6 +76,7 @@ export function checkPolicy(
 /** How an action would be decided, and why. */
 export function explainAction(parts: Parts, actor: Actor, input: ExplainAction): Explained {
   require(parts, actor, 'policy.read')
+  if (input.session !== undefined) require(parts, actor, 'session.read', input.session)
   const held =
     input.text === undefined
       ? heldTo(parts, actor, input)

@@ -71,6 +71,7 @@ export function watchAll(parts: Parts, actor: Actor, after: number, signal: Abor
     session: null,
     after,
     read: (pos, limit) => parts.store.events.afterPos(pos, limit, only),
+    end: () => parts.store.events.lastPos(),
     signal,
   })
   return only === null ? all : seenOf(parts, actor, all)

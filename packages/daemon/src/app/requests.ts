@@ -50,25 +50,34 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
   if (danger !== null) requireProof(parts, actor, danger)
   const price = answer.decision === 'allow' ? await priceOf(parts, id) : null
   if (price !== null) requireRaise(parts, actor, request.session, price.raises)
-  settleOnce(parts, id, (session) => {
-    if (answer.scope === 'rule') parts.policies.addRule(request.rule!, by(actor))
-    return [
+  settleOnce(
+    parts,
+    id,
+    (session) => [
       ...(price === null ? [] : raised(actor, session, price)),
       { type: 'request.answered', body: { id, answer, ...by(actor) } },
-    ]
-  })
+    ],
+    // Last: a rule that is written stays, and what is recorded is taken back when it cannot be.
+    () => (answer.scope === 'rule' ? parts.policies.addRule(request.rule!, by(actor)) : undefined),
+  )
   await tell(parts, id, price?.raises)
   return getRequest(parts, actor, id)
 }
 
 /** One transaction: the request is open and can be answered, or nothing happens and whoever comes too late hears who was first. */
-function settleOnce(parts: Parts, id: RequestId, events: (session: SessionRow) => readonly NewEvent[]): void {
+function settleOnce(
+  parts: Parts,
+  id: RequestId,
+  events: (session: SessionRow) => readonly NewEvent[],
+  then: () => void = () => {},
+): void {
   const expired = parts.store.atomically(() => {
     const request = parts.store.requests.get(id)
     if (request === null) throw new Failure('not_found', `There is no request "${id}"`)
     if (request.answer !== null) throw settledAlready(request)
     if (expire(parts, request)) return true
     record(parts, request.session, ...events(sessionFor(parts, request.session, 'answer')))
+    then()
     return false
   })
   if (expired) throw settledAlready(parts.store.requests.get(id)!)

@@ -220,11 +220,14 @@ export type RequestRow = Request & {
 }
 export interface RequestTable {
   get(id: RequestId): RequestRow | null
+  /** The newest. Of all sessions' open ones, the first few of each. */
   list(filter: {
     readonly openOnly: boolean
     readonly session: SessionId | null
     readonly seenBy: UserId | null
   }): readonly RequestRow[]
+  /** The sessions that have open ones, with when the first of them was opened, and when the first is over. */
+  waiting(): readonly { readonly session: SessionId; readonly opened_at: number; readonly expires_at: number | null }[]
   /** Answered ones that whoever asked has not heard of, of one session or of all. */
   untold(session: SessionId | null): readonly RequestRow[]
   /** Open ones whose time is over. */

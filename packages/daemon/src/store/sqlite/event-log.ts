@@ -59,8 +59,9 @@ export function sqliteEventLog(db: Database): EventLog {
   const beforePos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos < ? order by pos desc limit ?`)
   type Seen = { readonly pos: number; readonly limit: number; readonly seenBy: string }
   const lastPos = db.prepare<[], { pos: number | null }>('select max(pos) as pos from event')
+  // Not by the index over sessions, hence the plus: it would go through all that they have ever had.
   const seenAfter = db.prepare<[Seen], EventRow>(
-    `select ${columns} from event where pos > @pos and session_id in ${seenIds} order by pos limit @limit`,
+    `select ${columns} from event where pos > @pos and +session_id in ${seenIds} order by pos limit @limit`,
   )
   const seenBefore = db.prepare<[Seen], EventRow>(
     `select ${columns} from event where pos < @pos and session_id in ${seenIds} order by pos desc limit @limit`,

@@ -34,7 +34,11 @@ export function sqlitePeople(db: Database): PeopleTable {
     get: (id) => user(get.get(id)),
     byName: (name) => user(byName.get(name)),
     list: () => list.all().map((row) => user(row)!),
-    setRole: (id, role, policy) => void setRole.run(role, policy, id),
+    setRole: (id, role, policy) => {
+      setRole.run(role, policy, id)
+      // An agent sees its own and nothing else, whatever was shown to it before.
+      if (role === 'agent') removeShares.run(id)
+    },
     remove: (id, at) => {
       removeShares.run(id)
       remove.run(at, id)

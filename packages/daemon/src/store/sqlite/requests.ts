@@ -41,15 +41,26 @@ type GrantRow = {
 }
 
 const listedMax = 500
+const openOfOneMax = 20
 
 export function sqliteRequests(db: Database): RequestTable {
-  const select = `select request.*, session.name as session_name, session.options ->> '$.secrets' as secrets, grant.used_at is not null as used
-    from request join session on session.id = request.session_id left join grant on grant.request_id = request.id`
+  const selectFrom = (requests: string) => `select request.*, session.name as session_name,
+      session.options ->> '$.secrets' as secrets, grant.used_at is not null as used
+    from ${requests} as request join session on session.id = request.session_id left join grant on grant.request_id = request.id`
+  const select = selectFrom('request')
   const get = db.prepare<[string], Row>(`${select} where request.id = ?`)
   type Filter = { readonly openOnly: number; readonly session: string | null; readonly seenBy: string | null }
   const list = db.prepare<[Filter], Row>(
     `${select} where (@openOnly = 0 or answer is null) and (@session is null or request.session_id = @session)
        and (@seenBy is null or request.session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
+  )
+  // Of each session so many: one that asks for everything does not hide what another waits for.
+  const listOpen = db.prepare<[Pick<Filter, 'seenBy'>], Row>(
+    `${selectFrom('(select *, row_number() over (partition by session_id order by opened_at) as nth from request where answer is null)')}
+       where nth <= ${openOfOneMax} and (@seenBy is null or request.session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
+  )
+  const waiting = db.prepare<[], { session_id: string; opened_at: number; expires_at: number | null }>(
+    `select session_id, min(opened_at) as opened_at, min(expires_at) as expires_at from request where answer is null group by session_id`,
   )
   const untold = db.prepare<[string | null, string | null], Row>(
     `${select} where answer is not null and told = 0 and (? is null or request.session_id = ?) order by answered_at`,
@@ -67,7 +78,12 @@ export function sqliteRequests(db: Database): RequestTable {
       const row = get.get(id)
       return row === undefined ? null : toRequest(row)
     },
-    list: ({ openOnly, session, seenBy }) => list.all({ openOnly: openOnly ? 1 : 0, session, seenBy }).map(toRequest),
+    list: ({ openOnly, session, seenBy }) =>
+      (openOnly && session === null ? listOpen.all({ seenBy }) : list.all({ openOnly: openOnly ? 1 : 0, session, seenBy })).map(
+        toRequest,
+      ),
+    waiting: () =>
+      waiting.all().map(({ session_id, opened_at, expires_at }) => ({ session: session_id as SessionId, opened_at, expires_at })),
     untold: (session) => untold.all(session, session).map(toRequest),
     overdue: (now) => overdue.all(now).map(({ id }) => id as RequestId),
     grants: (session, now) => grants.all(session, now).map(toGrant),

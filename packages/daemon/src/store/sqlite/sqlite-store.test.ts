@@ -285,6 +285,23 @@ test('a request is listed while it is open, and its first answer stays', () => {
   expect(store.requests.list({ openOnly: false, session: id, seenBy: null })).toHaveLength(1)
 })
 
+test('a session that asks for much does not hide what others wait for', () => {
+  const [patient, loud] = [newSession(), newSession()]
+  const ask = (session: SessionId, times: number) => {
+    for (let n = 0; n < times; n++)
+      append(session, {
+        type: 'request.opened',
+        body: { id: newRequestId(randomBytes), call: null, action: { kind: 'plan', plan: `${n}` } },
+      })
+  }
+  ask(patient, 1)
+  ask(loud, 600)
+  const sessions = store.requests.list({ openOnly: true, session: null, seenBy: null }).map(({ session }) => session)
+  expect([sessions.filter((one) => one === patient).length, sessions.filter((one) => one === loud).length]).toEqual([1, 20])
+  expect(store.requests.list({ openOnly: true, session: loud, seenBy: null })).toHaveLength(500)
+  expect(store.requests.waiting().map(({ session }) => session)).toEqual(expect.arrayContaining([patient, loud]))
+})
+
 test('events are read in pages, forwards and backwards', () => {
   const id = newSession()
   for (let index = 2; index <= 10; index++) append(id, text(`${index}`))
