@@ -16,7 +16,7 @@ function cellWith(script: string): Cell {
     ended: new Promise(() => {}),
     spawn(argv, { env }) {
       const words = argv[0] === '/claude' ? [process.execPath, '-e', script] : argv
-      const child = spawn(words[0]!, words.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+      const child = spawn(words[0], words.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
       return cellProcess(child, (signal) => child.kill(signal))
     },
     [Symbol.asyncDispose]: async () => {},
