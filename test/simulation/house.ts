@@ -152,6 +152,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       disk: process.disk(outboxOf(session)),
       saying: {
         add: (line) => void process.files.set(sayingOf(session), (process.files.get(sayingOf(session)) ?? '') + line),
+        replace: (lines) => void process.files.set(sayingOf(session), lines),
         empty: () => void process.files.delete(sayingOf(session)),
       },
       wire: process.wire,

@@ -499,7 +499,10 @@ async function plainBooks() {
         await books.flush()
       }
     },
-    oldest: async () => (await readDeadOutbox(disk, 0)).records[0]?.n,
+    async oldest() {
+      for await (const [first] of (await readDeadOutbox(disk, 0)).records) return first?.n
+      return undefined
+    },
   }
 }
 

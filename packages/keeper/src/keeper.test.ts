@@ -101,6 +101,15 @@ test('keeper() journals a prompt, its turn and its end, in that order', async ()
   expect(agents.prompts.map((one) => one.id)).toEqual([id])
 })
 
+test('keeper() says that what the agent told is stored when it is on the disk', async () => {
+  const { agents, outbox, types } = await make()
+  await settled()
+  for (const message of ['a', 'b']) agents.heard.event({ type: 'notice', body: { level: 'info', code: 'x', message } })
+  await agents.heard.stored()
+  expect([outbox.last, outbox.written]).toEqual([3, 3])
+  expect(await types()).toEqual(['keeper.started', 'notice', 'notice'])
+})
+
 test('keeper() hands a prompt to the agent once, however often it is delivered', async () => {
   const { prompt, agents, types } = await make()
   const id = newId()

@@ -182,6 +182,7 @@ export function keeper(options: KeeperOptions): Keeper {
 
   const heard: AgentListener = {
     ...turns.heard,
+    stored: () => inOrder(journal.flush),
     live: journal.live,
     ask: (action, call, signal) => check.ask({ action, call }, signal),
     async mayRun(tool, input, call, signal) {

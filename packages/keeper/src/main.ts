@@ -6,7 +6,6 @@ import { takeLock } from '@anchorhold/link/lock'
 import { sayHeldReady, sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
-import { ftruncateSync, openSync, writeSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { claudeDriver } from './agents/claude/claude.ts'
@@ -20,6 +19,7 @@ import { watchGate } from './gate-watch.ts'
 import { putNetFiles } from './net-files.ts'
 import { pinFiles } from './pins.ts'
 import { veilOver } from './repo-filter/veil.ts'
+import { sayingFile } from './saying-file.ts'
 import { settle } from './settle.ts'
 import { tend } from './tend.ts'
 import { trustFolder, writeTrust } from './trust.ts'
@@ -71,8 +71,6 @@ if (start.network === 'proxy_only') {
   await writeTrust(start)
   await writeSettings(start)
 }
-// Begun anew: what the keeper before this one left is stored by now. Not synced: it is for a crash of ours, not of the machine's.
-const saying = openSync(`${start.folder}/saying.log`, 'w', 0o600)
 const one = await tend({
   start,
   cells: warm ?? inTime(drivers[start.rung](start.files)),
@@ -82,7 +80,7 @@ const one = await tend({
     ...{ workspace: start.workspace, filter: start.repo_filter, folder: `${start.folder}/covers`, memory: start.hidden },
   }),
   disk: folderDisk(`${start.folder}/outbox`),
-  saying: { add: (line) => void writeSync(saying, line), empty: () => ftruncateSync(saying, 0) },
+  saying: sayingFile(`${start.folder}/saying.log`),
   wire: unixWire,
   pid: process.pid,
   settle: () => settle({ socketPath: `${start.windows}/model.sock`, clock: systemClock }),

@@ -3,10 +3,10 @@ import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { actionBounds, Pin } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { slownessOf } from '@anchorhold/protocol/rungs'
-import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { cellEnvironment } from './agents/claude/environment.ts'
 import type { Cell } from './cells/cell.ts'
+import { outputOf } from './cells/output-of.ts'
 
 export type PinFiles = (cell: Cell, place: PinPlace, meaning: Meaning) => Promise<readonly Pin[]>
 export type PinPlace = {
@@ -28,22 +28,19 @@ export const pinFiles: PinFiles = async (cell, { workspace, folder, files, path 
   const home = cell.place(`${folder}/home`)
   const env = cellEnvironment({ home, path, env: {} })
   const process = cell.spawn([cell.place(files.node), '-e', hashThem], { env, cwd: cell.place(workspace) })
-  process.stderr.resume()
-  process.stdin.on('error', () => {})
   process.stdin.end(JSON.stringify(wanted))
-  const late = setTimeout(() => process.kill('SIGKILL'), hashMsMax * slownessOf(cell.limits))
   try {
-    const found = await text(process.stdout)
-    return z.array(Pin).max(actionBounds.pins).parse(JSON.parse(found))
+    const { text } = await outputOf(process, { bytesMax: pinsBytesMax, withinMs: hashMsMax * slownessOf(cell.limits) })
+    return z.array(Pin).max(actionBounds.pins).parse(JSON.parse(text))
   } catch (cause) {
     throw new Failure('wrong_state', 'What it would run could not be read, so it cannot be asked for', { cause })
-  } finally {
-    clearTimeout(late)
   }
 }
 
 /** How long it may take to hash what is to be run. */
 const hashMsMax = 20_000
+/** Each a path of Linux, at most 4096 bytes and longer in JSON, and a hash. */
+const pinsBytesMax = actionBounds.pins * 32 * 1024
 
 /** A file by the name that a shell knows it by. Programs are looked for on the path, scripts are not. */
 type Executed = { readonly name: string; readonly base: string; readonly program: boolean }

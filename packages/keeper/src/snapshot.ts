@@ -1,4 +1,3 @@
-import { text } from 'node:stream/consumers'
 import type { Cell } from './cells/cell.ts'
 
 /** Gives a copy without history a first commit, so that what the agent changes can be seen. Done in the cell: what the filter hides
@@ -8,6 +7,8 @@ export async function beginHistory(cell: Cell, workspace: string, home: string):
   const script = `[ -e .git ] || { git init -q . && git add -A && git ${who} commit -q --allow-empty -m 'Snapshot'; }`
   const process = cell.spawn(['/bin/sh', '-c', script], { env: { PATH: '/usr/bin:/bin', HOME: home }, cwd: workspace })
   process.stdin.end()
+  process.stdout.resume()
+  process.stderr.resume()
   // Where there is no git in the cell, there is no history either.
-  await Promise.all([text(process.stdout), text(process.stderr), process.exited])
+  await process.exited
 }

@@ -24,6 +24,7 @@ async function tended() {
     disk: memoryDisk(),
     saying: {
       add: (line) => void (file += line),
+      replace: (lines) => void (file = lines),
       empty: () => void (file = ''),
     },
     wire,
@@ -67,6 +68,26 @@ test('tend() leaves in its file only what is not stored, however much is said wh
   finish('call-1', 'last', 'and the end')
   finish(null, 'mine', 'I waited')
   await vi.waitFor(() => expect(file()).toBe(''))
+  await one.goDown('over')
+  await one.over
+})
+
+test('tend() keeps its file in bounds while a block stays open, and loses nothing of what is', async () => {
+  const { one, file, say, finish } = await tended()
+  say(null, 'mine', 'I wait')
+  let longest = 0
+  for (let i = 0; i < 40; i++) {
+    say('call-1', `theirs-${i}`, 'x'.repeat(500_000))
+    longest = Math.max(longest, file().length)
+    finish('call-1', `theirs-${i}`, 'x'.repeat(500_000))
+    await new Promise(setImmediate)
+  }
+  say('call-1', 'last', 'and the')
+  expect(longest).toBeLessThan(7_000_000)
+  expect(saidIn(file()).map(({ block, text }) => [block, text])).toEqual([
+    ['mine', 'I wait'],
+    ['last', 'and the'],
+  ])
   await one.goDown('over')
   await one.over
 })

@@ -11,6 +11,8 @@ import { keeper, type Keeper, type KeeperOptions } from './keeper.ts'
  *  once (an agent and its sub-agents), it is never quite empty: a line says which blocks are stored. */
 export interface SayingFile {
   add(line: string): void
+  /** Puts these in place of all that was added. Whoever dies over it has left the ones or the others. */
+  replace(lines: string): void
   empty(): void
 }
 
@@ -30,6 +32,8 @@ export interface Tended extends Pick<Keeper, 'goDown'> {
 
 /** The last segment stays when the session rests, so it is a small one: there may be thousands of sessions. */
 const segmentBytes = 32 * 1024
+/** By how much more than it must hold the file of what is being said may grow, beyond the same again. */
+const sayingSpareChars = 4 * 1024 * 1024
 
 /** Resolves when the keeper stands: a daemon can attach to it. */
 export async function tend({ disk, saying, wire, pid, ...options }: TendOptions): Promise<Tended> {
@@ -37,16 +41,27 @@ export async function tend({ disk, saying, wire, pid, ...options }: TendOptions)
   const { session } = start
   const outbox = await openOutbox({ disk, now: clock.now, segmentBytes })
   let said = false
+  /** In the file, and of those what was open when it was last written anew. */
+  let [fileChars, keptChars] = [0, 0]
+  function note(line: string): void {
+    said = true
+    saying.add(line)
+    fileChars += line.length
+    if (fileChars <= 2 * keptChars + sayingSpareChars) return
+    const lines = one
+      .saying()
+      .map((frame) => `${JSON.stringify(frame)}\n`)
+      .join('')
+    saying.replace(lines)
+    fileChars = keptChars = lines.length
+  }
   let show: (frame: LiveFrame) => void = () => {}
   const one: Keeper = keeper({
     ...options,
     outbox,
     live(frame) {
-      if (frame.type !== 'tool.progress') {
-        // Before anybody sees it.
-        saying.add(`${JSON.stringify(frame)}\n`)
-        said = true
-      }
+      // Before anybody sees it.
+      if (frame.type !== 'tool.progress') note(`${JSON.stringify(frame)}\n`)
       show(frame)
     },
     stored(event) {
@@ -54,7 +69,8 @@ export async function tend({ disk, saying, wire, pid, ...options }: TendOptions)
       if (one.saying().length === 0) {
         saying.empty()
         said = false
-      } else if (event.type === 'text' || event.type === 'thinking') saying.add(storedLine(event.body.block))
+        fileChars = keptChars = 0
+      } else if (event.type === 'text' || event.type === 'thinking') note(storedLine(event.body.block))
     },
   })
   const source = await listenAsSource({

@@ -1,18 +1,20 @@
-import { closeSync, constants, fdatasync, mkdirSync, openSync, writeSync } from 'node:fs'
-import { open, readdir, readFile, truncate, unlink } from 'node:fs/promises'
+import { closeSync, constants, fdatasync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
+import { open, readdir, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 /** The few things an outbox does to a disk, so that a simulation can stand in for one. */
 export interface Disk {
   list(): Promise<readonly string[]>
-  /** From here on `write` adds to this file, which is made when there is none. */
-  use(name: string): void
+  /** From here on `write` adds to this file, which is made when there is none. With bytes to begin with it is made anew, and is there with
+   *  all of them or not at all, wherever this process dies. */
+  use(name: string, begun?: Uint8Array): void
   /** Adds to the end. The bytes survive the death of this process at once, and a power cut after `sync`. */
   write(bytes: Uint8Array): void
   /** Resolves when all that was written to the file in use, and its name, is on the disk to stay. */
   sync(): Promise<void>
-  read(name: string): Promise<Buffer>
+  /** So many bytes of a file, from there on; fewer only where it ends. */
+  read(name: string, from: number, bytes: number): Promise<Buffer>
   truncate(name: string, bytes: number): Promise<void>
   remove(name: string): Promise<void>
   close(): Promise<void>
@@ -61,18 +63,14 @@ export function folderDisk(folder: string): Disk {
   return {
     // Made by whoever writes, not by whoever looks: a daemon that is root looks into folders of others.
     list: () => readdir(folder).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : Promise.reject(error))),
-    use(name) {
+    use(name, begun) {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
-      const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
-      const opened = openSync(join(folder, name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
+      const opened = begun === undefined ? openToAdd(join(folder, name), 0) : begin(join(folder, name), begun)
       letGo()
       used = opened
       unsyncedName = name
     },
-    write(bytes) {
-      // A disk that is nearly full takes a part and fails only when it is given the rest.
-      for (let done = 0; done < bytes.length;) done += writeSync(inUse(), bytes, done)
-    },
+    write: (bytes) => writeAll(inUse(), bytes),
     async sync() {
       const name = unsyncedName
       await syncFile(inUse())
@@ -82,11 +80,46 @@ export function folderDisk(folder: string): Disk {
       if (unsyncedName === name) unsyncedName = null
     },
     // A daemon that is root reads folders of others: it follows no link of theirs.
-    read: (name) => readFile(join(folder, name), { flag: constants.O_RDONLY | constants.O_NOFOLLOW }),
+    async read(name, from, bytes) {
+      const file = await open(join(folder, name), constants.O_RDONLY | constants.O_NOFOLLOW)
+      try {
+        const into = Buffer.allocUnsafeSlow(Math.min(bytes, Math.max(0, (await file.stat()).size - from)))
+        let length = 0
+        for (let more = -1; more !== 0 && length < into.length; length += more)
+          more = (await file.read(into, length, into.length - length, from + length)).bytesRead
+        return into.subarray(0, length)
+      } finally {
+        await file.close()
+      }
+    },
     truncate: (name, bytes) => truncate(join(folder, name), bytes),
     remove: (name) => unlink(join(folder, name)),
     async close() {
       letGo()
     },
   }
+}
+
+function openToAdd(path: string, flags: number): number {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
+  return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | flags, 0o600)
+}
+
+/** Gets its name only when all of it is written. What a process that died in between has left is written over. */
+function begin(path: string, bytes: Uint8Array): number {
+  const unnamed = `${path}.new`
+  const file = openToAdd(unnamed, constants.O_TRUNC)
+  try {
+    writeAll(file, bytes)
+    renameSync(unnamed, path)
+    return file
+  } catch (error) {
+    closeSync(file)
+    throw error
+  }
+}
+
+/** A disk that is nearly full takes a part and fails only when it is given the rest. */
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done)
 }

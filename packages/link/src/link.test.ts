@@ -14,6 +14,7 @@ import { takeLock } from './lock.ts'
 import { memoryDisk } from './memory-disk.ts'
 import { openOutbox } from './outbox.ts'
 import { listenAsSource } from './source.ts'
+import type { Connection, Heard, Wire } from './wire.ts'
 
 const session = newSessionId(randomBytes)
 let folder: string
@@ -57,6 +58,41 @@ test('attachTo() gets every record once, from where it left off, while new ones 
   await far.outbox.flush()
   const second = await attach(far.socketPath, 3)
   await vi.waitFor(() => expect(second.seen).toEqual([4]))
+})
+
+test('a daemon that was away is sent what it has missed in writes of bounded size, the next when the one before is taken', async () => {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 1, segmentBytes: 1_000_000 })
+  for (let n = 0; n < 30; n++) {
+    outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message: 'm'.repeat(500_000) } })
+    await outbox.flush()
+  }
+  const writes: { readonly records: number; readonly bytes: number }[] = []
+  let taken = Promise.withResolvers<void>()
+  const connection: Connection = {
+    open: true,
+    backlogBytes: 0,
+    send: (...frames) => void writes.push({ records: frames.length, bytes: JSON.stringify(frames).length }),
+    drained: () => taken.promise,
+    close: () => expect.unreachable(),
+  }
+  let heard: Heard | null = null
+  const wire: Wire = {
+    connect: () => expect.unreachable(),
+    async listen(_, onConnection) {
+      heard = onConnection(connection)
+      return { close: async () => {} }
+    },
+  }
+  await using _ = await listenAsSource({ wire, socketPath: '', source: 'gate', outbox, handle: async () => null })
+  heard!.frame({ t: 'hello', version: linkVersion, after: 0 })
+  for (let at = 2; writes.reduce((sum, { records }) => sum + records, -1) < 30; at++) {
+    await vi.waitFor(() => expect(writes).toHaveLength(at))
+    const before = taken
+    taken = Promise.withResolvers()
+    before.resolve()
+  }
+  expect(writes.slice(1).map(({ records }) => records)).toEqual([8, 8, 8, 6])
+  for (const { bytes } of writes) expect(bytes).toBeLessThan(5_000_000)
 })
 
 test('a daemon that has forgotten more than is kept gets what there is', async () => {

@@ -35,6 +35,7 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
   const alive = () => {
     if (dead) throw new Error('This disk belongs to a process that is dead')
   }
+  const writeFails = () => write !== null && --write.left === 0
   const never = new Promise<never>(() => {})
 
   return {
@@ -62,15 +63,19 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
       return diskWith(left, new Map([...left].map(([name, bytes]) => [name, bytes.length])))
     },
     list: async () => [...files.keys()],
-    use(name) {
+    use(name, begun) {
       alive()
-      if (!files.has(name)) files.set(name, Buffer.alloc(0))
+      if (begun !== undefined && writeFails()) throw failure(write!.code)
+      if (begun !== undefined) {
+        files.set(name, Buffer.from(begun))
+        syncedBytes.delete(name)
+      } else if (!files.has(name)) files.set(name, Buffer.alloc(0))
       used = name
     },
     write(bytes) {
       alive()
       const before = get(used)
-      const fails = write !== null && --write.left === 0
+      const fails = writeFails()
       files.set(used!, Buffer.concat([before, fails ? bytes.subarray(0, write!.bytes) : bytes]))
       if (fails) throw failure(write!.code)
     },
@@ -84,7 +89,7 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
       if (fails) throw failure(sync!.code)
       syncedBytes.set(name, Math.max(length, syncedBytes.get(name) ?? 0))
     },
-    read: async (name) => get(name),
+    read: async (name, from, bytes) => get(name).subarray(from, from + bytes),
     async truncate(name, bytes) {
       alive()
       files.set(name, get(name).subarray(0, bytes))

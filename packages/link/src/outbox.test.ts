@@ -1,12 +1,13 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
+import type { OutboxRecord } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { folderDisk } from './disk.ts'
+import { type Disk, folderDisk } from './disk.ts'
 import { type MemoryDisk, memoryDisk } from './memory-disk.ts'
 import { openOutbox, readDeadOutbox } from './outbox.ts'
 
@@ -14,6 +15,15 @@ const session = newSessionId(randomBytes)
 const notice = (message: string): NewEvent => ({ type: 'notice', body: { level: 'info', code: 'test', message } })
 const open = (disk = memoryDisk(), segmentBytes = 300) => openOutbox({ disk, now: () => 5, segmentBytes })
 const messages = (records: readonly { body: unknown }[]) => records.map((record) => (record.body as { message: string }).message)
+/** What the dead one that wrote to this disk had to tell. */
+const left = async (disk: Disk, n: number) => (await piecesOf(disk, n)).flat()
+async function piecesOf(disk: Disk, n: number): Promise<(readonly OutboxRecord[])[]> {
+  const pieces: (readonly OutboxRecord[])[] = []
+  for await (const piece of (await readDeadOutbox(disk, n)).records) pieces.push(piece)
+  return pieces
+}
+const ids = (records: readonly { n: number }[]) => records.map(({ n }) => n)
+const upTo = (n: number) => Array.from({ length: n }, (_, index) => index + 1)
 
 describe('openOutbox()', () => {
   test('numbers records from 1 and reads them after any number', async () => {
@@ -49,7 +59,7 @@ describe('openOutbox()', () => {
     }
     let reads = 0
     const { read } = disk
-    disk.read = (name) => (reads++, read(name))
+    disk.read = (...asked) => (reads++, read(...asked))
     expect((await outbox.read(38, 10)).map(({ n }) => n)).toEqual([39, 40])
     expect(reads).toBe(0)
     expect((await outbox.read(0, 2)).map(({ n }) => n)).toEqual([1, 2])
@@ -165,7 +175,7 @@ describe('openOutbox()', () => {
     let floor = 4
     outbox.onTrim(async (n) => Math.min(n, floor))
     await outbox.trim(20)
-    expect((await readDeadOutbox(disk, 0)).records.map(({ n }) => n)).toContain(5)
+    expect((await left(disk, 0)).map(({ n }) => n)).toContain(5)
     floor = 20
     await outbox.trim(20)
     expect(disk.files.size).toBe(1)
@@ -254,6 +264,141 @@ describe('openOutbox()', () => {
     )
   })
 
+  /** Never is all on the disk that was written: more comes during each sync. */
+  async function steadily(disk: MemoryDisk, count: number) {
+    const outbox = await open(disk)
+    for (let n = 1; n <= count; n++) {
+      disk.holdSyncs()
+      outbox.append(session, notice(`m${n}`))
+      const group = outbox.flush()
+      if (n < count) outbox.append(session, notice(`m${++n}`))
+      disk.finishSyncs()
+      await group
+      await outbox.trim(outbox.last)
+    }
+    return outbox
+  }
+
+  test('begins new segments while something is always being written, and removes those that are acknowledged', async () => {
+    const disk = memoryDisk()
+    let most = 0
+    const { write } = disk
+    disk.write = (bytes) => {
+      write(bytes)
+      most = Math.max(
+        most,
+        [...disk.files.values()].reduce((sum, file) => sum + file.length, 0),
+      )
+    }
+    const outbox = await steadily(disk, 400)
+    expect(outbox.written).toBe(400)
+    expect(most).toBeLessThan(2000)
+  })
+
+  test('a segment that was begun in the middle of writing holds what was not synced, wherever the process dies or power goes', async () => {
+    for (let count = 1; count < 40; count++) {
+      const disk = memoryDisk()
+      const outbox = await steadily(disk, count)
+      const { last, written } = outbox
+      const killed = disk.kill()
+      expect(ids(await left(killed, last))).toEqual(upTo(written).slice(last))
+      const again = await open(killed)
+      expect([again.last, again.append(session, notice('next'))]).toEqual([written, written + 1])
+      for (const kept of [0, 0.3, 0.8, 1]) {
+        const cut = await open(killed.powerCut((bytes) => Math.floor(bytes * kept)))
+        expect(cut.last).toBeGreaterThanOrEqual(written)
+        expect(ids(await cut.read(last, 100))).toEqual(upTo(cut.last).slice(last))
+      }
+    }
+  })
+
+  test('reads what a process wrote twice once: at the end of a segment, and at the beginning of the next', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk)
+    for (let n = 1; n <= 30; n++) {
+      disk.holdSyncs()
+      outbox.append(session, notice(`m${n}`))
+      const group = outbox.flush()
+      outbox.append(session, notice(`m${++n}`))
+      disk.finishSyncs()
+      await group
+    }
+    await outbox.flush()
+    expect(disk.files.size).toBeGreaterThan(3)
+    const killed = disk.kill()
+    expect(ids(await left(killed, 0))).toEqual(upTo(30))
+    const second = await open(killed)
+    expect(ids(await second.read(0, Infinity))).toEqual(upTo(30))
+    expect(ids(await second.read(7, 5))).toEqual([8, 9, 10, 11, 12])
+  })
+
+  test('a segment that cannot be begun is begun later, and nothing is lost meanwhile', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk)
+    for (let n = 1; n <= 3; n++) outbox.append(session, notice('x'.repeat(200)))
+    disk.holdSyncs()
+    const group = outbox.flush()
+    outbox.append(session, notice('carried'))
+    disk.failWrite(1, 'ENOSPC')
+    disk.finishSyncs()
+    await group
+    expect(disk.files.size).toBe(1)
+    outbox.append(session, notice('more'))
+    await outbox.flush()
+    expect([disk.files.size, ids(await left(disk, 0))]).toEqual([2, [1, 2, 3, 4, 5]])
+  })
+
+  test('reads no more bytes at a time than it is asked for, and always one record', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk, 1e9)
+    for (let n = 1; n <= 12; n++) outbox.append(session, notice('x'.repeat(n === 6 ? 100_000 : 10_000)))
+    await outbox.flush()
+    const fromDisk = await open(disk.kill(), 1e9)
+    for (const one of [outbox, fromDisk]) {
+      expect(ids(await one.read(0, 100, 35_000))).toEqual([1, 2, 3])
+      expect(ids(await one.read(3, 100, 35_000))).toEqual([4, 5])
+      expect(ids(await one.read(5, 100, 35_000))).toEqual([6])
+      expect(ids(await one.read(6, 2, 35_000))).toEqual([7, 8])
+    }
+  })
+
+  test('what a dead process had to tell is read in pieces, also records that are longer than one', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-outbox-'))
+    try {
+      const outbox = await openOutbox({ disk: folderDisk(folder), now: () => 1 })
+      const lengths = [1, 9_000_000, 3, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 5]
+      for (const length of lengths) outbox.append(session, notice('x'.repeat(length)))
+      await outbox.close()
+      const pieces = await piecesOf(folderDisk(folder), 0)
+      expect(pieces.map(ids)).toEqual([
+        [1, 2],
+        [3, 4, 5, 6, 7, 8],
+        [9, 10],
+      ])
+      expect(pieces.flatMap(messages).map(({ length }) => length)).toEqual(lengths)
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
+  test('goes on after a crash that left the last segment longer than a file that can be read at once', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'anchorhold-outbox-'))
+    try {
+      const outbox = await openOutbox({ disk: folderDisk(folder), now: () => 1 })
+      outbox.append(session, notice('a'))
+      await outbox.close()
+      const [name] = await readdir(folder)
+      await truncate(join(folder, name!), 3 * 2 ** 30)
+      expect(messages(await left(folderDisk(folder), 0))).toEqual(['a'])
+      const again = await openOutbox({ disk: folderDisk(folder), now: () => 1 })
+      expect(again.append(session, notice('b'))).toBe(2)
+      await again.close()
+      expect(messages(await left(folderDisk(folder), 0))).toEqual(['a', 'b'])
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  })
+
   test('reads across segments from the disk what is no longer in memory', async () => {
     const disk = memoryDisk()
     const first = await open(disk)
@@ -261,7 +406,7 @@ describe('openOutbox()', () => {
     await first.close()
     const second = await open(disk)
     expect(messages(await second.read(0, 100))).toHaveLength(50)
-    expect(messages((await readDeadOutbox(disk, 48)).records)).toEqual(['m48', 'm49'])
+    expect(messages(await left(disk, 48))).toEqual(['m48', 'm49'])
   })
 
   test('keeps its records in a real folder', async () => {

@@ -1,5 +1,5 @@
 import type { LinkRecord, OutboxRecord } from '@anchorhold/protocol/link'
-import { OutboxRecord as OutboxRecordSchema } from '@anchorhold/protocol/link'
+import { frameBytesMax, OutboxRecord as OutboxRecordSchema } from '@anchorhold/protocol/link'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { crc32 } from 'node:zlib'
@@ -18,8 +18,8 @@ export interface Outbox {
   append(session: SessionId, entry: NewEvent | LinkRecord, after?: OutboxRecord['after']): number
   /** Resolves when all that was appended before is on the disk. */
   flush(): Promise<void>
-  /** Records on the disk after `n`, in order, at most `limit`. */
-  read(n: number, limit: number): Promise<readonly OutboxRecord[]>
+  /** Records on the disk after `n`, in order, at most `limit`, and behind the first no more than are so many bytes together. */
+  read(n: number, limit: number, bytesMax?: number): Promise<readonly OutboxRecord[]>
   /** The daemon has stored more of this source, up to `n`, than there is here: its files were emptied, or older ones put back. Numbers go on
    *  behind `n`, and what this process has written by then is written once more there: under its old numbers it would be taken for
    *  what is stored. */
@@ -56,7 +56,7 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   /** Written, and not part of a sync yet. */
   let unsynced: Written[] = []
   /** The newest records that are not acknowledged, so that a daemon that keeps up is served without reading the disk. */
-  let recent: Written[] = []
+  let recent: Kept[] = []
   let recentBytes = 0
   let syncing: Promise<void> | null = null
   /** The sync after the one under way: it takes all that is written until then. */
@@ -98,25 +98,29 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       syncing = null
     }
     durable = group.at(-1)!.record.n
-    for (const one of group) {
-      recent.push(one)
-      recentBytes += one.bytes
+    for (const { record, line } of group) {
+      recent.push({ record, bytes: line.length })
+      recentBytes += line.length
     }
     forgetOldest()
-    // Only the last segment can be torn, because one is left only when all of it is on the disk.
-    if (activeBytes >= segmentBytes && unsynced.length === 0) rotate()
+    if (activeBytes >= segmentBytes) rotate()
     for (const listener of listeners) listener(durable)
   }
 
+  /** Only the last segment can be torn, because one is left only when all that counts in it is on the disk. What is not is written once more
+   *  to the new one: waited for, it might never be nothing. */
   function rotate(): void {
+    const carried = Buffer.concat(unsynced.map(({ line }) => line))
+    if (activeBytes - carried.length < segmentBytes) return
+    const first = next - unsynced.length
     try {
-      disk.use(nameOf(next))
+      disk.use(nameOf(first), carried.length === 0 ? undefined : carried)
     } catch {
       // The old one serves until a new one can be made.
       return
     }
-    segments.push(next)
-    activeBytes = 0
+    segments.push(first)
+    activeBytes = carried.length
   }
 
   function flush(): Promise<void> {
@@ -146,25 +150,31 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
       throw breakOn(error)
     }
     activeBytes += line.length
-    unsynced.push({ record, bytes: line.length })
+    unsynced.push({ record, line })
     return next++
   }
 
-  async function read(n: number, limit: number): Promise<readonly OutboxRecord[]> {
+  async function read(n: number, limit: number, bytesMax = Infinity): Promise<readonly OutboxRecord[]> {
     if (n >= durable) return []
-    const oldest = recent[0]?.record.n
-    if (oldest !== undefined && n + 1 >= oldest)
-      return recent.slice(n + 1 - oldest, n + 1 - oldest + limit).map(({ record }) => record)
     const records: OutboxRecord[] = []
+    let bytes = 0
+    /** The first always, so that whoever reads gets on. */
+    const take = (one: Kept): boolean => {
+      bytes += one.bytes
+      if (records.length >= limit || (records.length > 0 && bytes > bytesMax)) return false
+      return records.push(one.record) > 0
+    }
+    const oldest = recent[0]?.record.n
+    if (oldest !== undefined && n + 1 >= oldest) {
+      for (let index = n + 1 - oldest; index < recent.length && take(recent[index]!);) index++
+      return records
+    }
     // Segments may be removed while others are read.
     const now = [...segments]
     for (const [index, first] of now.entries()) {
-      const end = now[index + 1] ?? Infinity
-      if (end <= n + 1 || !segments.includes(first)) continue
-      for (const record of parse(await disk.read(nameOf(first))).records) {
-        if (record.n > n && record.n <= durable) records.push(record)
-        if (records.length >= limit) return records
-      }
+      if ((now[index + 1] ?? Infinity) <= n + 1 || !segments.includes(first)) continue
+      for await (const one of linesOf(disk, now, index))
+        if (one.record.n > n && one.record.n <= durable && !take(one)) return records
     }
     return records
   }
@@ -235,7 +245,8 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   }
 }
 
-type Written = { readonly record: OutboxRecord; readonly bytes: number }
+type Written = { readonly record: OutboxRecord; readonly line: Buffer }
+type Kept = { readonly record: OutboxRecord; readonly bytes: number }
 
 /** A daemon that is away longer reads the rest from the disk. */
 const recentBytesMax = 1024 * 1024
@@ -251,20 +262,35 @@ function lineOf(record: OutboxRecord): string {
   return `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`
 }
 
-/** Reads whole, unspoilt lines from the start; stops at the first that is torn. */
-function parse(bytes: Buffer): { readonly records: OutboxRecord[]; readonly soundBytes: number } {
-  const records: OutboxRecord[] = []
-  let start = 0
-  while (start < bytes.length) {
-    const end = bytes.indexOf(0x0a, start)
-    if (end === -1) break
-    const json = bytes.toString('utf8', start + 9, end)
-    if (crc32(json).toString(16).padStart(8, '0') !== bytes.toString('latin1', start, start + 8)) break
-    records.push(OutboxRecordSchema.parse(JSON.parse(json)))
-    start = end + 1
+/** What counts in a segment: whole, unspoilt lines from the start to the first that is torn, with numbers below the next segment's. */
+async function* linesOf(disk: Disk, segments: readonly number[], index: number): AsyncGenerator<Kept> {
+  const end = segments[index + 1] ?? Infinity
+  for await (const one of linesIn(disk, nameOf(segments[index]!))) {
+    if (one.record.n >= end) return
+    yield one
   }
-  return { records, soundBytes: start }
 }
+
+/** Reads a piece at a time: no more of a segment has to fit into memory, however long it is. */
+async function* linesIn(disk: Disk, name: string): AsyncGenerator<Kept> {
+  let from = 0
+  let rest: Buffer = Buffer.alloc(0)
+  for (;;) {
+    const piece = await disk.read(name, from + rest.length, pieceBytes)
+    const bytes: Buffer = rest.length === 0 ? piece : Buffer.concat([rest, piece])
+    let start = 0
+    for (let end = bytes.indexOf(0x0a, rest.length); end !== -1; end = bytes.indexOf(0x0a, start)) {
+      const json = bytes.toString('utf8', start + 9, end)
+      if (crc32(json).toString(16).padStart(8, '0') !== bytes.toString('latin1', start, start + 8)) return
+      yield { record: OutboxRecordSchema.parse(JSON.parse(json)), bytes: end + 1 - start }
+      start = end + 1
+    }
+    if (piece.length < pieceBytes || bytes.length - start > frameBytesMax) return
+    from += start
+    rest = bytes.subarray(start)
+  }
+}
+const pieceBytes = 4 * 1024 * 1024
 
 async function segmentsOn(disk: Disk): Promise<number[]> {
   return (await disk.list())
@@ -275,31 +301,55 @@ async function segmentsOn(disk: Disk): Promise<number[]> {
 
 /** A crash may tear the last line of the last segment: it was never announced, so it is cut off. */
 async function repair(disk: Disk, active: number): Promise<{ last: number; bytes: number }> {
-  const bytes = await disk.read(nameOf(active))
-  const { records, soundBytes } = parse(bytes)
-  if (soundBytes < bytes.length) await disk.truncate(nameOf(active), soundBytes)
+  const { last, soundBytes } = await soundIn(disk, active)
+  const torn = await disk.read(nameOf(active), soundBytes, 1)
+  if (torn.length > 0) await disk.truncate(nameOf(active), soundBytes)
   disk.use(nameOf(active))
-  return { last: records.at(-1)?.n ?? active - 1, bytes: soundBytes }
+  return { last, bytes: soundBytes }
 }
 
-/** What a process that is dead had to tell after a number, and the number of its last record; null where it has left no file. */
-export type DeadOutbox = { readonly records: readonly OutboxRecord[]; readonly last: number | null }
+async function soundIn(disk: Disk, segment: number): Promise<{ readonly last: number; readonly soundBytes: number }> {
+  let last = segment - 1
+  let soundBytes = 0
+  for await (const { record, bytes } of linesIn(disk, nameOf(segment))) {
+    last = record.n
+    soundBytes += bytes
+  }
+  return { last, soundBytes }
+}
+
+/** What a process that is dead had to tell after a number, some of it at a time, and the number of its last record; null where it has left
+ *  no file. */
+export type DeadOutbox = { readonly records: AsyncIterable<readonly OutboxRecord[]>; readonly last: number | null }
 
 /** Reads what a process that is dead had to tell after `n`. What it had written and not synced is on the disk to stay when this
  *  resolves: otherwise a power cut could take it back, and the next process would give its numbers to something else. */
 export async function readDeadOutbox(disk: Disk, n: number): Promise<DeadOutbox> {
   const segments = await segmentsOn(disk)
-  const records: OutboxRecord[] = []
-  let last: number | null = null
-  for (const [index, first] of segments.entries()) {
-    if ((segments[index + 1] ?? Infinity) <= n + 1) continue
-    const found = parse(await disk.read(nameOf(first))).records
-    last = found.at(-1)?.n ?? first - 1
-    for (const record of found) if (record.n > n) records.push(record)
+  const newest = segments.at(-1)
+  const last = newest === undefined ? null : (await soundIn(disk, newest)).last
+  if (last !== null && last > n) {
+    disk.use(nameOf(newest!))
+    await disk.sync()
+    await disk.close()
   }
-  if (records.length === 0) return { records, last }
-  disk.use(nameOf(segments.at(-1)!))
-  await disk.sync()
-  await disk.close()
-  return { records, last }
+  return { records: inPieces(disk, segments, n), last }
+}
+
+async function* inPieces(disk: Disk, segments: readonly number[], n: number): AsyncGenerator<readonly OutboxRecord[]> {
+  let some: OutboxRecord[] = []
+  let bytes = 0
+  for (const index of segments.keys()) {
+    if ((segments[index + 1] ?? Infinity) <= n + 1) continue
+    for await (const one of linesOf(disk, segments, index)) {
+      if (one.record.n <= n) continue
+      some.push(one.record)
+      bytes += one.bytes
+      if (bytes < pieceBytes) continue
+      yield some
+      some = []
+      bytes = 0
+    }
+  }
+  if (some.length > 0) yield some
 }

@@ -28,6 +28,7 @@ export type SourceOptions = {
 const liveBacklogBytesMax = 1024 * 1024
 /** How many records go out at a time: that many are sent in one write, and more only when the other end took them. */
 const recordsPerRead = 500
+const bytesPerRead = 4 * 1024 * 1024
 const farewellMs = 1000
 
 export async function listenAsSource({
@@ -49,7 +50,7 @@ export async function listenAsSource({
     async function pumpAll(): Promise<void> {
       while (sent < outbox.last && connection.open) {
         const upTo = outbox.last
-        const records = await outbox.read(sent, recordsPerRead)
+        const records = await outbox.read(sent, recordsPerRead, bytesPerRead)
         // A daemon whose memory is older than what is kept here (a backup was restored) gets what there is.
         sent = records.at(-1)?.n ?? upTo
         send(connection, ...records.map((record) => ({ t: 'record', record }) as const))

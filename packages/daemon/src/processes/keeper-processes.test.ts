@@ -1,5 +1,7 @@
 import { systemClock } from '@anchorhold/link/clock'
+import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder } from '@anchorhold/link/lock'
+import { openOutbox } from '@anchorhold/link/outbox'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { randomBytes } from 'node:crypto'
@@ -15,7 +17,7 @@ import type { Store } from '../store/store.ts'
 import { keeperHost } from './keeper-host.ts'
 import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
 import type { Runtime } from './runtime.ts'
-import { sources as makeSources } from './sources.ts'
+import { type Sources, sources as makeSources } from './sources.ts'
 
 let root = ''
 let store: Store
@@ -46,7 +48,7 @@ afterEach(async () => {
 })
 
 /** As a daemon makes them; a second call is the next daemon. */
-function processes(beatMs: number | null = null): KeeperProcesses {
+function processes(beatMs: number | null = null, sources = sourcesOf(store)): KeeperProcesses {
   const folders = foldersOf(root)
   const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const one = keeperProcesses({
@@ -63,7 +65,7 @@ function processes(beatMs: number | null = null): KeeperProcesses {
       busy: () => 0,
       log: () => {},
     }),
-    sources: makeSources({ store, hub: hub(), log: () => {} }),
+    sources,
     clock: systemClock,
     describe: async (id) => ({
       start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
@@ -78,6 +80,7 @@ function processes(beatMs: number | null = null): KeeperProcesses {
   made.push(one)
   return one
 }
+const sourcesOf = (of: Store): Sources => makeSources({ store: of, hub: hub(), log: () => {} })
 /** Whoever holds the session's lock. */
 function keeperPids(): number[] {
   const pid = lockHolder(foldersOf(root).keeperLock(session))
@@ -95,6 +98,27 @@ test('ensure() starts one keeper, however many ask at once', async () => {
 test('reattach() of a session that never had a keeper leaves nothing in its folder', async () => {
   expect(await keepers.reattach(session)).toBe(false)
   expect(readdirSync(foldersOf(root).session(session))).toEqual([])
+})
+
+test('reattach() takes in what a dead keeper left some at a time, each when the one before is stored', async () => {
+  const outbox = await openOutbox({ disk: folderDisk(foldersOf(root).outbox(session)), now: () => 1 })
+  const message = (n: number) => `${n} ${'x'.repeat(1_000_000)}`
+  for (let n = 1; n <= 12; n++)
+    outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message: message(n) } })
+  await outbox.close()
+  const sources = sourcesOf(store)
+  const taken: { readonly after: number; readonly records: number }[] = []
+  const take: Sources['take'] = (source, records) => {
+    taken.push({ after: sources.lastOf(source), records: records.length })
+    sources.take(source, records)
+  }
+  expect(await processes(null, { ...sources, take }).reattach(session)).toBe(false)
+  expect(taken).toEqual([
+    { after: 0, records: 5 },
+    { after: 5, records: 5 },
+    { after: 10, records: 2 },
+  ])
+  expect(told()).toEqual(Array.from({ length: 12 }, (_, n) => message(n + 1)))
 })
 
 test('end() has the keeper leave, and takes in what it told last', async () => {

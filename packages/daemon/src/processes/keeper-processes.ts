@@ -150,8 +150,11 @@ export function keeperProcesses({
     await sources.settled(source)
     const { records, last, saying } = await host.remains(session, sources.lastOf(source))
     if (last !== null) sources.endsAt(source, last)
-    sources.take(source, records)
-    await sources.settled(source)
+    // Some at a time: it may have left more than fits into memory.
+    for await (const some of records) {
+      sources.take(source, some)
+      await sources.settled(source)
+    }
     onSaying(session, saying)
   }
 

@@ -69,6 +69,8 @@ export type AgentStart = {
 export interface AgentListener {
   /** To be stored. */
   event(event: NewEvent): void
+  /** Resolves when everything that was told to be stored is on the disk. Whoever may be flooded waits for it before it tells more. */
+  stored(): Promise<void>
   /** To be shown now. */
   live(frame: LiveFrame): void
   state(state: 'running' | 'idle'): void

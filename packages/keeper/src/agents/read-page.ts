@@ -2,6 +2,7 @@ import type { FetchAnswer } from '@anchorhold/protocol/net-calls'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
 import type { Cell } from '../cells/cell.ts'
+import { outputOf } from '../cells/output-of.ts'
 
 const PageText = z.object({ title: z.string(), text: z.string(), truncated: z.boolean() }).nullable()
 export type PageText = z.infer<typeof PageText>
@@ -22,22 +23,8 @@ export async function readPage(
   { cell, node, program, cwd }: Reader,
 ): Promise<PageText> {
   const child = cell.spawn([node, `--max-old-space-size=${memoryMb}`, program], { env: {}, cwd })
-  const timer = setTimeout(() => child.kill('SIGKILL'), readMs * slownessOf(cell.limits))
-  try {
-    child.stdin.on('error', () => {})
-    child.stderr.resume()
-    child.stdin.write(`${JSON.stringify({ url: page.url, type: page.type, charsMax: pageCharsMax })}\n`)
-    child.stdin.end(Buffer.from(page.body, 'base64'))
-    const chunks: Buffer[] = []
-    let bytes = 0
-    for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
-      bytes += chunk.length
-      if (bytes > saidBytesMax) throw new Error('its text is longer than it can be')
-      chunks.push(chunk)
-    }
-    return PageText.parse(JSON.parse(Buffer.concat(chunks).toString('utf8')))
-  } finally {
-    clearTimeout(timer)
-    child.kill('SIGKILL')
-  }
+  child.stdin.write(`${JSON.stringify({ url: page.url, type: page.type, charsMax: pageCharsMax })}\n`)
+  child.stdin.end(Buffer.from(page.body, 'base64'))
+  const { text } = await outputOf(child, { bytesMax: saidBytesMax, withinMs: readMs * slownessOf(cell.limits) })
+  return PageText.parse(JSON.parse(text))
 }

@@ -2,10 +2,10 @@ import { printableLine } from '@anchorhold/core/printable'
 import { Failure } from '@anchorhold/protocol/failures'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { type WorkspaceAsk, workspaceAnswers, workspaceBounds } from '@anchorhold/protocol/workspace'
-import type { Readable } from 'node:stream'
 import { z } from 'zod'
 import { cellEnvironment } from '../agents/claude/environment.ts'
 import type { Cell } from '../cells/cell.ts'
+import { outputOf, TooMuchSaid } from '../cells/output-of.ts'
 import { lookInside } from './look-inside.ts'
 
 export type WorkspacePlace = { readonly workspace: string; readonly folder: string; readonly files: { readonly node: string } }
@@ -28,30 +28,16 @@ export async function askWorkspace(
 ): Promise<unknown> {
   const env = cellEnvironment({ home: cell.place(`${folder}/home`), path: [], env: {} })
   const process = cell.spawn([cell.place(files.node), '-e', `(${lookInside.toString()})()`], { env, cwd: cell.place(workspace) })
-  process.stderr.resume()
-  process.stdin.on('error', () => {})
   process.stdin.end(JSON.stringify({ asked, bounds: workspaceBounds }))
-  const late = setTimeout(() => process.kill('SIGKILL'), askMsMax * slownessOf(cell.limits))
   try {
-    const looked = Looked.parse(JSON.parse(await boundedText(process.stdout)))
+    const { text } = await outputOf(process, { bytesMax: answerBytesMax, withinMs: askMsMax * slownessOf(cell.limits) })
+    const looked = Looked.parse(JSON.parse(text))
     if (!('refused' in looked)) return workspaceAnswers[asked.ask].parse(looked.answer)
     throw new Failure(looked.refused, printableLine(looked.message))
   } catch (cause) {
     if (cause instanceof Failure) throw cause
+    if (cause instanceof TooMuchSaid)
+      throw new Failure('too_large', 'Cannot look at the workspace: the answer is too long', { cause })
     throw new Failure('wrong_state', 'Cannot look at the workspace: its cell gave no answer', { cause })
-  } finally {
-    clearTimeout(late)
-    process.kill('SIGKILL')
   }
-}
-
-async function boundedText(stream: Readable): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > answerBytesMax) throw new Failure('too_large', 'Cannot look at the workspace: the answer is too long')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }

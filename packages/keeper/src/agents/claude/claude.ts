@@ -5,6 +5,7 @@ import { type SlashCommand, slashCommandsMax } from '@anchorhold/protocol/worksp
 import { query, type Query, type SDKUserMessage, type SpawnedProcess } from '@anthropic-ai/claude-agent-sdk'
 import { randomBytes } from 'node:crypto'
 import { EventEmitter } from 'node:events'
+import type { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import type { CellProcess } from '../../cells/cell.ts'
@@ -15,6 +16,7 @@ import { settingsEnvironment } from '../../cell-settings.ts'
 import { trustEnvironment } from '../../trust.ts'
 import { readPage } from '../read-page.ts'
 import { agentMounts, claudeEnvironment } from './environment.ts'
+import { heldOutput, lineBytesMax } from './held-output.ts'
 import { inbox } from './inbox.ts'
 import { workspaceInstructions } from './instructions.ts'
 import { netToolsServer } from './net-tools.ts'
@@ -58,6 +60,13 @@ async function start(options: AgentStart): Promise<Agent> {
   const checks = toolChecks(heard, { netTools: netServer !== null })
   let process: CellProcess | null = null
   let stderrTail = ''
+  /** Why it was ended from here, where it was. */
+  let ended: string | null = null
+
+  function tooLong(): void {
+    ended = `The agent was ended: it wrote a line of more than ${lineBytesMax / 2 ** 20} MiB, which no message is`
+    process?.kill('SIGKILL')
+  }
 
   const session: Query = query({
     prompt: prompts.stream,
@@ -70,7 +79,7 @@ async function start(options: AgentStart): Promise<Agent> {
         process.stderr.setEncoding('utf8').on('data', (text: string) => {
           stderrTail = (stderrTail + text).slice(-4000)
         })
-        return spawned(process)
+        return spawned(process, heldOutput(process.stdout, { stored: heard.stored, tooLong }, abort.signal))
       },
       model: options.model,
       ...(memory.begun ? { resume: options.conversation } : { sessionId: options.conversation }),
@@ -97,9 +106,9 @@ async function start(options: AgentStart): Promise<Agent> {
       for await (const message of session) translate(message)
     } catch (error) {
       // After an error result the iterator throws as well; the result has been heard by then.
-      if (!closing) return heard.gone(tellError(error, stderrTail))
+      if (!closing) return heard.gone(ended ?? tellError(error, stderrTail))
     }
-    if (!closing) heard.gone(stderrTail.trim().slice(-500) || 'The agent ended by itself')
+    if (!closing) heard.gone(ended ?? (stderrTail.trim().slice(-500) || 'The agent ended by itself'))
   })()
 
   return {
@@ -221,13 +230,13 @@ const definedOnly = (env: Readonly<Record<string, string | undefined>>): Record<
   Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 
 /** A cell's process as the SDK wants to see it. */
-function spawned(process: CellProcess): SpawnedProcess {
+function spawned(process: CellProcess, stdout: Readable): SpawnedProcess {
   const events = new EventEmitter()
   void process.exited.then((code) => events.emit('exit', code, null))
   type Listener = (...values: unknown[]) => void
   return {
     stdin: process.stdin,
-    stdout: process.stdout,
+    stdout,
     get killed() {
       return process.killed
     },

@@ -1,7 +1,10 @@
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import type { Cell } from '../../cells/cell.ts'
+import { outputOf } from '../../cells/output-of.ts'
 
 const names = ['CLAUDE.md', '.claude/CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md'] as const
 const bytesMax = 64 * 1024
+const readMsMax = 20_000
 
 /** The instructions that a workspace carries for agents. They are read inside the cell, where a link leads nowhere
  *  that the agent could not go itself. */
@@ -12,15 +15,12 @@ export async function workspaceInstructions(cell: Cell, workspace: string): Prom
   const script = `for f in ${names.map((name) => `'${name}'`).join(' ')}; do if [ -f "$f" ]; then printf '%s\\n' "$f"; head -c ${bytesMax} "$f"; printf '\\0'; fi; done`
   const process = cell.spawn(['/bin/sh', '-c', script], { env: { PATH: '/usr/bin:/bin' }, cwd: workspace })
   process.stdin.end()
-  process.stderr.resume()
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of process.stdout as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size <= names.length * (bytesMax + 100)) chunks.push(chunk)
-  }
-  await process.exited
-  for (const part of Buffer.concat(chunks).toString('utf8').split('\0')) {
+  // Whatever gives no answer in time, or a longer one than there can be, has no instructions.
+  const withinMs = readMsMax * slownessOf(cell.limits)
+  const { text: said } = await outputOf(process, { bytesMax: names.length * (bytesMax + 100), withinMs }).catch(() => ({
+    text: '',
+  }))
+  for (const part of said.split('\0')) {
     const end = part.indexOf('\n')
     if (end === -1) continue
     const text = part.slice(end + 1).trim()

@@ -102,3 +102,44 @@ test('toolChecks() lets nothing pass under the name of a tool that this session 
 test('toolChecks() blocks a tool when the check itself fails', () => {
   expect(toolChecks({} as never, { netTools: true }).preToolUse).toMatchObject({ onFailure: 'block' })
 })
+
+/** Checks that allow everything, and the calls that they were told of. */
+function noting() {
+  const told: (string | null)[] = []
+  const heard = {
+    ask: async (_: RequestAction, call: string | null) => (told.push(call), { decision: 'allow' } as const),
+    mayRun: async (_: string, __: unknown, call: string) => (told.push(call), { allow: true } as const),
+  }
+  const { preToolUse, canUseTool } = toolChecks(heard, { netTools: true })
+  const { signal } = new AbortController()
+  return {
+    told,
+    before: (id: unknown) =>
+      preToolUse.hooks[0]!({ tool_name: 'Read', tool_input: {}, tool_use_id: id } as never, id as string, { signal }),
+    ask: (tool: string, id: unknown) => canUseTool(tool, {}, { signal, toolUseID: id as string, requestId: 'r' }),
+  }
+}
+
+test('toolChecks() tells of a call by no more of its id than events have, whatever came as one', async () => {
+  const { told, before, ask } = noting()
+  for (const id of ['x'.repeat(5_000_000), { not: 'a string' }]) {
+    await before(id)
+    for (const tool of ['Bash', 'AskUserQuestion', 'ExitPlanMode']) await ask(tool, id)
+  }
+  expect(told).toEqual([...Array.from({ length: 4 }, () => 'x'.repeat(200)), '', '', '', ''])
+})
+
+test('toolChecks() takes no call for one that was allowed because they begin alike', async () => {
+  const { told, before, ask } = noting()
+  await before(`${'x'.repeat(200)}a`)
+  await ask('Read', `${'x'.repeat(200)}b`)
+  await ask('Read', 'x'.repeat(200))
+  expect(told).toHaveLength(3)
+})
+
+test('toolChecks() remembers the newest of what was allowed, and judges the rest again', async () => {
+  const { told, before, ask } = noting()
+  for (let n = 1; n <= 1010; n++) await before(`call ${n}`)
+  for (let n = 1; n <= 1010; n++) await ask('Read', `call ${n}`)
+  expect(told.slice(1010)).toEqual(Array.from({ length: 10 }, (_, n) => `call ${n + 1}`))
+})

@@ -9,7 +9,7 @@ const asksPeople = new Set(['AskUserQuestion', 'ExitPlanMode'])
 
 /** Both ways in which the CLI asks before a tool runs. What was allowed by the first is not judged again by the second. */
 export function toolChecks(heard: Pick<AgentListener, 'ask' | 'mayRun'>, offers: { readonly netTools: boolean }) {
-  const allowed = new Set<string>()
+  const allowed = allowances()
   const checked = { ...heard, mayRun: offers.netTools ? heard.mayRun : exceptNetTools(heard.mayRun) }
   return { preToolUse: beforeToolUse(checked, allowed), canUseTool: canUseTool(checked, allowed) }
 }
@@ -23,7 +23,7 @@ const exceptNetTools =
 /** Every other tool is for the keeper to allow, whatever the agent's own settings and those of its workspace say: by itself the
  *  CLI asks only for some. It is done here and not in `canUseTool`, because a hook of the workspace's could answer for that one.
  *  Of several hooks the strictest decides. */
-function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Set<string>): HookCallbackMatcher {
+function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Allowances): HookCallbackMatcher {
   const hook: HookCallback = async (input, toolUseId, { signal }) => {
     const { tool_name, tool_input, tool_use_id } = input as PreToolUseHookInput
     const decide = (permissionDecision: 'allow' | 'deny' | 'ask', permissionDecisionReason: string) => ({
@@ -31,7 +31,7 @@ function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Set<string
     })
     if (asksPeople.has(tool_name)) return decide('ask', 'A person answers this')
     const call = toolUseId ?? tool_use_id
-    const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), call, signal)
+    const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), callOf(call), signal)
     if (!verdict.allow) return decide('deny', verdict.why)
     allowed.add(call)
     return decide('allow', 'Allowed')
@@ -43,11 +43,31 @@ const waitSecondsMax = 7 * 24 * 60 * 60
 const fieldsOf = (input: unknown): Readonly<Record<string, unknown>> =>
   typeof input === 'object' && input !== null ? { ...input } : { input }
 
+/** Calls that were allowed, until they are asked about once more, which is not done for all of them. The oldest are forgotten, and one whose
+ *  id is longer than ids are is not remembered: it is judged again. */
+type Allowances = { add(call: unknown): void; take(call: unknown): boolean }
+function allowances(): Allowances {
+  const calls = new Set<string>()
+  return {
+    add(call) {
+      if (typeof call !== 'string' || call.length > callCharsMax) return
+      calls.add(call)
+      if (calls.size > allowedMax) calls.delete(calls.values().next().value!)
+    },
+    take: (call) => typeof call === 'string' && calls.delete(call),
+  }
+}
+const allowedMax = 1000
+
+/** As events tell it (`translate.ts`). */
+const callOf = (id: unknown) => words(id, callCharsMax)
+const callCharsMax = 200
+
 /** Questions and plans are asked of people. */
-function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>, allowed: Set<string>): CanUseTool {
+function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>, allowed: Allowances): CanUseTool {
   return async (tool, input, { signal, toolUseID }) => {
     if (tool === 'AskUserQuestion') {
-      const answer = await heard.ask(questionOf(input), toolUseID, signal)
+      const answer = await heard.ask(questionOf(input), callOf(toolUseID), signal)
       return answer.decision === 'allow'
         ? { behavior: 'allow', updatedInput: { ...input, answers: answer.answers ?? {} } }
         : { behavior: 'deny', message: answer.reason ?? 'The user does not want to answer' }
@@ -56,13 +76,13 @@ function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>, allowed: Set<s
       const plan = typeof input.plan === 'string' ? input.plan : JSON.stringify(input)
       if (plan.length > planCharsMax)
         return { behavior: 'deny', message: `The plan is longer than the ${planCharsMax} characters that a person is shown` }
-      const answer = await heard.ask({ kind: 'plan', plan }, toolUseID, signal)
+      const answer = await heard.ask({ kind: 'plan', plan }, callOf(toolUseID), signal)
       return answer.decision === 'allow'
         ? { behavior: 'allow', updatedInput: input }
         : { behavior: 'deny', message: answer.reason ?? 'The user does not approve the plan' }
     }
-    if (allowed.delete(toolUseID)) return { behavior: 'allow', updatedInput: input }
-    const verdict = await heard.mayRun(tool, input, toolUseID, signal)
+    if (allowed.take(toolUseID)) return { behavior: 'allow', updatedInput: input }
+    const verdict = await heard.mayRun(tool, input, callOf(toolUseID), signal)
     return verdict.allow ? { behavior: 'allow', updatedInput: input } : { behavior: 'deny', message: verdict.why }
   }
 }

@@ -119,3 +119,12 @@ test('forgetAfter() keeps what was written up to the newest message that is ther
   rmSync(path)
   await forgetAfter({ cell, home, conversation }, [ids[0]!])
 })
+
+test('readTranscript() does not hear out a cell that says more than it was asked for', async () => {
+  const hostile: Cell = {
+    ...cell,
+    spawn: (_, options) => cell.spawn(['sh', '-c', 'yes'], { ...options, env: { PATH: '/usr/bin:/bin' } }),
+  }
+  const asked = readTranscript({ cell: hostile, home, conversation }, [])
+  await expect(asked).rejects.toThrow('its cell gave no answer')
+})

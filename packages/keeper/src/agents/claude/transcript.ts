@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { text } from 'node:stream/consumers'
+import { slownessOf } from '@anchorhold/protocol/rungs'
 import type { Cell } from '../../cells/cell.ts'
+import { outputOf } from '../../cells/output-of.ts'
 
 /** What an agent remembers of a conversation. */
 export type Memory = {
@@ -10,13 +11,18 @@ export type Memory = {
 }
 export const noMemory: Memory = { begun: false, known: new Set() }
 
+/** A conversation may be hundreds of megabytes, and is read as often as messages are looked for. */
+const searchMsMax = 120_000
+/** More ids of messages than can be looked for. */
+const saidBytesMax = 1024 * 1024
+
 /** Does something with the file that holds the conversation. All of it happens inside the cell, where a link leads nowhere
  *  that the agent could not go itself. Only a plain file is opened: anything else could keep a reader waiting. */
 async function inTranscript(
   { cell, home, conversation }: Transcript,
   script: string,
   args: readonly string[] = [],
-): Promise<{ readonly code: number | null; readonly said: readonly string[] }> {
+): Promise<{ readonly code: number; readonly said: readonly string[] }> {
   const find = `home=$1 conversation=$2; shift 2
 for f in "$home"/.claude/projects/*/"$conversation".jsonl; do
   [ -f "$f" ] && grep -q '"type":"user"' "$f" || continue
@@ -27,9 +33,11 @@ exit 1`
   const argv = ['/bin/sh', '-c', find, 'sh', home, conversation, ...args] as const
   const process = cell.spawn(argv, { env: { PATH: '/usr/bin:/bin' }, cwd: home })
   process.stdin.end()
-  process.stderr.resume()
-  const said = (await text(process.stdout)).split('\n')
-  return { code: await process.exited, said }
+  const withinMs = searchMsMax * slownessOf(cell.limits)
+  const { text, code } = await outputOf(process, { bytesMax: saidBytesMax, withinMs }).catch((cause: unknown) => {
+    throw new Failure('wrong_state', 'Cannot look up what the agent remembers: its cell gave no answer', { cause })
+  })
+  return { code, said: text.split('\n') }
 }
 
 /** Where a conversation is written down: `home` as the cell sees it. */

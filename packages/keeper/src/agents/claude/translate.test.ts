@@ -279,3 +279,25 @@ test('claudeTranslator() says which message something was part of, unless a sub-
   for (const message of messages) translate(message)
   expect(events.map(({ body }) => ('message' in body ? body.message : null))).toEqual([uuid, uuid, uuid, null, null])
 })
+
+test('claudeTranslator() shows no more than is bounded of what never ends, over all threads, and goes on when something has', () => {
+  const { translate, live, events } = translator()
+  const shown = () => live.reduce((sum, frame) => sum + ('text' in frame ? frame.text.length : 0), 0)
+  const most = 2 * bounds.textChars
+  const text = 'x'.repeat(bounds.textChars / 2)
+  for (let thread = 0; thread < 10; thread++) {
+    translate(begin('m', `t${thread}`))
+    for (const index of [0, 1, 0])
+      for (const message of [block(index, 'text', `t${thread}`), delta(index, text, `t${thread}`)]) translate(message)
+  }
+  expect([shown(), events]).toEqual([most, []])
+  // One is finished, another is cut, and of a third nothing is left in the end.
+  translate(said('m', [{ type: 'text', text: 'done' }], 't0'))
+  expect(events.map(({ body }) => (body as { text: string }).text)).toEqual(['done'])
+  translate(begin('n', 't0'))
+  translate(said('m', [{ type: 'text', text: '' }], 't1'))
+  const stored = events.reduce((sum, { body }) => sum + (body as { text: string }).text.length, 0) - 'done'.length
+  expect(events.slice(1).map(({ body }) => body)).toMatchObject([{ superseded: true }, { partial: true }])
+  for (const message of [block(0, 'text', 't0'), ...Array.from({ length: 9 }, () => delta(0, text, 't0'))]) translate(message)
+  expect(shown()).toBe(most + Math.min(bounds.textChars, stored + 2 * text.length))
+})

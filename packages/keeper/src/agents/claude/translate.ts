@@ -6,7 +6,7 @@ import type { AgentListener } from '../agent.ts'
 
 type Kind = 'text' | 'thinking'
 /** A run of text that the agent is saying, from its first delta until its finished block is stored. */
-type Block = { readonly id: BlockId; readonly kind: Kind; readonly parent: string | null; text: string; stored: boolean }
+type Block = { readonly id: BlockId; readonly kind: Kind; readonly parent: string | null; text: string }
 /** Which message of the agent's own something was part of. */
 type Part = { readonly message?: string }
 type Message = { readonly id: string; readonly blocks: Map<number, Block> }
@@ -29,6 +29,8 @@ const uninteresting = new Set([
 /** How many threads, blocks of a message and running tools are kept in mind: an agent has few of each, and what is not
  *  an agent must not fill this process. */
 const keptMax = 1000
+/** How much may have been shown and not be finished, over all threads. What is more is not shown: the finished block has it. */
+const openCharsMax = 2 * bounds.textChars
 
 type Heard = Pick<AgentListener, 'event' | 'live' | 'state' | 'tasks' | 'result'>
 
@@ -37,6 +39,7 @@ type Heard = Pick<AgentListener, 'event' | 'live' | 'state' | 'tasks' | 'result'
 export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (message: unknown) => void {
   /** The message being streamed, for the main thread (null) and for each sub-agent. */
   const streams = new Map<string | null, Message>()
+  let openChars = 0
   const toolNames = new Map<string, string>()
   /** The last call of the main thread: its model, and how many tokens went in and came out. */
   let call = { model: '', input: 0, output: 0 }
@@ -45,12 +48,12 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
 
   /** Stores what was streamed and never finished: said anew by a retry, or left as it is by the end of the turn. */
   function cut(parent: string | null, how: { readonly superseded: true } | { readonly partial: true }): void {
-    for (const block of streams.get(parent)?.blocks.values() ?? []) {
-      if (block.stored || block.text === '') continue
-      block.stored = true
-      say({ type: block.kind, body: { block: block.id, text: clip(block.text, bounds.textChars), parent, ...how } })
-    }
+    for (const block of streams.get(parent)?.blocks.values() ?? []) close(block, how)
     streams.delete(parent)
+  }
+  function close({ id, kind, parent, text }: Block, how: { readonly superseded: true } | { readonly partial: true }): void {
+    openChars -= text.length
+    if (text !== '') say({ type: kind, body: { block: id, text, parent, ...how } })
   }
 
   function stream(parent: string | null, event: Raw): void {
@@ -66,8 +69,9 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
         return
       case 'content_block_start': {
         const kind = fields(event.content_block).type
+        const index = Number(event.index)
         if ((kind !== 'text' && kind !== 'thinking') || message === undefined || message.blocks.size >= keptMax) return
-        message.blocks.set(Number(event.index), { id: newBlock(), kind, parent, text: '', stored: false })
+        if (!message.blocks.has(index)) message.blocks.set(index, { id: newBlock(), kind, parent, text: '' })
         return
       }
       case 'content_block_delta': {
@@ -75,10 +79,11 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
         const delta = fields(event.delta)
         const said = delta.text ?? delta.thinking
         if (block === undefined || typeof said !== 'string') return
-        const text = clip(said, bounds.textChars - block.text.length)
+        const text = clip(said, Math.min(bounds.textChars - block.text.length, openCharsMax - openChars))
         if (text === '') return
         heard.live({ type: `${block.kind}.delta`, block: block.id, offset: block.text.length, text, parent })
         block.text += text
+        openChars += text.length
         return
       }
       default:
@@ -88,10 +93,12 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
   /** A finished block takes the name it was streamed under, so that a watcher can put it in the deltas' place. */
   function finished(kind: Kind, text: string, parent: string | null, messageId: string, from: Part): void {
     const message = streams.get(parent)
-    const streamed =
-      message?.id === messageId ? [...message.blocks.values()].find((block) => block.kind === kind && !block.stored) : undefined
-    if (streamed !== undefined) streamed.stored = true
-    if (text === '') return
+    const [index, streamed] =
+      message?.id === messageId ? ([...message.blocks].find(([, block]) => block.kind === kind) ?? []) : []
+    if (index !== undefined) message?.blocks.delete(index)
+    // What was shown is not taken back.
+    if (text === '') return streamed === undefined ? undefined : close(streamed, { partial: true })
+    openChars -= streamed?.text.length ?? 0
     say({ type: kind, body: { block: streamed?.id ?? newBlock(), text: clip(text, bounds.textChars), parent, ...from } })
   }
 

@@ -11,7 +11,17 @@ import { describe, expect, test } from 'vitest'
 import type { CellProcess } from '../cell.ts'
 import { isGone, identify, until } from '../limits/processes.ts'
 import { type ChannelOptions, type InsideChannel, insideChannel } from './channel.ts'
-import { frame, type Frame, frameReader, kinds, laneCreditBytes, laneKinds, lanes, payloadBytesMax } from './frames.ts'
+import {
+  connectionsMax,
+  frame,
+  type Frame,
+  frameReader,
+  kinds,
+  laneCreditBytes,
+  laneKinds,
+  lanes,
+  payloadBytesMax,
+} from './frames.ts'
 
 const program = join(import.meta.dirname, 'inside.ts')
 const path = { PATH: '/usr/bin:/bin' }
@@ -163,6 +173,38 @@ describe('insideChannel() with the program inside', () => {
       (folder) => ({ relays: { folder: join(folder, 'windows'), sockets: { 'model.sock': join(folder, 'real.sock') } } }),
     ))
 
+  test('more connections at once than are carried wait for their turn, over all windows, and the cell goes on', () =>
+    withInside(
+      async (channel, { folder }) => {
+        let [open, most] = [0, 0]
+        const server = createServer({ allowHalfOpen: true }, async (socket) => {
+          most = Math.max(most, ++open)
+          socket.on('error', () => {}).once('close', () => open--)
+          socket.end(`heard ${(await buffer(socket)).length}`)
+        }).listen(join(folder, 'real.sock'))
+        await once(server, 'listening')
+        const sockets = Array.from({ length: 700 }, (_, n) =>
+          createConnection({ path: join(folder, `windows/${n % 2 === 0 ? 'model' : 'net'}.sock`), allowHalfOpen: true }),
+        )
+        await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+        // Nobody is done before everybody has come.
+        const answers = sockets.map((socket, n) => {
+          socket.end(Buffer.alloc(n))
+          return text(socket)
+        })
+        expect(await Promise.all(answers)).toEqual(sockets.map((_, n) => `heard ${n}`))
+        expect(most).toBeLessThanOrEqual(connectionsMax)
+        expect((await outcome(sh(channel, 'echo still here')))[0]).toBe('still here\n')
+        server.close()
+      },
+      (folder) => ({
+        relays: {
+          folder: join(folder, 'windows'),
+          sockets: { 'model.sock': join(folder, 'real.sock'), 'net.sock': join(folder, 'real.sock') },
+        },
+      }),
+    ))
+
   test('a program inside that is killed ends the channel and every process with it', () =>
     withInside(async (channel, parts) => {
       const process = channel.spawn(['sleep', '1000'], { env: path, cwd: '/' })
@@ -218,6 +260,64 @@ describe('insideChannel() against a hostile inside', () => {
     for (let id = 2; id < 2 + 2 * 600; id += 2)
       for (const piece of message(id, kinds.open, '{"name":"model.sock"}')) other.write(piece)
     expect(await channel.closed).toBe('too many connections were opened')
+  })
+
+  test('bytes that come one at a time and are not read take up about as much memory as they are', async () => {
+    const { channel, other, process } = await pretended()
+    const bytes = laneCreditBytes - 1000
+    // Somebody has begun to read, and takes nothing.
+    process.stdout.read(0)
+    const one = Buffer.concat(message(3, laneKinds.data + lanes.out, 'x'))
+    // In reads of several sizes, the smallest of one frame each.
+    for (let left = bytes; left > 0;) {
+      const frames = Math.min(left, left % 7 === 0 ? 3000 : 1)
+      if (!other.write(Buffer.concat(Array.from({ length: frames }, () => one)))) await once(other, 'drain')
+      left -= frames
+    }
+    for (const piece of [...message(3, laneKinds.eof + lanes.out), ...message(3, kinds.exit, '{"code":0}')]) other.write(piece)
+    expect(await process.exited).toBe(0)
+    // As they lie there: whoever calls read() is given all of them in one.
+    const chunks: Buffer[] = []
+    await once(
+      process.stdout.on('data', (chunk: Buffer) => chunks.push(chunk)),
+      'end',
+    )
+    expect(Buffer.concat(chunks).equals(Buffer.alloc(bytes, 'x'))).toBe(true)
+    expect(chunks.length).toBeLessThan(100)
+    const held = [...new Set(chunks.map((chunk) => chunk.buffer))].reduce((sum, { byteLength }) => sum + byteLength, 0)
+    expect(held).toBeLessThan(3 * laneCreditBytes)
+    channel.close()
+  })
+
+  test('a stream that ends without an end of its lanes leaves nobody waiting', async () => {
+    const { channel, other, process } = await pretended()
+    const written = new Promise<unknown>((resolve) => process.stdin.write(Buffer.alloc(laneCreditBytes + 1), resolve))
+    for (const piece of [...message(3, laneKinds.data + lanes.out, 'said'), ...message(3, kinds.end)]) other.write(piece)
+    expect(await Promise.all([text(process.stdout), text(process.stderr), process.exited])).toEqual(['said', '', 137])
+    await written
+    expect(process.stdin.destroyed).toBe(true)
+    channel.close()
+  })
+
+  test('a connection that ends without an end of its lanes leaves no socket behind', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'anchorhold-test-'))
+    const server = createServer({ allowHalfOpen: true }).listen(join(folder, 'real.sock'))
+    await once(server, 'listening')
+    const { channel, other } = await pretended(join(folder, 'real.sock'))
+    for (const piece of [
+      ...message(2, kinds.open, '{"name":"model.sock"}'),
+      ...message(2, laneKinds.data + lanes.out, 'said'),
+      ...message(2, kinds.end),
+    ])
+      other.write(piece)
+    const [socket] = (await once(server, 'connection')) as [Socket]
+    // It would have more to say, and nobody hears it.
+    socket.on('error', () => {}).write(Buffer.alloc(10_000_000))
+    expect(String((await once(socket, 'data'))[0])).toBe('said')
+    await until('the connection is closed', 5000, () => socket.destroyed)
+    channel.close()
+    server.close()
+    rmSync(folder, { recursive: true })
   })
 
   test('an inside that does not read what it is asked to ends the channel', async () => {
@@ -283,12 +383,14 @@ const message = (id: number, kind: number, payload: string | Buffer = '') => {
 }
 
 /** A channel that stands, with one process (stream 3), and its other end in our hand. */
-async function pretended(): Promise<{ channel: InsideChannel; other: Duplex; process: CellProcess }> {
+async function pretended(
+  window = '/nonexistent/model.sock',
+): Promise<{ channel: InsideChannel; other: Duplex; process: CellProcess }> {
   const [transport, other] = duplexPair()
   other.on('error', () => {})
   other.resume()
   const channel = insideChannel(transport, {
-    relays: { folder: '/run/windows', sockets: { 'model.sock': '/nonexistent/model.sock' } },
+    relays: { folder: '/run/windows', sockets: { 'model.sock': window } },
   })
   for (const piece of message(0, kinds.hello, '{"version":1,"report":""}')) other.write(piece)
   await channel.ready

@@ -2,7 +2,7 @@ import { createConnection } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { z } from 'zod'
 import type { CellProcess, SpawnOptions } from '../cell.ts'
-import { BadFrame, type Frame, kinds, lanes, payloadBytesMax, protocolVersion, startBytesMax } from './frames.ts'
+import { BadFrame, connectionsMax, type Frame, kinds, lanes, payloadBytesMax, protocolVersion, startBytesMax } from './frames.ts'
 import { multiplex } from './multiplex.ts'
 
 /** The host's end of the stream to the program inside a cell (`inside.ts`).
@@ -30,8 +30,6 @@ export type Relays = {
 
 export type ChannelOptions = { readonly relays?: Relays }
 
-/** Connections through the relays at a time; a further one is refused. */
-const connectionsMax = 256
 /** As a process that was killed: nobody knows what became of it. */
 const lostCode = 137
 
@@ -152,6 +150,8 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
     to.on('error', () => {})
     const window = connections > connectionsMax ? null : createConnection({ path, allowHalfOpen: true })
     let isBroken = false
+    // One that is over for the other side takes up a socket here until what it said has reached the window.
+    const parted = () => void connections--
     const breakOff = () => {
       if (isBroken) return
       isBroken = true
@@ -165,7 +165,12 @@ export function insideChannel(transport: Duplex, { relays }: ChannelOptions = {}
         throw new BadFrame('a connection has no exit code')
       },
       reset: breakOff,
-      end: () => void connections--,
+      end() {
+        if (window === null || window.closed) return parted()
+        window.once('close', parted)
+        if (window.writableFinished) window.destroy()
+        else window.once('finish', () => window.destroy())
+      },
       lost: breakOff,
     })
     if (window === null) return breakOff()

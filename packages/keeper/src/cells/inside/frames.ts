@@ -42,6 +42,8 @@ export const payloadBytesMax = 64 * 1024
 export const startBytesMax = 2 * 2 ** 20
 /** How much of a lane may be under way and unread. Both sides begin with this credit. */
 export const laneCreditBytes = 256 * 1024
+/** Connections through the relays at a time. The program inside has further ones wait; the host refuses them. */
+export const connectionsMax = 256
 
 const headerBytes = 9
 

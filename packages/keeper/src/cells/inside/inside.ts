@@ -5,14 +5,18 @@
 // first process with it.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, chmodSync, constants as fileConstants, mkdirSync, readFileSync } from 'node:fs'
-import { createConnection, createServer } from 'node:net'
+import { createConnection, createServer, type Socket } from 'node:net'
 import { constants } from 'node:os'
 import type { Duplex } from 'node:stream'
 import { openDevice } from './device.ts'
-import { BadFrame, type Frame, kinds, lanes, protocolVersion } from './frames.ts'
+import { BadFrame, connectionsMax, type Frame, kinds, lanes, protocolVersion } from './frames.ts'
 import { multiplex } from './multiplex.ts'
 
 const reportCharsMax = 30_000
+/** Connections that are carried at a time, over all windows. Fewer than the host takes: there one counts until its socket is closed, too. */
+const carriedMax = connectionsMax * 0.75
+/** Connections to one window, with those that wait for their turn. A further one is closed. */
+const relayedMax = 2000
 
 type Running = { readonly signal: (name: NodeJS.Signals) => void }
 
@@ -26,6 +30,8 @@ const transport: Duplex = how === '--socket' ? createConnection(path) : openDevi
 
 const running = new Map<number, Running>()
 const connections = new Map<number, () => void>()
+/** Connections that came when as many were carried as may be. */
+const held: (() => void)[] = []
 const parts = new Map<number, Buffer[]>()
 let lastOpened = 0
 
@@ -181,7 +187,7 @@ function deliver(child: ChildProcess, signal: NodeJS.Signals): void {
 
 /** Listens where the cell looks for a window, and carries every connection to the host. */
 function relay(name: string, at: string): Promise<void> {
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
+  function carry(socket: Socket): void {
     const id = (lastOpened += 2)
     link.send(id, kinds.open, JSON.stringify({ name }))
     const [from, to] = [link.incoming(id, lanes.in), link.outgoing(id, lanes.out)]
@@ -195,6 +201,7 @@ function relay(name: string, at: string): Promise<void> {
       if (!socket.closed || !from.closed || !to.closed || !connections.delete(id)) return
       link.send(id, kinds.end)
       link.forget(id)
+      held.shift()?.()
     }
     for (const each of [socket, from, to]) each.once('close', endIfDone)
     to.on('error', () => {})
@@ -204,7 +211,13 @@ function relay(name: string, at: string): Promise<void> {
     })
     socket.pipe(to)
     from.pipe(socket)
+  }
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    if (connections.size < carriedMax) return carry(socket)
+    socket.on('error', () => {}) // it is told of when its turn comes
+    held.push(() => carry(socket))
   })
+  server.maxConnections = relayedMax
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen(at, () => {

@@ -19,7 +19,7 @@ export interface Multiplex {
   outgoing(id: number, lane: Lane): Writable
   /** Bytes that come. Destroying it tells the other side that nobody reads them. */
   incoming(id: number, lane: Lane): Readable
-  /** No frame of this stream is expected any more. What has come can still be read. */
+  /** No frame of this stream is expected any more: its lanes have ended. What has come can still be read. */
   forget(id: number): void
   /** Ends everything. The first reason is the one that is told. */
   close(why: string): void
@@ -137,14 +137,14 @@ export function multiplex(transport: Duplex, { hear, strays }: MultiplexOptions)
   }
 
   function incoming(id: number, lane: Lane): Readable {
-    const queue: Buffer[] = []
+    const queue = joined()
     let unread = 0
     let owed = 0
     let isWanted = false
     let hasEnded = false
     function flow(): void {
       while (isWanted && queue.length > 0) {
-        const bytes = queue.shift()!
+        const bytes = queue.shift()
         unread -= bytes.length
         owed += bytes.length
         isWanted = stream.push(bytes)
@@ -158,13 +158,14 @@ export function multiplex(transport: Duplex, { hear, strays }: MultiplexOptions)
       if (hasEnded && queue.length === 0 && !stream.readableEnded) stream.push(null)
     }
     const stream = new Readable({
-      highWaterMark: payloadBytesMax,
+      // One piece at a time: it would keep each as it came, where the queue joins them.
+      highWaterMark: 1,
       read() {
         isWanted = true
         flow()
       },
       destroy(error, destroyed) {
-        queue.length = 0
+        queue.clear()
         if (!hasEnded) send(id, laneKinds.stop + lane)
         destroyed(error)
       },
@@ -235,13 +236,44 @@ export function multiplex(transport: Duplex, { hear, strays }: MultiplexOptions)
     outgoing,
     incoming,
     forget(id) {
+      const left = [sending.get(id), receiving.get(id)] as const
       sending.delete(id)
       receiving.delete(id)
+      for (const lane of left[0]?.values() ?? []) lane.over()
+      for (const lane of left[1]?.values() ?? []) lane.eof()
     },
     close,
     closed: closed.promise,
   }
 }
+
+/** What waits to be read. Credit counts bytes, and a byte that comes alone would take up a hundred more and keep the whole of what it
+ *  was read with: small ones are put together in memory of their own. */
+function joined() {
+  const pieces: { bytes: Buffer; used: number }[] = []
+  return {
+    get length() {
+      return pieces.length
+    },
+    push(bytes: Buffer): void {
+      const last = pieces.at(-1)
+      if (last !== undefined && last.bytes.length - last.used >= bytes.length) {
+        last.used += bytes.copy(last.bytes, last.used)
+        return
+      }
+      if (bytes.length * 2 >= bytes.buffer.byteLength) return void pieces.push({ bytes, used: bytes.length })
+      const own = Buffer.allocUnsafeSlow(Math.max(joinedBytes, bytes.length))
+      pieces.push({ bytes: own, used: bytes.copy(own) })
+    },
+    /** The first one. There must be one. */
+    shift(): Buffer {
+      const { bytes, used } = pieces.shift()!
+      return bytes.subarray(0, used)
+    },
+    clear: () => void (pieces.length = 0),
+  }
+}
+const joinedBytes = 16 * 1024
 
 function keep<T>(all: Map<number, Map<Lane, T>>, id: number, lane: Lane, one: T): void {
   const known = all.get(id)
