@@ -19,17 +19,25 @@ const measureTimeoutMs = 3_000
 /** Looks after a limit that the kernel does not hold. Returns why the cell must end, or null while it may go on. */
 export type Watcher = () => Promise<string | null>
 
-/** Asks every watcher over and over until one has a reason or `signal` aborts; null in that case. */
+/** Asks every watcher over and over until one has a reason or `signal` aborts; null in that case. Each by itself: what makes one of them
+ *  take long does not keep the others from looking. */
 export async function watch(watchers: readonly Watcher[], signal: AbortSignal): Promise<string | null> {
-  while (watchers.length > 0 && !signal.aborted) {
-    // A cell that has just begun holds nothing yet, and its start is worth more than a look at that.
-    await delay(lookEveryMs, null, { signal, ref: false }).catch(() => null)
-    for (const watcher of signal.aborted ? [] : watchers) {
+  if (watchers.length === 0) return null
+  const over = new AbortController()
+  const until = AbortSignal.any([signal, over.signal])
+  const reasons = watchers.map(async (watcher) => {
+    while (!until.aborted) {
+      // A cell that has just begun holds nothing yet, and its start is worth more than a look at that.
+      await delay(lookEveryMs, null, { signal: until, ref: false }).catch(() => null)
+      if (until.aborted) break
       const reason = await watcher().catch((error: Error) => `its limits can no longer be watched (${error.message})`)
       if (reason !== null) return reason
     }
-  }
-  return null
+    return null
+  })
+  const reason = await Promise.race(reasons)
+  over.abort()
+  return reason
 }
 
 /** Sums up what the processes hold. Does not stop: a jump above the limit between two looks. */
