@@ -6,9 +6,10 @@ import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
 import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
+import { memoryWatchers } from './memory-watchers.ts'
 import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
-import { type DiskWatch, diskWatcher, memoryWatcher, watch } from './watchdog.ts'
+import { type DiskWatch, diskWatcher, watch } from './watchdog.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
 export interface Limits extends AsyncDisposable {
@@ -67,7 +68,7 @@ function assemble(
   const rlimits = rlimitsFor(spec, own, groups)
   const memoryByGroup = groups?.holds.get('memory')
   const watchers = [
-    ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
+    ...(memoryByGroup === undefined ? memoryWatchers(limits.memoryBytes, roots) : []),
     async () => (await disk()).watcher(),
   ]
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { watch } from './watchdog.ts'
+import { atMost, twice, watch } from './watchdog.ts'
 
 test('watch() lets no watcher wait for another that takes long', async () => {
   let looks = 0
@@ -29,4 +29,16 @@ test('watch() asks nobody any more once one has a reason', async () => {
   const then = asked
   await delay(500)
   expect(asked).toBe(then)
+})
+
+test('atMost() counts every rise, whatever others give back, from what was last known', () => {
+  const most = atMost(100)
+  expect([110, 60, 90, 90].map(most.see)).toEqual([10, 10, 40, 40])
+  most.know(5)
+  expect(most.see(92)).toBe(7)
+})
+
+test('twice() is true from the second time on', () => {
+  const again = twice()
+  expect([true, true, false, true, true].map(again)).toEqual([false, true, false, false, true])
 })

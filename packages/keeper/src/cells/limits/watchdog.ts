@@ -1,20 +1,20 @@
 import { sizeWords } from '@anchorhold/core/size-words'
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { readdirSync, statfsSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { type Size, sizeOfFew } from './few-files.ts'
-import { type ProcessId, readProc, treeOf } from './processes.ts'
+import { type ProcessId, treeOf } from './processes.ts'
 
 const run = promisify(execFile)
+/** A folder that takes longer to measure is watched by the free space of its file system. */
+const measureTimeoutMs = 3_000
 
 /** How often the cheap look is taken: one read of /proc/meminfo, one statfs a folder. */
 const lookEveryMs = 200
 /** The dear measurement is taken when a cheap look has changed by this share of the limit, and at least every so often. */
-const shareThatMatters = 1 / 16
+export const shareThatMatters = 1 / 16
 const measureEveryMs = 2_000
-/** A folder that takes longer to measure is watched by the free space of its file system. */
-const measureTimeoutMs = 3_000
 
 /** Looks after a limit that the kernel does not hold. Returns why the cell must end, or null while it may go on. */
 export type Watcher = () => Promise<string | null>
@@ -40,18 +40,43 @@ export async function watch(watchers: readonly Watcher[], signal: AbortSignal): 
   return reason
 }
 
-/** Sums up what the processes hold. Does not stop: a jump above the limit between two looks. */
-export function memoryWatcher(limitBytes: number, roots: () => readonly number[]): Watcher {
-  const measured = gate(limitBytes, availableMemory())
-  return async () => {
-    if (!measured.isDue(availableMemory())) return null
-    const processes = treeOf(roots())
-    // The share of each process is dear to learn, and never more than all it has resident.
-    if (sum(processes, residentBytes) <= limitBytes) return null
-    const bytes = sum(processes, proportionalBytes)
-    return bytes <= limitBytes
-      ? null
-      : `its processes held ${sizeWords(bytes)} of memory, and the limit is ${sizeWords(limitBytes)}`
+/** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. At first it counts as having
+ *  just been open at this figure. */
+export function gate(limit: number, figure: number) {
+  let last = { figure, atMs: performance.now() }
+  return {
+    isDue(figure: number): boolean {
+      const now = performance.now()
+      const due = last.figure - figure > limit * shareThatMatters || now - last.atMs > measureEveryMs
+      if (due) last = { figure, atMs: now }
+      return due
+    },
+  }
+}
+
+/** How much somebody can have of what only the whole machine's figure tells: what was known of theirs, and every rise since, since others
+ *  may give back what they take. It is `figure` that rises. */
+export function atMost(figure: number) {
+  let [last, most] = [figure, 0]
+  return {
+    see(figure: number): number {
+      most += Math.max(0, figure - last)
+      last = figure
+      return most
+    },
+    know(theirs: number): void {
+      most = theirs
+    },
+  }
+}
+
+/** Whether something was so the last time as well. For what is usual for a moment: a descriptor on its way to another process. */
+export function twice() {
+  let before = false
+  return (now: boolean): boolean => {
+    const both = before && now
+    before = now
+    return both
   }
 }
 
@@ -94,20 +119,6 @@ export async function diskWatcher(
 }
 
 const bytesAFile = 4096
-
-/** Opens when the cheap figure has fallen noticeably since it was last open, or when that is long ago. At first it counts as having
- *  just been open at this figure. */
-function gate(limit: number, figure: number) {
-  let last = { figure, atMs: performance.now() }
-  return {
-    isDue(figure: number): boolean {
-      const now = performance.now()
-      const due = last.figure - figure > limit * shareThatMatters || now - last.atMs > measureEveryMs
-      if (due) last = { figure, atMs: now }
-      return due
-    },
-  }
-}
 
 /** Null when it takes too long or something cannot be read: a folder without permissions would hide its content.
  *  du(1) rather than a walk of our own: it goes deeper than any path can be long, and follows no link. */
@@ -152,19 +163,6 @@ function statOf(path: string) {
   } catch {
     return null // closed since it was listed
   }
-}
-
-const sum = (processes: readonly ProcessId[], bytes: (pid: number) => number) =>
-  processes.reduce((total, { pid }) => total + bytes(pid), 0)
-
-/** proc(5): statm counts pages, and its second figure is what is resident. `status` gives the same in kB. */
-const residentBytes = (pid: number) => kilobytes(readProc(pid, 'status'), 'VmRSS') ?? 0
-const proportionalBytes = (pid: number) => kilobytes(readProc(pid, 'smaps_rollup'), 'Pss') ?? residentBytes(pid)
-const availableMemory = () => kilobytes(readFileSync('/proc/meminfo', 'latin1'), 'MemAvailable') ?? 0
-
-function kilobytes(text: string | null, name: string): number | null {
-  const found = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text ?? '')?.[1]
-  return found === undefined ? null : Number(found) * 1024
 }
 
 /** Each file system once. */
