@@ -24,6 +24,7 @@ export type CallName = keyof ReturnType<typeof arm64>
 
 function x64() {
   return {
+    ...{ mmap: 9, exit: 60, memfd_create: 319, sendmsg: 46 },
     ...{ ioctl: 16, socket: 41, socketpair: 53, clone: 56, ptrace: 101, syslog: 103, mknodat: 259, pivot_root: 155, chroot: 161 },
     ...{ acct: 163, settimeofday: 164, mount: 165, umount2: 166, swapon: 167, reboot: 169, sethostname: 170, init_module: 175 },
     ...{ quotactl: 179, kexec_load: 246, add_key: 248, request_key: 249, keyctl: 250, unshare: 272, perf_event_open: 298 },
@@ -34,6 +35,7 @@ function x64() {
 
 function arm64() {
   return {
+    ...{ mmap: 222, exit: 93, memfd_create: 279, sendmsg: 211 },
     ...{ ioctl: 29, mknodat: 33, umount2: 39, mount: 40, pivot_root: 41, chroot: 51, quotactl: 60, acct: 89, unshare: 97 },
     ...{ kexec_load: 104, init_module: 105, syslog: 116, ptrace: 117, reboot: 142, sethostname: 161, settimeofday: 170 },
     ...{ socket: 198, socketpair: 199, add_key: 217, request_key: 218, keyctl: 219, clone: 220, swapon: 224 },

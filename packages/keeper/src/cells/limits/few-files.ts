@@ -7,7 +7,8 @@ export type Size = { readonly bytes: number; readonly files: number }
 const filesMax = 500
 const depthMax = 32
 
-/** What du(1) tells of these folders, where they hold only a few files; null where there are more, or something cannot be read. Only
+/** What du(1) tells of these folders, where they hold only a few files; null where there are more, something cannot be read, or another
+ *  file system or subvolume begins in them. Only
  *  as long as nobody works in them: a folder that is swapped for a link under way would be counted elsewhere. */
 export function sizeOfFew(folders: readonly string[]): Size | null {
   const seen = new Set<string>()
@@ -15,7 +16,8 @@ export function sizeOfFew(folders: readonly string[]): Size | null {
   const add = (path: string, device: number | null, depth: number): boolean => {
     const stat = lstatSync(path)
     const id = `${stat.dev}:${stat.ino}`
-    if (seen.has(id) || (device !== null && stat.dev !== device)) return true
+    if (device !== null && stat.dev !== device) return false
+    if (seen.has(id)) return true
     seen.add(id)
     bytes += stat.blocks * 512
     if (seen.size > filesMax || depth > depthMax) return false

@@ -6,9 +6,11 @@ import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
 import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
+import { type DiskWatch, diskWatcher } from './disk-watcher.ts'
+import { memoryWatchers, outOfMemoryWatcher } from './memory-watchers.ts'
 import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
-import { type DiskWatch, diskWatcher, memoryWatcher, outOfMemoryWatcher, watch } from './watchdog.ts'
+import { watch } from './watchdog.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
 export interface Limits extends AsyncDisposable {
@@ -53,7 +55,8 @@ export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = n
   })
   let measured: Promise<DiskWatch> | null = null
   const disk = () => {
-    measured ??= diskWatcher(spec.limits.diskBytes, foldersOf(spec), roots)
+    const fileBytes = findPrlimit() === null ? Infinity : spec.limits.fileBytes
+    measured ??= diskWatcher({ ...spec.limits, fileBytes }, foldersOf(spec), roots)
     measured.catch(() => {}) // who awaits it first may not come to that
     return measured
   }
@@ -72,7 +75,7 @@ function assemble(
   const rlimits = rlimitsFor(spec, own, groups)
   const memoryByGroup = groups?.holds.get('memory')
   const watchers = [
-    ...(memoryByGroup === undefined ? [memoryWatcher(limits.memoryBytes, roots)] : []),
+    ...(memoryByGroup === undefined ? memoryWatchers(limits.memoryBytes, roots) : []),
     ...(groups === null || own.oneForAll === undefined
       ? []
       : [outOfMemoryWatcher(limits.memoryBytes, groups.ranOut, own.oneForAll)]),

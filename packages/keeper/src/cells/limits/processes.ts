@@ -85,6 +85,15 @@ export function tasksOf(pid: number): { readonly uid: number; readonly count: nu
   return folder === undefined ? null : { uid: folder.uid, count: folder.nlink - 2 }
 }
 
+/** None when it is gone. */
+export function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number)
+  } catch {
+    return []
+  }
+}
+
 /** Null when the file is gone or may not be read. */
 export function readProc(pid: number, name: string): string | null {
   try {
