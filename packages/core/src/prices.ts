@@ -52,6 +52,11 @@ const list: readonly (readonly [prefix: string, price: Price, long?: { readonly 
 /** What a model costs that is not in the list: as much as the dearest that is. */
 const dearest = list.map(([, price]) => price).reduce((a, b) => (b.output > a.output ? b : a))
 
+/** No model takes or gives more in one call; the largest there are answer with 128,000. */
+export const callTokensMax = 1_000_000
+/** The most that one call can cost. */
+export const callNanosMax: Nanos = callTokensMax * (dearest.cacheWrite1h + dearest.output)
+
 /** The price of a model for a prompt of that many tokens, and whether the list knows it. */
 export function priceOf(model: string, promptTokens: number): { readonly price: Price; readonly known: boolean } {
   const name = canonical(model)

@@ -2,7 +2,7 @@ import { type Answer, malformed, refused } from './answers.ts'
 import { base64ImageSize } from './image-size.ts'
 import { withoutTools } from './without-tools.ts'
 import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
-import { imageTokens } from '@anchorhold/core/prices'
+import { callTokensMax, imageTokens } from '@anchorhold/core/prices'
 
 /** Top-level fields that agents send. Whatever else the API learns is refused until the owner names it. */
 const fields = new Set(
@@ -113,6 +113,10 @@ function screened(
   if (endpoint === 'messages' && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0)) {
     broken('"max_tokens" must be a positive whole number')
   }
+  // A sum that is set aside for more than this is no longer a whole number.
+  if (endpoint === 'messages' && (maxTokens as number) > callTokensMax) {
+    broken(`"max_tokens" must be at most ${callTokensMax}`)
+  }
   if (body.stream !== undefined && typeof body.stream !== 'boolean') broken('"stream" must be true or false')
   screenTools(body.tools, allow)
   screenContent(body.system, allow, 0)
@@ -211,6 +215,9 @@ function reducedMetadata(metadata: unknown): Json {
 
 function thinkingTokens(thinking: unknown): number {
   const budget = isObject(thinking) ? thinking.budget_tokens : undefined
+  if (typeof budget === 'number' && budget > callTokensMax) {
+    return broken(`"budget_tokens" of "thinking" must be at most ${callTokensMax}`)
+  }
   return Number.isSafeInteger(budget) && (budget as number) > 0 ? (budget as number) : 0
 }
 
