@@ -56,7 +56,11 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
       return reserved === null ? null : { reserved, promptNanos: bound.promptNanos, free, measured }
     },
     book(request, upstream, { reserved, promptNanos, free, measured }, { outcome, durationMs }) {
-      const { tokens, nanos, estimated } = outcome.cost(request, { reservedNanos: reserved.nanos, promptNanos })
+      const { tokens, nanos, estimated } = outcome.cost(request, {
+        reservedNanos: reserved.nanos,
+        promptNanos,
+        maxTokens: reserved.maxTokens,
+      })
       if (!estimated && outcome.status === 200) measured(tokens.input + tokens.cache_read + tokens.cache_write)
       account.settle(reserved, {
         provider: upstream.name,

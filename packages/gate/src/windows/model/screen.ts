@@ -39,6 +39,8 @@ export type Screened = {
   readonly stream: boolean
   readonly maxTokens: number
   readonly thinkingTokens: number
+  /** It asks for thinking, of which little or nothing may be shown. */
+  readonly thinks: boolean
   readonly caching: 'none' | '5m' | '1h'
   /** Everything but `messages` and `max_tokens`, as JSON. */
   readonly head: string
@@ -136,6 +138,7 @@ function screened(
     stream: body.stream === true,
     maxTokens: endpoint === 'messages' ? (maxTokens as number) : 0,
     thinkingTokens: thinkingTokens(body.thinking),
+    thinks: isObject(body.thinking) && body.thinking.type !== 'disabled',
     caching: caching(head, written),
     head,
     messages: written,
