@@ -84,10 +84,12 @@ export type Prompt = {
   readonly model: string
   /** Tokens that an earlier call measured for the beginning of this very prompt. */
   readonly knownPrefixTokens: number
-  /** The rest in bytes, without images. */
+  /** The rest in bytes, without what is in images and documents. */
   readonly restBytes: number
   /** Tokens of the images in the rest (see `imageTokens`). */
   readonly imageTokens: number
+  /** How many documents are in the rest, of which each page is an image and a text. */
+  readonly documents: number
   /** The longest that the prompt asks for its parts to be cached. */
   readonly caching: 'none' | '5m' | '1h'
 }
@@ -103,7 +105,10 @@ export function worstCase(prompt: Prompt): {
   readonly promptNanos: Nanos
   readonly perOutputToken: Nanos
 } {
-  const promptTokens = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
+  const withoutPages = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
+  // Pages are packed, so their number is not that of their bytes. What a model cannot take is refused, and costs nothing.
+  const room = Math.max(0, contextTokensOf(prompt.model) - withoutPages)
+  const promptTokens = withoutPages + (prompt.documents > 0 ? Math.min(room, pagesMax * (pageTextTokens + imageTokensMax)) : 0)
   const { price } = priceOf(prompt.model, promptTokens)
   const perInput = { none: price.input, '5m': price.cacheWrite, '1h': price.cacheWrite1h }[prompt.caching]
   return { promptTokens, promptNanos: promptTokens * perInput, perOutputToken: price.output }
@@ -111,6 +116,15 @@ export function worstCase(prompt: Prompt): {
 
 /** The most that one image can cost, whatever its size. */
 const imageTokensMax = 4784
+/** The most pages that one request may have, and what the text of a page takes, as documented. */
+const pagesMax = 600
+const pageTextTokens = 3000
+
+/** How long a prompt of a model can be. What is not known to end sooner may be as long as any. */
+function contextTokensOf(model: string): number {
+  return /^claude-(?:3|haiku-4|opus-4-(?:0|1|2025|5))/.test(canonical(model)) ? 200_000 : callTokensMax
+}
+
 /** Width times height over 750, as documented; an image whose size is not known counts as the largest. */
 export function imageTokens(size: { readonly width: number; readonly height: number } | null): number {
   if (size === null) return imageTokensMax

@@ -101,3 +101,15 @@ test.each([
   await using next = await testGate({ provider: local(upstream.url) }, disk)
   expect([status, (await next.call(messages, small())).status]).toEqual([400, 200])
 })
+
+test('a document of a few bytes and many pages is not let out where the budget does not hold them', async () => {
+  await using upstream = await answering()
+  await using it = await testGate({ provider: local(upstream.url), budget_nanos: usd })
+  const source = { type: 'base64', media_type: 'application/pdf', data: Buffer.alloc(783).toString('base64') }
+  const { status, body } = await it.call(
+    messages,
+    small({ messages: [{ role: 'user', content: [{ type: 'document', source }] }] }),
+  )
+  expect([status, errorIn(body)]).toEqual([403, expect.stringContaining('does not hold another call')])
+  expect(upstream.received).toEqual([])
+})

@@ -81,11 +81,13 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
 function roughly(request: Screened) {
   let restBytes = Buffer.byteLength(request.head)
   let imageTokens = 0
+  let documents = 0
   for (const message of request.messages) {
-    restBytes += message.json.length - message.imageChars
+    restBytes += message.json.length - message.mediaChars
     imageTokens += message.imageTokens
+    documents += message.documents
   }
-  return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, caching: request.caching }
+  return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, documents, caching: request.caching }
 }
 
 /** Why a call is not paid for, and what would change that. */
