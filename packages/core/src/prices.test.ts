@@ -90,3 +90,20 @@ test.each([
   expect(worstCase({ ...prompt, documents: 1 }).promptTokens).toBe(tokens)
   expect(worstCase({ ...prompt, restBytes: 4_000_000, documents: 1 }).promptTokens).toBe(2_001_600)
 })
+
+test.each([
+  ['openai/o1-pro', 600_000],
+  ['openai/gpt-5.2-pro', 600_000],
+  ['openai/gpt-4', 600_000],
+  ['google/gemini-3-pro-image', 600_000],
+  ['openrouter/auto', 600_000],
+  ['newcomer/huge', 600_000],
+  ['anthropic/claude-opus-4.6-fast', 600_000],
+  ['openai/gpt-5.2', 75_000],
+  ['openai/gpt-oss-120b:free', 75_000],
+  ['google/gemini-3-pro', 75_000],
+  ['qwen/qwen3-coder', 75_000],
+  ['anthropic/claude-opus-4.6', 25_000],
+])('priceOf() takes %s of a reseller for as dear as it may be', (model, output) => {
+  expect(priceOf(model, 0, 'reseller').price.output).toBe(output)
+})

@@ -1,4 +1,5 @@
 import type { Used } from '@anchorhold/core/prices'
+import type { Nanos } from '@anchorhold/protocol/money'
 import { z } from 'zod'
 
 /** Reads along with an answer as it passes, and says what it used. It reads a little later, so that the answer goes out first. */
@@ -6,7 +7,14 @@ export type Meter = {
   feed(chunk: Uint8Array): void
   /** What was used, as far as it was seen. `whole` when the upstream gave its final count; `thought` when there was thinking in it,
    *  of which an answer shows a summary or nothing, whatever its length. */
-  read(): { readonly used: Used; readonly whole: boolean; readonly started: boolean; readonly thought: boolean }
+  read(): {
+    readonly used: Used
+    readonly whole: boolean
+    readonly started: boolean
+    readonly thought: boolean
+    /** What it cost, where the upstream says so itself. */
+    readonly saidNanos: Nanos | null
+  }
 }
 
 /** A longer line or body is passed on but not read any more. */
@@ -22,8 +30,13 @@ const counts = {
   cache_creation_input_tokens: count,
   cache_creation: z.object({ ephemeral_1h_input_tokens: count }).nullish(),
 }
+/** In US dollars; one that cannot be read is not there. */
+const cost = z.number().min(0).max(100_000).nullish().catch(null)
 const Usage = z.object({
   ...counts,
+  cost,
+  is_byok: z.boolean().nullish().catch(null),
+  cost_details: z.object({ upstream_inference_cost: cost }).nullish().catch(null),
   /** Where one call ran the model several times, the totals are in here. */
   iterations: z.array(z.object(counts)).max(1000).nullish(),
   server_tool_use: z.object({ web_search_requests: count }).nullish(),
@@ -119,7 +132,13 @@ export function meter(kind: 'stream' | 'json'): Meter {
       const whole = seen.end !== null && !seen.overrun
       const used = total(seen.start, seen.end)
       const output = whole ? used.output : Math.max(used.output, Math.ceil(seen.answerBytes / bytesPerToken))
-      return { used: { ...used, output }, whole, started: seen.start !== null, thought: seen.thought }
+      return {
+        used: { ...used, output },
+        whole,
+        started: seen.start !== null,
+        thought: seen.thought,
+        saidNanos: saidIn(seen.end),
+      }
     },
   }
 }
@@ -147,6 +166,13 @@ function lastWords(start: Usage, end: Usage): Usage {
     cache_creation_input_tokens: end.cache_creation_input_tokens ?? start.cache_creation_input_tokens,
     cache_creation: end.cache_creation ?? start.cache_creation,
   }
+}
+
+/** With a key of the owner's own at the maker's, the maker's bill comes beside the reseller's (OpenRouter, "Usage Accounting"). */
+function saidIn(end: Usage | null): Nanos | null {
+  if (typeof end?.cost !== 'number') return null
+  const beside = end.is_byok === false ? 0 : (end.cost_details?.upstream_inference_cost ?? 0)
+  return Math.round((end.cost + beside) * 1e9)
 }
 
 function usageOf(value: unknown): Usage | null {

@@ -705,7 +705,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   const money = { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false }
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
-    ...{ name: 'test', simulated: false, notional: false, billed: true, origin: 'http://test' },
+    ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', origin: 'http://test' },
     authorise: async () => ({}),
     dial() {
       throw new Error('a bug')
