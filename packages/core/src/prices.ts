@@ -52,18 +52,48 @@ const list: readonly (readonly [prefix: string, price: Price, long?: { readonly 
 /** What a model costs that is not in the list: as much as the dearest that is. */
 const dearest = list.map(([, price]) => price).reduce((a, b) => (b.output > a.output ? b : a))
 
+/** Who sells a model: whoever made it or runs it for the owner, or one who sells the models of everybody under names that the cell
+ *  chooses from. */
+export type Seller = 'maker' | 'reseller'
+/** The highest list price that a reseller has had (o1-pro), for models that nothing is known of. */
+const dearestResold = perToken(150_000, 600_000)
+/** Makers whose models every list has far below the dearest of ours, and those of a maker that has dear ones as well. */
+const resoldBelow = new Set(
+  (
+    'alibaba allenai amazon arcee-ai baidu bytedance bytedance-seed cohere deepcogito deepseek google ibm-granite inception inclusionai ' +
+    'kwaipilot liquid meituan meta-llama microsoft minimax mistralai moonshotai nousresearch nvidia prime-intellect qwen stepfun tencent ' +
+    'thudm tngtech x-ai xiaomi z-ai'
+  ).split(' '),
+)
+const openaiBelow = /^openai\/(?:codex|gpt-oss|gpt-5|gpt-4-1|gpt-4o|o3|o4-mini)(?!.*-pro)/
+/** What is dear whoever made it. */
+const resoldDear = /image|audio|video|music|lyria|search|research|realtime/
+
+/** No model takes or gives more in one call; the largest there are answer with 128,000. */
+export const callTokensMax = 1_000_000
+/** The most that one call can cost. */
+export const callNanosMax: Nanos = callTokensMax * (dearestResold.cacheWrite1h + dearestResold.output)
+
 /** The price of a model for a prompt of that many tokens, and whether the list knows it. */
-export function priceOf(model: string, promptTokens: number): { readonly price: Price; readonly known: boolean } {
+export function priceOf(
+  model: string,
+  promptTokens: number,
+  seller: Seller = 'maker',
+): { readonly price: Price; readonly known: boolean } {
   const name = canonical(model)
-  const entry = list.find(([prefix]) => name.startsWith(prefix))
-  if (entry === undefined) return { price: dearest, known: false }
+  // Resellers have a faster one of some models, at several times the price.
+  const entry = name.includes('-fast') ? undefined : list.find(([prefix]) => name.startsWith(prefix))
+  if (entry === undefined) {
+    const isBelow = (resoldBelow.has(name.split('/', 1)[0]!) || openaiBelow.test(name)) && !resoldDear.test(name)
+    return { price: seller === 'maker' || isBelow ? dearest : dearestResold, known: false }
+  }
   const [, price, long] = entry
   return { price: long !== undefined && promptTokens > long.aboveTokens ? long.price : price, known: true }
 }
 
-/** What a call cost, in whole nano-USD; an unknown model is charged as the dearest known. */
-export function costOf(model: string, used: Used): Nanos {
-  const { price } = priceOf(model, used.input + used.cache_read + used.cache_write)
+/** What a call cost, in whole nano-USD; an unknown model is charged as the dearest that it can be. */
+export function costOf(model: string, used: Used, seller: Seller = 'maker'): Nanos {
+  const { price } = priceOf(model, used.input + used.cache_read + used.cache_write, seller)
   const write1h = Math.min(used.cache_write_1h ?? 0, used.cache_write)
   return (
     used.input * price.input +
@@ -79,10 +109,12 @@ export type Prompt = {
   readonly model: string
   /** Tokens that an earlier call measured for the beginning of this very prompt. */
   readonly knownPrefixTokens: number
-  /** The rest in bytes, without images. */
+  /** The rest in bytes, without what is in images and documents. */
   readonly restBytes: number
   /** Tokens of the images in the rest (see `imageTokens`). */
   readonly imageTokens: number
+  /** How many documents are in the rest, of which each page is an image and a text. */
+  readonly documents: number
   /** The longest that the prompt asks for its parts to be cached. */
   readonly caching: 'none' | '5m' | '1h'
 }
@@ -93,19 +125,34 @@ const addedTokens = 600
 const bytesPerToken = 2
 
 /** A bound on a call's price: what the prompt may cost, and what each token of the answer does. */
-export function worstCase(prompt: Prompt): {
+export function worstCase(
+  prompt: Prompt,
+  seller: Seller = 'maker',
+): {
   readonly promptTokens: number
   readonly promptNanos: Nanos
   readonly perOutputToken: Nanos
 } {
-  const promptTokens = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
-  const { price } = priceOf(prompt.model, promptTokens)
+  const withoutPages = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
+  // Pages are packed, so their number is not that of their bytes. What a model cannot take is refused, and costs nothing.
+  const room = Math.max(0, contextTokensOf(prompt.model) - withoutPages)
+  const promptTokens = withoutPages + (prompt.documents > 0 ? Math.min(room, pagesMax * (pageTextTokens + imageTokensMax)) : 0)
+  const { price } = priceOf(prompt.model, promptTokens, seller)
   const perInput = { none: price.input, '5m': price.cacheWrite, '1h': price.cacheWrite1h }[prompt.caching]
   return { promptTokens, promptNanos: promptTokens * perInput, perOutputToken: price.output }
 }
 
 /** The most that one image can cost, whatever its size. */
 const imageTokensMax = 4784
+/** The most pages that one request may have, and what the text of a page takes, as documented. */
+const pagesMax = 600
+const pageTextTokens = 3000
+
+/** How long a prompt of a model can be. What is not known to end sooner may be as long as any. */
+function contextTokensOf(model: string): number {
+  return /^claude-(?:3|haiku-4|opus-4-(?:0|1|2025|5))/.test(canonical(model)) ? 200_000 : callTokensMax
+}
+
 /** Width times height over 750, as documented; an image whose size is not known counts as the largest. */
 export function imageTokens(size: { readonly width: number; readonly height: number } | null): number {
   if (size === null) return imageTokensMax

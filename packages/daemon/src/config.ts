@@ -139,7 +139,7 @@ export const ConfigFile = z.strictObject({
     .array(z.string())
     .default([])
     .describe(
-      'What the model window lets through beyond what agents need, by name: field:mcp_servers, tool:web_search_20250305, source:url',
+      'What the model window lets through beyond what agents need, by name: field:mcp_servers, tool:web_search_20250305, source:url, variant:online',
     ),
   limits: z
     .strictObject({

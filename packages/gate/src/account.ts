@@ -156,7 +156,6 @@ export function holdAccount(
       const way = names.flatMap((name) => nodes.get(simulated, name) ?? [])
       const before = pathOf(way)
       const after = settleAll(before, { nanos, beganMs }, usage.cost_nanos)
-      change(way, after)
       const where = {
         began_at: beganMs,
         ...(names.length > 0 ? { nodes: names } : {}),
@@ -165,6 +164,7 @@ export function holdAccount(
       }
       try {
         records.book(session, { call, ...usage, ...where }, beganMs)
+        change(way, after)
         warn(way, before, after)
       } catch {
         return

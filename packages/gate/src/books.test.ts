@@ -1,6 +1,7 @@
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import { eventBodies, type NodeName } from '@anchorhold/protocol/events'
+import { callNanosMax } from '@anchorhold/core/prices'
 import { periodOf, type Span, spans } from '@anchorhold/core/ledger'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { LedgerNode, OutboxRecord, Reservation, ToldNodes } from '@anchorhold/protocol/link'
@@ -570,6 +571,60 @@ test('openBooks() knows what was asked and used from its records, as long as the
   expect([...books.asks(sessions[0]!).used]).toEqual([id])
   expect(await trim(3)).toBe(3)
   expect([...books.asks(sessions[0]!).used]).toEqual([])
+})
+
+/** Books over records that an older gate, or nobody knows who, has written. */
+async function booksOver(records: readonly { readonly session: SessionId; readonly type: string; readonly body: unknown }[]) {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 7 })
+  for (const { session, type, body } of records) outbox.append(session, { type, body } as never)
+  await outbox.flush()
+  const said: string[] = []
+  const done = async () => {}
+  const leases = { nodes: async () => [], putNodes: done, list: async () => [], put: done, remove: done }
+  const parts = { newCall: randomUUID, afterThis: done, soon: tick, onBroken: () => {}, say: (one: string) => said.push(one) }
+  return { outbox, said, books: await openBooks({ outbox, leases, now: () => 7, ...parts }) }
+}
+const owning = { budget_nanos: 1e12, spent_nanos: 0, spent_to: 0, closed: false, ...alone }
+
+test('openBooks() opens over sums that no call can cost, and books the most that one can', async () => {
+  const sum = 90_071_992_547_411_170_000
+  const { books, outbox } = await booksOver([
+    { session: sessions[0]!, type: 'reservation', body: { call: 'a', nanos: sum, ...about } },
+    { session: sessions[1]!, type: 'reservation', body: { call: 'b', nanos: 5, ...about } },
+    { session: sessions[1]!, type: 'usage', body: { call: 'b', ...usage(sum) } },
+  ])
+  expect(await books.recover()).toBe(1)
+  const [last] = (await outbox.read(3, 1)).map(({ body }) => eventBodies.usage.parse(body))
+  expect(last).toMatchObject({ call: 'a', cost_nanos: callNanosMax, estimated: true })
+  expect(books.open(sessions[0]!, owning).lease.spentNanos).toBe(callNanosMax)
+  expect(books.open(sessions[1]!, owning).lease).toMatchObject({ spentNanos: callNanosMax, closed: true })
+})
+
+test('openBooks() closes the budget of a session whose records cannot be read, and of no other', async () => {
+  const action = { kind: 'spend', provider: 'p', model: 'm', needed_nanos: 1e20, left_nanos: 0, budget_nanos: 0 }
+  const { books, said } = await booksOver([
+    { session: sessions[0]!, type: 'reservation', body: null },
+    { session: sessions[1]!, type: 'usage', body: { call: 'b', cost_nanos: 'lots' } },
+    { session: sessions[2]!, type: 'request.opened', body: { id: 'req_0000000000000001', call: null, action } },
+  ])
+  const account = books.open(sessions[0]!, { ...owning, spent_to: 3 })
+  expect(account.lease.closed).toBe(true)
+  expect(account.reserve(wish(1), about)).toBeNull()
+  expect(books.open(sessions[1]!, owning).lease.closed).toBe(true)
+  expect(books.open(sessions[2]!, owning).reserve(wish(1), about)).not.toBeNull()
+  account.recap(10)
+  expect(account.reserve(wish(1), about)).not.toBeNull()
+  expect(said.map((sentence) => sentence.slice(0, 30))).toEqual([1, 2, 3].map((n) => expect.stringContaining(`record ${n} `)))
+})
+
+test('reserve() and settle() write nothing that could not be read again, and keep what was set aside', async () => {
+  const { books, outbox } = await booksOver([])
+  const account = books.open(sessions[0]!, { ...owning, budget_nanos: null })
+  expect(() => account.reserve(wish(1e20), about)).toThrow()
+  const reserved = account.reserve(wish(5), about)!
+  account.settle(reserved, usage(1e20))
+  expect([books.broken, outbox.written]).toEqual([false, 1])
+  expect(account.lease).toMatchObject({ spentNanos: 0, reservedNanos: 5 })
 })
 
 const hour = { tick_ms: hourMs, asks: false }

@@ -81,7 +81,7 @@ export type Account = {
   readonly last: number
   /** Sets the price of a call aside and writes that down; null when the lease does not hold it. Throws when the disk fails. */
   reserve(wish: Wish, about: Omit<Reservation, 'call' | 'nanos' | 'began_at' | 'nodes'>): Reserved | null
-  /** Books what the call cost. When that cannot be written, the books are broken and the reservation stands. */
+  /** Books what the call cost. When that cannot be written, the reservation stands. */
   settle(reserved: Reserved, usage: Omit<EventBody<'usage'>, 'call' | 'began_at' | 'nodes' | 'agent'>): void
   note(event: NewEvent): void
   recap(capNanos: Nanos | null): void
@@ -102,6 +102,7 @@ export type BooksParts = {
   readonly afterThis: (openCalls: number) => Promise<void>
   readonly soon: () => Promise<void>
   readonly onBroken: (error: Error) => void
+  readonly say?: (sentence: string) => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed?: () => void
 }

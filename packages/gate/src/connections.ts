@@ -119,8 +119,7 @@ export function connections(now: () => number = () => performance.now()): Connec
               done = true
               const code = plainCode(error)
               // A kept connection that the other side had just given up: nobody has read the request.
-              const isGivenUp = sentAt !== null && now() - sentAt < givenUpMs && (code === 'ECONNRESET' || code === 'EPIPE')
-              const unread = one.answers > 0 && !begun && isGivenUp
+              const unread = one.answers > 0 && !begun && sentAt !== null && isGivenUp(error, now() - sentAt)
               drop(one)
               listener.failed({ code, sent: sentAt !== null, unread })
             },
@@ -152,6 +151,12 @@ export function connections(now: () => number = () => performance.now()): Connec
       lines.clear()
     },
   }
+}
+
+/** Whether a request on a kept connection failed so, and so soon after it was sent, that the other side had given the connection up. */
+export function isGivenUp(error: NodeJS.ErrnoException, sentForMs: number): boolean {
+  const code = plainCode(error)
+  return sentForMs < givenUpMs && (code === 'ECONNRESET' || code === 'EPIPE')
 }
 
 /** The library's own names for what the system has a name for. */

@@ -82,6 +82,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : immediate()),
     soon: () => wait(settledSyncMs),
     onBroken,
+    say,
     onFreed: () => retryAll(),
   })
   const rates = rateLimits(systemClock)

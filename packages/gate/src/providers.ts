@@ -1,5 +1,6 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
+import type { Seller } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/providers'
 import type { Connections, Listener, Outgoing, Sent } from './connections.ts'
@@ -14,6 +15,7 @@ export type Upstream = {
   readonly notional: boolean
   /** Whether anyone could be charged: a provider that takes no credential bills nobody. */
   readonly billed: boolean
+  readonly seller: Seller
   /** Scheme, host and port, for messages. */
   readonly origin: string
   /** The headers that carry the credential, looked up now. Throws `provider_unavailable` when it is gone. */
@@ -53,6 +55,7 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
     simulated,
     notional: provider.auth === 'oauth',
     billed: provider.kind !== 'local' || provider.auth !== 'none',
+    seller: provider.kind === 'openrouter' ? 'reseller' : 'maker',
     origin: base.origin,
     async authorise() {
       if (provider.auth === 'none' || simulated) return {}

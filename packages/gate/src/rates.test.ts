@@ -97,3 +97,35 @@ test('admit() counts actors apart, and one that hangs up makes room', async () =
   await pass(60_001)
   expect(come).toEqual([null, 'Nobody waits for it any more', null, null])
 })
+
+test('admit() does not hold what was used against a limit that came later', async () => {
+  const { clock, pass } = handClock()
+  const limits = rateLimits(clock)
+  await limits.admit(ann(10), never)
+  limits.used('ann', 500_000)
+  const come = answers([limits.admit(ann(10, 1000), never)])
+  await pass(0)
+  expect(come).toEqual([null])
+  // From here on it counts.
+  limits.used('ann', 1500)
+  const later = answers([limits.admit(ann(10, 1000), never)])
+  await pass(29_000)
+  expect(later).toEqual([undefined])
+  await pass(2000)
+  expect(later).toEqual([null])
+})
+
+test('admit() gives nothing back to an actor whose sessions have different limits', async () => {
+  const { clock, pass } = handClock()
+  const limits = rateLimits(clock)
+  const come = answers([
+    limits.admit(ann(2), never),
+    limits.admit(ann(3), never),
+    limits.admit(ann(null, 1000), never),
+    limits.admit(ann(2), never),
+  ])
+  await pass(0)
+  expect(come).toEqual([null, null, null, undefined])
+  await pass(60_001)
+  expect(come[3]).toBeNull()
+})

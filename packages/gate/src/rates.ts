@@ -10,7 +10,9 @@ export type RateLimits = {
 }
 
 /** What is left of a minute, which fills up evenly. Of tokens it may be less than nothing. */
-type Bucket = { requests: number; tokens: number; atMs: number; rates: Rates; last: Promise<unknown> }
+type Left = { readonly of: number; readonly left: number }
+/** Null for what no session of the actor has had a limit for. */
+type Bucket = { requests: Left | null; tokens: Left | null; atMs: number; rates: Rates; last: Promise<unknown> }
 
 /** Agents wait longer than this for an answer. What has to wait longer is refused: 429 would make them try for minutes. */
 const waitMsMax = 2 * 60 * 1000
@@ -21,28 +23,22 @@ export function rateLimits(clock: Clock): RateLimits {
   const buckets = new Map<string, Bucket>()
 
   function bucketOf(rates: Rates): Bucket {
-    const known = buckets.get(rates.actor)
-    if (known === undefined) {
-      const { requests_per_minute: requests, tokens_per_minute: tokens } = rates
-      const made = { requests: requests ?? 0, tokens: tokens ?? 0, atMs: clock.elapsed(), rates, last: Promise.resolve() }
-      buckets.set(rates.actor, made)
-      return made
-    }
-    const minutes = (clock.elapsed() - known.atMs) / minuteMs
-    known.atMs = clock.elapsed()
-    known.rates = rates
-    const filled = (left: number, perMinute: number | null) =>
-      perMinute === null ? left : Math.min(perMinute, left + minutes * perMinute)
-    known.requests = filled(known.requests, rates.requests_per_minute)
-    known.tokens = filled(known.tokens, rates.tokens_per_minute)
-    return known
+    const nowMs = clock.elapsed()
+    const bucket = buckets.get(rates.actor) ?? { requests: null, tokens: null, atMs: nowMs, rates, last: Promise.resolve() }
+    buckets.set(rates.actor, bucket)
+    const minutes = (nowMs - bucket.atMs) / minuteMs
+    bucket.atMs = nowMs
+    bucket.rates = rates
+    bucket.requests = limited(filled(bucket.requests, minutes), rates.requests_per_minute)
+    bucket.tokens = limited(filled(bucket.tokens, minutes), rates.tokens_per_minute)
+    return bucket
   }
 
   /** How long until a call may go, and what it waits for. */
   function waitOf({ requests, tokens, rates }: Bucket): { readonly ms: number; readonly what: string } {
     const { requests_per_minute: calls, tokens_per_minute: perMinute } = rates
-    const forCalls = calls === null || requests >= 1 ? 0 : ((1 - requests) / calls) * minuteMs
-    const forTokens = perMinute === null || tokens > 0 ? 0 : ((1 - tokens) / perMinute) * minuteMs
+    const forCalls = calls === null || requests === null || requests.left >= 1 ? 0 : ((1 - requests.left) / calls) * minuteMs
+    const forTokens = perMinute === null || tokens === null || tokens.left > 0 ? 0 : ((1 - tokens.left) / perMinute) * minuteMs
     return forTokens > forCalls
       ? { ms: forTokens, what: `${perMinute} tokens a minute` }
       : { ms: forCalls, what: `${calls} model calls a minute` }
@@ -53,7 +49,7 @@ export function rateLimits(clock: Clock): RateLimits {
       const bucket = bucketOf(rates)
       const { ms, what } = waitOf(bucket)
       if (ms === 0) {
-        bucket.requests -= 1
+        bucket.requests = less(bucket.requests, 1)
         return null
       }
       if (clock.elapsed() - sinceMs + ms > waitMsMax)
@@ -75,9 +71,22 @@ export function rateLimits(clock: Clock): RateLimits {
     },
     used(actor, tokens) {
       const bucket = buckets.get(actor)
-      if (bucket !== undefined) bucket.tokens -= tokens
+      if (bucket !== undefined) bucket.tokens = less(bucket.tokens, tokens)
     },
   }
+}
+
+const less = (one: Left | null, by: number): Left | null => (one === null ? null : { ...one, left: one.left - by })
+
+function filled(one: Left | null, minutes: number): Left | null {
+  return one === null ? null : { ...one, left: Math.min(one.of, one.left + minutes * one.of) }
+}
+
+/** Under a limit that nobody had before, a whole minute is left. Under another than before, what was used of that one is used of this
+ *  one too: sessions of one actor may have different limits, and each would fill up what the other has used. */
+function limited(one: Left | null, perMinute: number | null): Left | null {
+  if (perMinute === null) return one
+  return one === null ? { of: perMinute, left: perMinute } : { of: perMinute, left: one.left + perMinute - one.of }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

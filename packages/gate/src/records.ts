@@ -1,7 +1,8 @@
+import { callNanosMax } from '@anchorhold/core/prices'
 import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { type Asked } from '@anchorhold/protocol/authority'
-import { type LinkRecord, Reservation } from '@anchorhold/protocol/link'
+import { type LinkRecord, type OutboxRecord, Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Asks, BooksParts } from './books.ts'
 import { type Booking, keyOf } from './nodes.ts'
@@ -26,10 +27,11 @@ export type Records = {
   /** What was booked, and is set aside, for calls through a node. */
   bookedAt(key: string): readonly Booking[]
   reservedAt(key: string): readonly Booking[]
-  /** What a session's calls cost after a record, and whether one of them cost more than was set aside for it. */
+  /** What a session's calls cost after a record, and whether one of them cost more than was set aside for it; what cannot be read may
+   *  have. */
   spentAfter(session: SessionId, n: number): { readonly nanos: Nanos; readonly exceeds: boolean }
   asks(session: SessionId): Asks
-  /** These write, and throw where the disk fails. */
+  /** These write, and throw where the disk fails. What no reader would take is not written: that is a bug, and breaks nothing else. */
   reserve(session: SessionId, reservation: Reservation, beganMs: number): void
   book(session: SessionId, usage: EventBody<'usage'>, beganMs: number): number
   note(session: SessionId, event: NewEvent): void
@@ -49,26 +51,43 @@ export async function openRecords({
   afterThis,
   soon,
   onBroken,
-}: Pick<BooksParts, 'outbox' | 'afterThis' | 'soon' | 'onBroken'>): Promise<Records> {
+  say = () => {},
+}: Pick<BooksParts, 'outbox' | 'afterThis' | 'soon' | 'onBroken' | 'say'>): Promise<Records> {
   const openCalls = new Map<string, OpenCall>()
   const nodesSeen = new Map<string, { readonly simulated: boolean; readonly name: NodeName }>()
   /** By session and by the key of each node. */
   const booked = new Map<string, Entry[]>()
   const asking = new Map<SessionId, { readonly n: number; readonly event: NewEvent }[]>()
   const lastOf = new Map<SessionId, number>()
+  /** The last record of each session that speaks of money and cannot be read. */
+  const unreadable = new Map<SessionId, number>()
   let lastAtNodes = 0
   let broken = false
   let dialling: Promise<void> | null = null
   let flushDue = false
 
-  for (const { n, at, session, type, body } of await outbox.read(0, Infinity)) {
+  for (const record of await outbox.read(0, Infinity)) {
+    const { n, session, type } = record
     lastOf.set(session, n)
+    try {
+      take(record)
+    } catch {
+      // One session's record must not keep the gate from all the others. What it has spent is not known, so it spends no more.
+      const isMoney = type === 'reservation' || type === 'usage'
+      if (isMoney) unreadable.set(session, n)
+      say(
+        `Cannot read record ${n} ("${type}") of session "${session}": passed over${isMoney ? ', and its budget is closed until somebody sets it' : ''}`,
+      )
+    }
+  }
+
+  function take({ n, at, session, type, body }: OutboxRecord): void {
     if (type === 'reservation') {
-      const reservation = Reservation.parse(body)
+      const reservation = Reservation.parse(withSum(body, 'nanos'))
       openCalls.set(reservation.call, { ...reservation, n, session, beganMs: reservation.began_at ?? at })
       see(reservation)
     } else if (type === 'usage') {
-      const usage = eventBodies.usage.parse(body)
+      const usage = eventBodies.usage.parse(withSum(body, 'cost_nanos'))
       enter(session, n, usage, usage.began_at ?? at)
       see(usage)
     } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
@@ -99,6 +118,13 @@ export async function openRecords({
   }
 
   function append(session: SessionId, entry: NewEvent | LinkRecord): number {
+    try {
+      if (entry.type === 'reservation') Reservation.parse(entry.body)
+      else parseNewEvent(entry.type, entry.body)
+    } catch (error) {
+      say(`Not written, because nobody could read it again: a record "${entry.type}" of session "${session}"`)
+      throw error
+    }
     try {
       const n = outbox.append(session, entry)
       lastOf.set(session, n)
@@ -136,7 +162,10 @@ export async function openRecords({
     reservedAt: (key) => [...openCalls.values()].filter((call) => keysOf(call).includes(key)),
     spentAfter(session, n) {
       const later = (booked.get(session) ?? []).filter((entry) => entry.n > n)
-      return { nanos: later.reduce((sum, entry) => sum + entry.nanos, 0), exceeds: later.some(({ exceeds }) => exceeds) }
+      return {
+        nanos: later.reduce((sum, entry) => sum + entry.nanos, 0),
+        exceeds: unreadable.has(session) || later.some(({ exceeds }) => exceeds),
+      }
     },
     asks: (session) => asksIn(asking.get(session) ?? []),
     reserve(session, reservation, beganMs) {
@@ -170,6 +199,7 @@ export async function openRecords({
     forgetUpTo(n, isHeld) {
       dropUpTo(booked, n)
       dropUpTo(asking, n)
+      for (const [session, last] of unreadable) if (last <= n) unreadable.delete(session)
       const over = [...lastOf].flatMap(([session, last]) => (last > n || isHeld(session) ? [] : [session]))
       for (const session of over) lastOf.delete(session)
       return over
@@ -180,6 +210,12 @@ export async function openRecords({
 /** Under which keys of nodes a call is booked. */
 const keysOf = ({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>) =>
   nodes.map((name) => keyOf(simulated, name))
+
+/** Gates before this one let cells ask for sums that no call can cost. Such a one counts as the most that one can. */
+function withSum(body: unknown, name: 'nanos' | 'cost_nanos'): unknown {
+  const sum = (body as Readonly<Record<string, unknown>> | null)?.[name]
+  return typeof sum === 'number' && sum > Number.MAX_SAFE_INTEGER ? { ...(body as object), [name]: callNanosMax } : body
+}
 
 function addTo<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
   const list = lists.get(key)

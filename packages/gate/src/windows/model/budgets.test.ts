@@ -1,6 +1,7 @@
 import type { LedgerNode } from '@anchorhold/protocol/link'
 import { expect, test, vi } from 'vitest'
 import { fakeUpstream, streamed } from '../../fake-upstream.ts'
+import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { local, session, small, testGate } from '../../test-gate.ts'
 
 const messages = '/v1/messages'
@@ -80,4 +81,35 @@ test('a call above what needs approval is asked for also where sessions do not a
   const allow = { do: 'answer' as const, session, request: opened.body.id, answer: { decision: 'allow' as const } }
   expect(await it.gate.handle({ ...allow, actor: 'ann', grant: null, raises })).toEqual({ told: true })
   expect((await waiting).status).toBe(200)
+})
+
+test.each([
+  ['an answer', {}, { max_tokens: Number.MAX_SAFE_INTEGER }],
+  [
+    'thinking',
+    { budget_nanos: usd, spend: 'ask' as const },
+    { max_tokens: Number.MAX_SAFE_INTEGER, thinking: { budget_tokens: 2 ** 52 } },
+  ],
+])('a cell that asks for %s without end keeps no later gate from starting', async (_, money, body) => {
+  await using upstream = await answering()
+  const disk = memoryDisk()
+  let status = 0
+  {
+    await using it = await testGate({ provider: local(upstream.url), ...money }, disk, { heldMs: 1 })
+    ;({ status } = await it.call(messages, small(body)))
+  }
+  await using next = await testGate({ provider: local(upstream.url) }, disk)
+  expect([status, (await next.call(messages, small())).status]).toEqual([400, 200])
+})
+
+test('a document of a few bytes and many pages is not let out where the budget does not hold them', async () => {
+  await using upstream = await answering()
+  await using it = await testGate({ provider: local(upstream.url), budget_nanos: usd })
+  const source = { type: 'base64', media_type: 'application/pdf', data: Buffer.alloc(783).toString('base64') }
+  const { status, body } = await it.call(
+    messages,
+    small({ messages: [{ role: 'user', content: [{ type: 'document', source }] }] }),
+  )
+  expect([status, errorIn(body)]).toEqual([403, expect.stringContaining('does not hold another call')])
+  expect(upstream.received).toEqual([])
 })

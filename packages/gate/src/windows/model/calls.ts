@@ -12,7 +12,7 @@ import { answer, refused, unwritable } from './answers.ts'
 import { costless, forward, type Outcome } from './forward.ts'
 import { agentOf, outgoing } from './headers.ts'
 import { type HeldCalls, heldCalls, type Refusal, shortAction, spendAction } from './held.ts'
-import { modelPolicy, type ModelPolicy } from './model-policy.ts'
+import { modelPolicy, type ModelPolicy, refuseVariant } from './model-policy.ts'
 import { budgetSentence, callMoney, type SetAside } from './money.ts'
 import { screen, type Screened, serialise } from './screen.ts'
 
@@ -85,7 +85,11 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       if (result.answer.status === 403) refusal = { why: 'rules', agent: agentOf(from.headers) }
       return answer(response, result.answer)
     }
-    const against = refuseModel(result.request.model)
+    const { model } = result.request
+    const { allow, upstream } = terms
+    const against =
+      refuseModel(model) ??
+      (upstream.seller === 'reseller' ? refuseVariant(model, { capped: account.capped, allow, policy: policy() }) : null)
     if (against !== null) return refuseByRules(agentOf(from.headers), response, 'model_denied', against)
     await dial(result.request, from, response, target)
   }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
-import { costOf } from '@anchorhold/core/prices'
+import { costOf, priceOf, type Seller } from '@anchorhold/core/prices'
 import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Listener, Sent } from '../../connections.ts'
@@ -12,10 +12,12 @@ export type Outcome = {
   /** The upstream's status; 0 when it gave none, 499 when the agent left first. */
   readonly status: number
   readonly credentialRefused: boolean
+  /** The upstream said what was used. */
+  readonly whole: boolean
   /** What the call is booked at. */
   cost(
-    call: { readonly model: string; readonly stream: boolean },
-    set: { readonly reservedNanos: Nanos; readonly promptNanos: Nanos },
+    call: { readonly model: string; readonly stream: boolean; readonly thinks: boolean; readonly seller: Seller },
+    set: { readonly reservedNanos: Nanos; readonly promptNanos: Nanos; readonly maxTokens: number },
   ): { readonly tokens: Tokens; readonly nanos: Nanos; readonly estimated: boolean }
 }
 
@@ -51,7 +53,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
   let whole = false
   let ended = false
   /** What is booked if the call breaks off now. */
-  let broken = (status: number): Outcome => answered(status, reading, 'broken')
+  let broken = (status: number): Outcome =>
+    answered(status, reading, head !== null && isGood(head.status) ? 'begun' : 'unanswered')
 
   const end = (outcome: Outcome) => {
     if (ended) return
@@ -128,10 +131,9 @@ export function forward(call: Forwarded): Promise<Outcome> {
     }
     if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
       const answer = unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`)
-      return replace(answered(status, null, 'broken'), answer)
+      return replace(answered(status, null, 'begun'), answer)
     }
-    const good = status >= 200 && status < 300
-    if (good) reading = meter(isStream(headers) ? 'stream' : 'json')
+    if (isGood(status)) reading = meter(isStream(headers) ? 'stream' : 'json')
     else broken = () => costless(status)
     response.writeHead(status, passed(headers))
     passing = true
@@ -209,29 +211,38 @@ const nothing: Tokens = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 
 /** Of a call that nobody is charged for. */
 export function costless(status: number): Outcome {
-  return { status, credentialRefused: false, cost: () => ({ tokens: nothing, nanos: 0, estimated: false }) }
+  return { status, credentialRefused: false, whole: false, cost: () => ({ tokens: nothing, nanos: 0, estimated: false }) }
 }
 
 /** What an answer cost: what it says itself, or else what can be told from what was seen of it, never above what was set aside. */
-function answered(status: number, reading: Meter | null, how: 'ended' | 'broken'): Outcome {
-  const seen = reading?.read() ?? { used: { ...nothing }, whole: false, started: false }
+function answered(status: number, reading: Meter | null, how: 'ended' | 'begun' | 'unanswered'): Outcome {
+  const seen = reading?.read() ?? { used: { ...nothing }, whole: false, started: false, thought: false, saidNanos: null }
   return {
     status,
     credentialRefused: false,
-    cost({ model, stream }, { reservedNanos, promptNanos }) {
+    whole: seen.whole,
+    cost({ model, stream, thinks, seller }, { reservedNanos, promptNanos, maxTokens }) {
       const tokens = stored(seen.used)
-      if (seen.whole) return { tokens, nanos: costOf(model, seen.used), estimated: false }
+      if (seen.whole) {
+        // A reseller has prices of its own, and says what they came to. Nobody else is asked what it would like to be paid.
+        if (seller === 'reseller' && seen.saidNanos !== null) return { tokens, nanos: seen.saidNanos, estimated: false }
+        return { tokens, nanos: costOf(model, seen.used, seller), estimated: !priceOf(model, 0).known }
+      }
       // An answer that comes in one piece may have been finished although nothing of it was seen.
-      if (how === 'broken' && !stream) return { tokens, nanos: reservedNanos, estimated: true }
+      if (how !== 'ended' && !stream) return { tokens, nanos: reservedNanos, estimated: true }
+      // Thinking is paid for and not seen: from when it may have begun, the answer may have been as long as it could be.
+      const isHidden = seen.thought || (thinks && how !== 'unanswered')
+      const output = isHidden ? Math.max(maxTokens, seen.used.output) : seen.used.output
       const nanos = seen.started
-        ? costOf(model, seen.used)
-        : promptNanos + costOf(model, { ...nothing, output: seen.used.output })
+        ? costOf(model, { ...seen.used, output }, seller)
+        : promptNanos + costOf(model, { ...nothing, output }, seller)
       return { tokens, nanos: Math.min(nanos, reservedNanos), estimated: true }
     },
   }
 }
 
 const stored = ({ input, output, cache_read, cache_write }: Tokens): Tokens => ({ input, output, cache_read, cache_write })
+const isGood = (status: number) => status >= 200 && status < 300
 const isStream = (headers: IncomingHttpHeaders) => (headers['content-type'] ?? '').startsWith('text/event-stream')
 function passed(headers: IncomingHttpHeaders): string[] {
   const kept: string[] = []

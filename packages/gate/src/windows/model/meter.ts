@@ -1,11 +1,20 @@
 import type { Used } from '@anchorhold/core/prices'
+import type { Nanos } from '@anchorhold/protocol/money'
 import { z } from 'zod'
 
 /** Reads along with an answer as it passes, and says what it used. It reads a little later, so that the answer goes out first. */
 export type Meter = {
   feed(chunk: Uint8Array): void
-  /** What was used, as far as it was seen. `whole` when the upstream gave its final count. */
-  read(): { readonly used: Used; readonly whole: boolean; readonly started: boolean }
+  /** What was used, as far as it was seen. `whole` when the upstream gave its final count; `thought` when there was thinking in it,
+   *  of which an answer shows a summary or nothing, whatever its length. */
+  read(): {
+    readonly used: Used
+    readonly whole: boolean
+    readonly started: boolean
+    readonly thought: boolean
+    /** What it cost, where the upstream says so itself. */
+    readonly saidNanos: Nanos | null
+  }
 }
 
 /** A longer line or body is passed on but not read any more. */
@@ -21,8 +30,13 @@ const counts = {
   cache_creation_input_tokens: count,
   cache_creation: z.object({ ephemeral_1h_input_tokens: count }).nullish(),
 }
+/** In US dollars; one that cannot be read is not there. */
+const cost = z.number().min(0).max(100_000).nullish().catch(null)
 const Usage = z.object({
   ...counts,
+  cost,
+  is_byok: z.boolean().nullish().catch(null),
+  cost_details: z.object({ upstream_inference_cost: cost }).nullish().catch(null),
   /** Where one call ran the model several times, the totals are in here. */
   iterations: z.array(z.object(counts)).max(1000).nullish(),
   server_tool_use: z.object({ web_search_requests: count }).nullish(),
@@ -31,10 +45,10 @@ type Usage = z.infer<typeof Usage>
 
 /** How nearly every line of a stream looks: a piece of text with no escape in it, so that its length can be seen. */
 const plainDelta =
-  /data: ?\{"type":"content_block_delta","index":\d+,"delta":\{"type":"\w+","(?:text|thinking|partial_json)":"([^"\\\n]*)"\}\}\r?$/my
+  /data: ?\{"type":"content_block_delta","index":\d+,"delta":\{"type":"\w+","(text|thinking|partial_json)":"([^"\\\n]*)"\}\}\r?$/my
 
 export function meter(kind: 'stream' | 'json'): Meter {
-  const seen = { start: null as Usage | null, end: null as Usage | null, answerBytes: 0, overrun: false }
+  const seen = { start: null as Usage | null, end: null as Usage | null, answerBytes: 0, thought: false, overrun: false }
   let unread: Uint8Array[] = []
   /** The beginning of a line, or of a body. */
   let pending: Uint8Array[] = []
@@ -66,8 +80,10 @@ export function meter(kind: 'stream' | 'json'): Meter {
       seen.end = usageOf(event.usage) ?? seen.end
     } else if (event.type === 'content_block_delta') {
       seen.answerBytes += deltaBytes(event.delta)
+      seen.thought ||= isThinking(event.delta)
     } else if (event.type === 'content_block_start') {
       seen.answerBytes += deltaBytes(event.content_block)
+      seen.thought ||= isThinking(event.content_block)
     }
   }
   /** Whole lines. As Latin-1 each byte is a character, so a length in it is one in bytes. */
@@ -80,7 +96,10 @@ export function meter(kind: 'stream' | 'json'): Meter {
         plainDelta.lastIndex = from
         const delta = plainDelta.exec(text)
         if (delta === null) data(bytes.toString('utf8', from + 'data:'.length, to))
-        else seen.answerBytes += delta[1]!.length
+        else {
+          seen.answerBytes += delta[2]!.length
+          seen.thought ||= delta[1] === 'thinking'
+        }
       }
       from = to + 1
     }
@@ -113,7 +132,13 @@ export function meter(kind: 'stream' | 'json'): Meter {
       const whole = seen.end !== null && !seen.overrun
       const used = total(seen.start, seen.end)
       const output = whole ? used.output : Math.max(used.output, Math.ceil(seen.answerBytes / bytesPerToken))
-      return { used: { ...used, output }, whole, started: seen.start !== null }
+      return {
+        used: { ...used, output },
+        whole,
+        started: seen.start !== null,
+        thought: seen.thought,
+        saidNanos: saidIn(seen.end),
+      }
     },
   }
 }
@@ -143,6 +168,13 @@ function lastWords(start: Usage, end: Usage): Usage {
   }
 }
 
+/** With a key of the owner's own at the maker's, the maker's bill comes beside the reseller's (OpenRouter, "Usage Accounting"). */
+function saidIn(end: Usage | null): Nanos | null {
+  if (typeof end?.cost !== 'number') return null
+  const beside = end.is_byok === false ? 0 : (end.cost_details?.upstream_inference_cost ?? 0)
+  return Math.round((end.cost + beside) * 1e9)
+}
+
 function usageOf(value: unknown): Usage | null {
   const usage = Usage.safeParse(value)
   return usage.success ? usage.data : null
@@ -166,5 +198,12 @@ function deltaBytes(delta: unknown): number {
   }
   return bytes
 }
+
+/** A block of thinking, shown or not, or a piece of one. */
+const isThinking = (part: unknown): boolean =>
+  typeof part === 'object' &&
+  part !== null &&
+  'type' in part &&
+  /^(?:redacted_)?thinking|^signature_delta$/.test(String(part.type))
 
 const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -38,7 +38,7 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
     const free = !upstream.billed && !priceOf(request.model, 0).known
     const { prompt, measured } =
       account.capped || weighs() ? known.weigh(request) : { prompt: roughly(request), measured: () => {} }
-    return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt) }
+    return { free, measured, bound: free ? { promptNanos: 0, perOutputToken: 0 } : worstCase(prompt, upstream.seller) }
   }
 
   return {
@@ -56,15 +56,20 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
       return reserved === null ? null : { reserved, promptNanos: bound.promptNanos, free, measured }
     },
     book(request, upstream, { reserved, promptNanos, free, measured }, { outcome, durationMs }) {
-      const { tokens, nanos, estimated } = outcome.cost(request, { reservedNanos: reserved.nanos, promptNanos })
-      if (!estimated && outcome.status === 200) measured(tokens.input + tokens.cache_read + tokens.cache_write)
+      const { model, stream, thinks } = request
+      const { tokens, nanos, estimated } = outcome.cost(
+        { model, stream, thinks, seller: upstream.seller },
+        { reservedNanos: reserved.nanos, promptNanos, maxTokens: reserved.maxTokens },
+      )
+      if (outcome.status === 200 && outcome.whole) measured(tokens.input + tokens.cache_read + tokens.cache_write)
       account.settle(reserved, {
         provider: upstream.name,
         model: request.model,
         tokens,
         cost_nanos: free ? 0 : nanos,
         simulated: upstream.simulated,
-        estimated: estimated || (outcome.status === 200 && !free && !priceOf(request.model, 0).known),
+        // What nobody is charged for is known to cost nothing.
+        estimated: estimated && !(free && outcome.whole),
         notional: upstream.notional,
         status: outcome.status,
         duration_ms: Math.max(0, Math.round(durationMs)),
@@ -77,11 +82,13 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
 function roughly(request: Screened) {
   let restBytes = Buffer.byteLength(request.head)
   let imageTokens = 0
+  let documents = 0
   for (const message of request.messages) {
-    restBytes += message.json.length - message.imageChars
+    restBytes += message.json.length - message.mediaChars
     imageTokens += message.imageTokens
+    documents += message.documents
   }
-  return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, caching: request.caching }
+  return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, documents, caching: request.caching }
 }
 
 /** Why a call is not paid for, and what would change that. */

@@ -66,3 +66,29 @@ test('prefixes() weighs an image by its size, not by its bytes', () => {
   expect(prompt.imageTokens).toBe(101)
   expect(prompt.restBytes).toBeLessThan(2000)
 })
+
+const pdf = (bytes: number) => ({
+  type: 'document',
+  source: { type: 'base64', media_type: 'application/pdf', data: Buffer.alloc(bytes).toString('base64') },
+})
+test.each([
+  ['in a message', [pdf(30_000)]],
+  ['in the result of a tool', [{ type: 'tool_result', tool_use_id: 'x', content: [pdf(30_000)] }]],
+])('prefixes() weighs a document %s by the pages that it may have, not by its bytes', (_, content) => {
+  const known = prefixes()
+  const asked = request([{ role: 'user', content }])
+  const { prompt, measured } = known.weigh(asked)
+  expect(prompt).toMatchObject({ documents: 1 })
+  expect(prompt.restBytes).toBeLessThan(2000)
+  measured(5000)
+  expect(known.weigh(request([{ role: 'user', content }, answer])).prompt).toMatchObject({
+    knownPrefixTokens: 5000,
+    documents: 0,
+  })
+})
+test('prefixes() weighs a document that is a text by its bytes', () => {
+  const content = [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'x'.repeat(5000) } }]
+  const { prompt } = prefixes().weigh(request([{ role: 'user', content }]))
+  expect(prompt.documents).toBe(0)
+  expect(prompt.restBytes).toBeGreaterThan(5000)
+})

@@ -22,19 +22,22 @@ export function prefixes(): Prefixes {
       let knownBytes = 0
       let bytes = Buffer.byteLength(withoutMarks(request.head))
       let imageTokens = 0
-      let imageChars = 0
+      let documents = 0
+      let mediaChars = 0
       for (const message of request.messages) {
         const json = plain(withoutMarks(message.json))
         digest = sha256(digest + json)
         bytes += Buffer.byteLength(json)
         imageTokens += message.imageTokens
-        imageChars += message.imageChars
+        documents += message.documents
+        mediaChars += message.mediaChars
         const tokens = measured.get(digest)
         if (tokens !== undefined) {
           knownPrefixTokens = tokens
           knownBytes = bytes
           imageTokens = 0
-          imageChars = 0
+          documents = 0
+          mediaChars = 0
         }
       }
       const total = Buffer.byteLength(request.head) + request.messages.reduce((sum, { json }) => sum + Buffer.byteLength(json), 0)
@@ -42,8 +45,9 @@ export function prefixes(): Prefixes {
         prompt: {
           model: request.model,
           knownPrefixTokens,
-          restBytes: Math.max(0, total - knownBytes - imageChars),
+          restBytes: Math.max(0, total - knownBytes - mediaChars),
           imageTokens,
+          documents,
           caching: request.caching,
         },
         measured(promptTokens) {

@@ -244,3 +244,15 @@ test('screen() lets a request through that used what is allowed', () => {
   const body = talk({ role: 'assistant', content: [use('Read')] }, { role: 'user', content: [outcome()] })
   expect(sentWith(noBash, body)).toMatchObject({ messages: body.messages })
 })
+
+test.each([
+  ['max_tokens', { ...base, max_tokens: Number.MAX_SAFE_INTEGER }],
+  ['max_tokens', { ...base, max_tokens: 1_000_001 }],
+  ['budget_tokens', { ...base, thinking: { type: 'enabled', budget_tokens: Number.MAX_SAFE_INTEGER } }],
+  ['budget_tokens', { ...base, thinking: { type: 'enabled', budget_tokens: 1e300 } }],
+])('screen() refuses %s that no model has', (name, body) => {
+  expect(refusal(body)).toMatchObject({ status: 400, message: expect.stringContaining(`"${name}"`) })
+})
+test('screen() takes the longest answers that there are', () => {
+  expect(refusal({ ...base, max_tokens: 128_000, thinking: { type: 'enabled', budget_tokens: 127_999 } })).toBeNull()
+})

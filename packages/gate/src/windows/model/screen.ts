@@ -2,7 +2,7 @@ import { type Answer, malformed, refused } from './answers.ts'
 import { base64ImageSize } from './image-size.ts'
 import { withoutTools } from './without-tools.ts'
 import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
-import { imageTokens } from '@anchorhold/core/prices'
+import { callTokensMax, imageTokens } from '@anchorhold/core/prices'
 
 /** Top-level fields that agents send. Whatever else the API learns is refused until the owner names it. */
 const fields = new Set(
@@ -39,12 +39,17 @@ export type Screened = {
   readonly stream: boolean
   readonly maxTokens: number
   readonly thinkingTokens: number
+  /** It asks for thinking, of which little or nothing may be shown. */
+  readonly thinks: boolean
   readonly caching: 'none' | '5m' | '1h'
   /** Everything but `messages` and `max_tokens`, as JSON. */
   readonly head: string
-  /** Each message as JSON, with what its images weigh. */
-  readonly messages: readonly { readonly json: string; readonly imageChars: number; readonly imageTokens: number }[]
+  /** Each message as JSON, with what its images and documents weigh. */
+  readonly messages: readonly (Media & { readonly json: string })[]
 }
+
+/** What is not weighed by its bytes, and how many characters of JSON that takes. */
+export type Media = { readonly mediaChars: number; readonly imageTokens: number; readonly documents: number }
 
 type Json = { readonly [name: string]: unknown }
 
@@ -113,6 +118,10 @@ function screened(
   if (endpoint === 'messages' && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0)) {
     broken('"max_tokens" must be a positive whole number')
   }
+  // A sum that is set aside for more than this is no longer a whole number.
+  if (endpoint === 'messages' && (maxTokens as number) > callTokensMax) {
+    broken(`"max_tokens" must be at most ${callTokensMax}`)
+  }
   if (body.stream !== undefined && typeof body.stream !== 'boolean') broken('"stream" must be true or false')
   screenTools(body.tools, allow)
   screenContent(body.system, allow, 0)
@@ -122,7 +131,7 @@ function screened(
     screenContent(message.content, allow, 0)
   }
   const head = JSON.stringify({ ...rest, ...reducedMetadata(metadata) })
-  const written = messages.map((message: Json) => ({ json: JSON.stringify(message), ...weighImages(message.content, 0) }))
+  const written = messages.map((message: Json) => ({ json: JSON.stringify(message), ...weighMedia(message.content, 0) }))
   // A key of this name is unescaped in what was just written, while the same word inside a text is not.
   if ([head, ...written.map(({ json }) => json)].some((json) => json.includes('"__proto__":'))) {
     deny('the key "__proto__"', 'nothing allows it')
@@ -132,6 +141,7 @@ function screened(
     stream: body.stream === true,
     maxTokens: endpoint === 'messages' ? (maxTokens as number) : 0,
     thinkingTokens: thinkingTokens(body.thinking),
+    thinks: isObject(body.thinking) && body.thinking.type !== 'disabled',
     caching: caching(head, written),
     head,
     messages: written,
@@ -211,6 +221,9 @@ function reducedMetadata(metadata: unknown): Json {
 
 function thinkingTokens(thinking: unknown): number {
   const budget = isObject(thinking) ? thinking.budget_tokens : undefined
+  if (typeof budget === 'number' && budget > callTokensMax) {
+    return broken(`"budget_tokens" of "thinking" must be at most ${callTokensMax}`)
+  }
   return Number.isSafeInteger(budget) && (budget as number) > 0 ? (budget as number) : 0
 }
 
@@ -220,22 +233,26 @@ function caching(head: string, messages: readonly { readonly json: string }[]): 
   return marks('"ttl":"1h"') ? '1h' : '5m'
 }
 
-function weighImages(content: unknown, depth: number): { imageChars: number; imageTokens: number } {
-  const sum = { imageChars: 0, imageTokens: 0 }
+function weighMedia(content: unknown, depth: number): Media {
+  const sum = { mediaChars: 0, imageTokens: 0, documents: 0 }
   if (!Array.isArray(content) || depth > depthMax) return sum
   for (const block of content as Json[]) {
     const source = isObject(block.source) ? block.source : undefined
-    const nested = block.type === 'tool_use' ? undefined : (block.content ?? source?.content)
-    const inner = weighImages(nested, depth + 1)
-    sum.imageChars += inner.imageChars
-    sum.imageTokens += inner.imageTokens
-    if (block.type !== 'image') continue
-    if (source?.type === 'base64' && typeof source.data === 'string') {
-      sum.imageChars += source.data.length
-      sum.imageTokens += imageTokens(base64ImageSize(source.data))
-    } else {
-      sum.imageTokens += imageTokens(null)
+    const nested = block.type === 'tool_use' ? [] : [block.content, source?.content]
+    for (const inner of nested.map((one) => weighMedia(one, depth + 1))) {
+      sum.mediaChars += inner.mediaChars
+      sum.imageTokens += inner.imageTokens
+      sum.documents += inner.documents
     }
+    const data = source?.type === 'base64' && typeof source.data === 'string' ? source.data : null
+    if (block.type === 'image') {
+      sum.imageTokens += imageTokens(data === null ? null : base64ImageSize(data))
+    } else if (block.type === 'document' && source?.type !== 'text' && source?.type !== 'content') {
+      sum.documents += 1
+    } else {
+      continue
+    }
+    sum.mediaChars += data?.length ?? 0
   }
   return sum
 }

@@ -259,6 +259,46 @@ test('modelWindow() takes the upstream along when the agent leaves, and books wh
   ])
 })
 
+const hiddenThinking =
+  sse('content_block_start', { index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } }) +
+  sse('content_block_delta', { index: 0, delta: { type: 'signature_delta', signature: 'x'.repeat(200_000) } })
+test.each([
+  ['that asked for thinking', { thinking: { type: 'enabled', budget_tokens: 1023 } }, ''],
+  ['whose thinking is not shown', { thinking: { type: 'adaptive' } }, hiddenThinking],
+  ['that thought unasked', {}, hiddenThinking],
+  [
+    'that thought unasked in secret',
+    {},
+    sse('content_block_start', { index: 0, content_block: { type: 'redacted_thinking', data: 'x' } }),
+  ],
+])('modelWindow() books the longest answer for a call %s and was cut off', async (_, asked, thought) => {
+  await using upstream = await fakeUpstream((response) => {
+    response
+      .writeHead(200, streamHead)
+      .write(sse('message_start', { message: { usage: { input_tokens: 1000, output_tokens: 1 } } }) + thought)
+    response.write(sse('content_block_delta', { index: 1, delta: { type: 'text_delta', text: '42' } }))
+  })
+  await using it = await testGate({ provider: local(upstream.url) })
+  const started = it.start(messages, JSON.stringify(small({ ...asked, metadata: { user_id: 'x'.repeat(900) } })))
+  started.on('error', () => {})
+  const [response] = (await once(started, 'response')) as [IncomingMessage]
+  for await (const chunk of response) if (String(chunk).includes('"42"')) break
+  started.destroy()
+  await vi.waitUntil(() => it.usage().length === 1)
+  // What is set aside for it holds as much: 1000 tokens of prompt and 1024 of an answer.
+  const nanos = costOf('claude-sonnet-5', { input: 1000, output: 1024, cache_read: 0, cache_write: 0 })
+  expect(it.usage()).toEqual([expect.objectContaining({ cost_nanos: nanos, estimated: true, status: 499 })])
+})
+
+test('modelWindow() books the prompt alone of a call that asked for thinking and got no answer', async () => {
+  await using upstream = await fakeUpstream((_, __, request) => void request.socket.destroy())
+  await using it = await testGate({ provider: local(upstream.url) })
+  await it.call(messages, small({ max_tokens: 100_000, thinking: { type: 'adaptive' } }))
+  await it.call(settlePath, '')
+  expect(it.usage()).toEqual([expect.objectContaining({ status: 0, estimated: true })])
+  expect(it.usage()[0]!.cost_nanos).toBeLessThan(100_000 * 10_000)
+})
+
 test('modelWindow() books the prompt of a call that the agent left before it was answered', async () => {
   const gone = Promise.withResolvers<void>()
   const dialled = Promise.withResolvers<void>()
@@ -665,7 +705,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   const money = { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false }
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
-    ...{ name: 'test', simulated: false, notional: false, billed: true, origin: 'http://test' },
+    ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', origin: 'http://test' },
     authorise: async () => ({}),
     dial() {
       throw new Error('a bug')

@@ -190,8 +190,12 @@ export function upgrade(
   // One that is not joined ends here: what it says beside that could hold what was put in.
   outgoing.once('response', (incoming) => (scrub === null ? answer(incoming, answerOf(), fail) : fail()))
   outgoing.once('upgrade', (incoming, _socket, early) => {
+    if (incoming.headers.upgrade?.toLowerCase() !== 'websocket') {
+      // From here on the connection is nobody's but ours.
+      socket.destroy()
+      return fail()
+    }
     client.off('close', gone)
-    if (incoming.headers.upgrade?.toLowerCase() !== 'websocket') return fail()
     const said = endToEnd(incoming.rawHeaders).map((part) => scrub?.text(part) ?? part)
     const headers = ['connection', 'Upgrade', 'upgrade', 'websocket', ...said]
     client.write(`HTTP/1.1 101 Switching Protocols\r\n${headerLines(headers)}\r\n`)

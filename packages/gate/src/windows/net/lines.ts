@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { checkServerIdentity, connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
 import { authorityOf, type Target } from '@anchorhold/core/net/target'
 import Client from 'undici/lib/dispatcher/client.js'
+import { isGivenUp } from '../../connections.ts'
 import type { Dialled } from './dial.ts'
 
 /** TLS connections to the hosts that a session's requests are for, kept between requests.
@@ -21,7 +22,7 @@ export type Outgoing = {
   readonly path: string
   /** Names and values by turns. */
   readonly headers: string[]
-  /** Null when there is none; then the request is sent once more when a kept connection turns out to be gone. */
+  /** Null when there is none. */
   readonly body: Readable | null
 }
 
@@ -48,6 +49,8 @@ export type LinesParts = {
   /** Whom to believe that it is who it says. */
   readonly trust: () => SecureContext
   readonly signal: AbortSignal
+  /** Milliseconds that only go forward. */
+  readonly elapsed?: () => number
 }
 
 type Kept = { readonly client: Client; answers: number }
@@ -59,7 +62,7 @@ const headerBytesMax = 64 * 1024
 /** How long an answer may be silent, before its first byte and between two. */
 const quietMs = 30 * 60 * 1000
 
-export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
+export function lines({ dial, trust, signal: closing, elapsed = () => performance.now() }: LinesParts): Lines {
   const idle = new Map<string, Kept[]>()
   const clients = new Set<Client>()
 
@@ -90,19 +93,22 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
     clients.add(client)
     return one
   }
-  const freeOf = (place: Place): Kept[] => {
+  /** One that stands idle, if there is one. */
+  function take(place: Place): Kept | undefined {
     const key = keyOf(place)
-    const found = idle.get(key) ?? []
-    if (!idle.has(key)) idle.set(key, found)
-    return found
+    const free = idle.get(key)
+    const one = free?.pop()
+    if (free?.length === 0) idle.delete(key)
+    return one
   }
   /** One that stands idle and has lost its connection is of no use to anybody. */
   function forget(place: Place, one: Kept): void {
-    const free = freeOf(place)
-    const at = free.indexOf(one)
-    if (at !== -1) free.splice(at, 1)
-    if (free.length === 0) idle.delete(keyOf(place))
-    if (at !== -1) drop(one)
+    const key = keyOf(place)
+    const free = idle.get(key)
+    if (free === undefined || !free.includes(one)) return
+    if (free.length === 1) idle.delete(key)
+    else free.splice(free.indexOf(one), 1)
+    drop(one)
   }
   function drop({ client }: Kept): void {
     clients.delete(client)
@@ -110,13 +116,15 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
   }
   function keep(place: Place, one: Kept): void {
     if (clients.size > idleMax) return drop(one)
-    freeOf(place).push(one)
+    const free = idle.get(keyOf(place))
+    if (free === undefined) idle.set(keyOf(place), [one])
+    else free.push(one)
   }
 
-  /** `kept` connections are for what can be said again. */
   function sendOver(one: Kept, place: Place, message: Outgoing, listener: Listener, tell: (sent: Sent) => void): void {
     let controller: { pause(): void; resume(): void } | null = null
     let begun = false
+    let sentAt: number | null = null
     let done = false
     tell({
       pause: () => controller?.pause(),
@@ -130,6 +138,7 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
     one.client.dispatch(message, {
       onRequestStart(started) {
         controller = started
+        sentAt = elapsed()
       },
       onResponseStart(started, status) {
         begun = true
@@ -151,7 +160,8 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
         done = true
         drop(one)
         // A kept connection that the other side had just given up: nobody has read the request.
-        if (message.body === null && one.answers > 0 && !begun) return sendOver(open(place), place, message, listener, tell)
+        const isUnread = one.answers > 0 && !begun && sentAt !== null && isGivenUp(error, elapsed() - sentAt)
+        if (isUnread && isRepeatable(message)) return sendOver(open(place), place, message, listener, tell)
         listener.failed(error instanceof NotReached ? error.why : { failed: noAnswer(place.target) })
       },
     })
@@ -160,7 +170,7 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
   return {
     send(place, message, listener) {
       // What cannot be said again goes over a connection that nobody has used.
-      const kept = message.body === null ? freeOf(place).pop() : undefined
+      const kept = isRepeatable(message) ? take(place) : undefined
       let now: Sent | null = null
       sendOver(kept ?? open(place), place, message, listener, (sent) => (now = sent))
       return { pause: () => now?.pause(), resume: () => now?.resume(), cut: () => now?.cut() }
@@ -173,6 +183,9 @@ export function lines({ dial, trust, signal: closing }: LinesParts): Lines {
     },
   }
 }
+
+/** What changes nothing at the other side, so that it may arrive there twice where it was allowed once. */
+const isRepeatable = ({ method, body }: Outgoing) => body === null && ['GET', 'HEAD', 'OPTIONS'].includes(method)
 
 /** A connection of the owner's own network is for requests that a rule opens it for. */
 const keyOf = ({ target, ownNetwork }: Place) => `${authorityOf(target)} ${ownNetwork}`

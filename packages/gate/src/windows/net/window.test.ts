@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import { createServer as createTcpServer, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { setTimeout as wait } from 'node:timers/promises'
 import { createServer as createTlsServer } from 'node:tls'
 import { expect, test } from 'vitest'
 import { helloOf, listener, publicAddress, selfSigned, testNet, trap } from './test-net.ts'
@@ -277,6 +278,26 @@ test('a WebSocket goes through where its target may be reached, and another kind
   expect(required.statusCode).toBe(426)
   const [plain] = (await once(ask('http://allowed.test/', 'h2c'), 'response')) as [IncomingMessage]
   expect(await text(plain)).toBe('plain none')
+})
+
+test('a server that agrees to another protocol than was asked for is left at once', async () => {
+  const behind = createServer()
+  const left = Promise.withResolvers<string>()
+  behind.on('upgrade', (_, socket) => {
+    socket
+      .on('error', () => {})
+      .once('end', () => left.resolve('left'))
+      .resume()
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: other\r\nConnection: Upgrade\r\n\r\n')
+  })
+  await using server = await listener(behind)
+  await using net = await testNet({ upstream: server.port })
+  const headers = { host: 'allowed.test', connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-key': 'abc' }
+  const asking = request({ socketPath: net.socketPath, path: 'http://allowed.test/chat', headers, agent: false }).end()
+  const [refusal] = (await once(asking, 'response')) as [{ statusCode: number }]
+  expect(refusal.statusCode).toBe(502)
+  asking.destroy()
+  expect(await Promise.race([left.promise, wait(2000, 'still there')])).toBe('left')
 })
 
 test('an answer that only a proxy may give is not passed on', async () => {
