@@ -71,6 +71,8 @@ const resoldDear = /image|audio|video|music|lyria|search|research|realtime/
 
 /** No model takes or gives more in one call; the largest there are answer with 128,000. */
 export const callTokensMax = 1_000_000
+/** How long an answer can have become in that time. The fastest models that their maker sells write about 200 tokens a second. */
+export const writtenAtMost = (tookMs: number): number => 2_000 + Math.ceil((tookMs / 1000) * 500)
 /** The most that one call can cost. */
 export const callNanosMax: Nanos = callTokensMax * (dearestResold.cacheWrite1h + dearestResold.output)
 

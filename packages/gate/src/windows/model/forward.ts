@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
-import { costOf, priceOf, type Seller } from '@anchorhold/core/prices'
+import { costOf, priceOf, type Seller, writtenAtMost } from '@anchorhold/core/prices'
 import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Listener, Sent } from '../../connections.ts'
@@ -17,7 +17,7 @@ export type Outcome = {
   /** What the call is booked at. */
   cost(
     call: { readonly model: string; readonly stream: boolean; readonly thinks: boolean; readonly seller: Seller },
-    set: { readonly reservedNanos: Nanos; readonly promptNanos: Nanos; readonly maxTokens: number },
+    set: { readonly reservedNanos: Nanos; readonly promptNanos: Nanos; readonly maxTokens: number; readonly tookMs: number },
   ): { readonly tokens: Tokens; readonly nanos: Nanos; readonly estimated: boolean }
 }
 
@@ -221,7 +221,7 @@ function answered(status: number, reading: Meter | null, how: 'ended' | 'begun' 
     status,
     credentialRefused: false,
     whole: seen.whole,
-    cost({ model, stream, thinks, seller }, { reservedNanos, promptNanos, maxTokens }) {
+    cost({ model, stream, thinks, seller }, { reservedNanos, promptNanos, maxTokens, tookMs }) {
       const tokens = stored(seen.used)
       if (seen.whole) {
         // A reseller has prices of its own, and says what they came to. Nobody else is asked what it would like to be paid.
@@ -230,9 +230,10 @@ function answered(status: number, reading: Meter | null, how: 'ended' | 'begun' 
       }
       // An answer that comes in one piece may have been finished although nothing of it was seen.
       if (how !== 'ended' && !stream) return { tokens, nanos: reservedNanos, estimated: true }
-      // Thinking is paid for and not seen: from when it may have begun, the answer may have been as long as it could be.
+      // Thinking is paid for and not seen: from when it may have begun, the answer may have been as long as it could become until then.
       const isHidden = seen.thought || (thinks && how !== 'unanswered')
-      const output = isHidden ? Math.max(maxTokens, seen.used.output) : seen.used.output
+      const hidden = seller === 'maker' ? Math.min(maxTokens, writtenAtMost(tookMs)) : maxTokens
+      const output = isHidden ? Math.max(hidden, seen.used.output) : seen.used.output
       const nanos = seen.started
         ? costOf(model, { ...seen.used, output }, seller)
         : promptNanos + costOf(model, { ...nothing, output }, seller)

@@ -59,7 +59,7 @@ export function callMoney(account: Account, weighs: () => boolean): CallMoney {
       const { model, stream, thinks } = request
       const { tokens, nanos, estimated } = outcome.cost(
         { model, stream, thinks, seller: upstream.seller },
-        { reservedNanos: reserved.nanos, promptNanos, maxTokens: reserved.maxTokens },
+        { reservedNanos: reserved.nanos, promptNanos, maxTokens: reserved.maxTokens, tookMs: durationMs },
       )
       if (outcome.status === 200 && outcome.whole) measured(tokens.input + tokens.cache_read + tokens.cache_write)
       account.settle(reserved, {

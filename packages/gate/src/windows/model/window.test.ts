@@ -290,6 +290,24 @@ test.each([
   expect(it.usage()).toEqual([expect.objectContaining({ cost_nanos: nanos, estimated: true, status: 499 })])
 })
 
+test('modelWindow() books no more for a call that thought and was cut off than it can have written until then', async () => {
+  await using upstream = await fakeUpstream((response) => {
+    response.writeHead(200, streamHead)
+    response.write(sse('message_start', { message: { usage: { input_tokens: 1000, output_tokens: 1 } } }) + hiddenThinking)
+  })
+  await using it = await testGate({ provider: local(upstream.url) })
+  const started = it.start(messages, JSON.stringify(small({ max_tokens: 64_000, thinking: { type: 'adaptive' } })))
+  started.on('error', () => {})
+  const [response] = (await once(started, 'response')) as [IncomingMessage]
+  for await (const chunk of response) if (String(chunk).includes('xxx')) break
+  started.destroy()
+  await vi.waitUntil(() => it.usage().length === 1)
+  const { cost_nanos, duration_ms } = it.usage()[0]!
+  const cost = (output: number) => costOf('claude-sonnet-5', { input: 1000, output, cache_read: 0, cache_write: 0 })
+  expect(cost_nanos).toBeGreaterThan(cost(2000))
+  expect(cost_nanos).toBeLessThanOrEqual(cost(2000 + (duration_ms + 2) / 2))
+})
+
 test('modelWindow() books the prompt alone of a call that asked for thinking and got no answer', async () => {
   await using upstream = await fakeUpstream((_, __, request) => void request.socket.destroy())
   await using it = await testGate({ provider: local(upstream.url) })
