@@ -28,7 +28,10 @@ test('people come, are given a part of it, and go', async () => {
   expect(await ok('whoami')).toBe('owner (owner), by the token "cli"')
   await ok('user', 'add', 'ann', '--role', 'member')
   await ok('user', 'add', 'bot', '--role', 'agent', '--policy', 'tight')
-  const invitation = new URL(await ok('user', 'invite', 'ann'))
+  const invited = await it.cli(['user', 'invite', 'ann'])
+  // Nobody on another machine could follow it.
+  expect(invited).toMatchObject({ code: 0, err: expect.stringContaining('opens on this machine alone') as string })
+  const invitation = new URL(invited.out.trim())
   const login = await fetch(`${it.url}/api/v1/login`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
