@@ -25,7 +25,8 @@ afterAll(() => it[Symbol.asyncDispose]())
 
 /** What this machine lacks for a rung; only an engine that is not installed excuses from a test, and never in silence. */
 async function lacksOf(rung: Rung): Promise<string | null> {
-  const { out } = await it.cli(['doctor', '--json'])
+  const { code, out, err } = await it.cli(['doctor', '--json'])
+  expect({ code, err }).toMatchObject({ code: 0 })
   const found = (JSON.parse(out) as { rungs: { rung: string; missing: { what: string }[] }[] }).rungs.find(
     (one) => one.rung === rung,
   )

@@ -39,7 +39,7 @@ export function doctor(program: Command, context: Context): void {
       ]
       const args = ['--disable-warning=ExperimentalWarning', script, ...known, ...(options.fresh ? ['--fresh'] : [])]
       const { stdout } = await promisify(execFile)(process.execPath, args).catch((cause: Error & { stderr?: string }) => {
-        context.terminal.error(context.terminal.foreign((cause.stderr ?? '').trim()))
+        for (const line of (cause.stderr ?? '').trim().split('\n')) context.terminal.error(context.terminal.foreign(line))
         throw new Failure('internal', 'Cannot find out what this machine can isolate: the look ended early', {
           cause,
           hint: 'Run it again with --fresh; if it happens again, report the lines above',

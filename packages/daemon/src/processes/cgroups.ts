@@ -64,11 +64,14 @@ export function withdrawCgroups(folders: readonly string[]): void {
   }
 }
 
-/** A group with those that a keeper or an engine has made in it, the innermost first. */
+/** A group with those that a keeper or an engine has made in it, the innermost first; none when it is gone. */
 function withInner(group: string): string[] {
-  if (!existsSync(group)) return []
-  const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
+  try {
+    const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
+  } catch {
+    return [] // it was removed in between
+  }
 }
 
 /** The same for everything under this name, until nothing of it is left. What does not end in time is left to the next start. */

@@ -17,7 +17,7 @@ import { type HostRoot, readHostRoot } from '../host-root.ts'
 import { installCommand, isExecutable, readText } from '../install.ts'
 import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
 import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
-import { identify, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import { identify, isEnding, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
@@ -117,7 +117,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       try {
         for (const each of [child.pid, init?.pid]) if (each !== undefined) limits.admit(each)
       } catch (error) {
-        if (!bwrap.isDoomed && init !== null && !isGone(init)) throw error
+        if (!bwrap.isDoomed && init !== null && !isEnding(init)) throw error
         bwrap.isDoomed = true
       }
       if (bwrap.isDoomed) {

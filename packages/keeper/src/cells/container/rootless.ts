@@ -10,7 +10,7 @@ import { readHostRoot } from '../host-root.ts'
 import { installCommand, readText } from '../install.ts'
 import { placeInside } from '../layout.ts'
 import { type Limits, limitsOf } from '../limits/limits.ts'
-import { identify, isGone, type ProcessId, readProc, signalPid, treeOf, until } from '../limits/processes.ts'
+import { identify, isEnding, isGone, type ProcessId, readProc, signalPid, treeOf, until } from '../limits/processes.ts'
 import { isRowOf } from '../limits/rlimits.ts'
 import { emptyScratch, writeLease } from '../reap.ts'
 import { seccompArch } from '../seccomp.ts'
@@ -82,7 +82,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     try {
       limits.admit(outer.pid)
     } catch (error) {
-      if (isGone(outer)) return died
+      if (isEnding(outer)) return died
       throw new NotAdmitted('a process could not be put under its limits', { cause: error })
     }
     admitted()

@@ -101,9 +101,12 @@ const hasKilled = (group: string) =>
 
 /** A group with those that an engine has made in it, the innermost first; none when it is gone. */
 function withInner(group: string): string[] {
-  if (!existsSync(group)) return []
-  const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
+  try {
+    const inner = readdirSync(group, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    return [...inner.flatMap(({ name }) => withInner(join(group, name))), group]
+  } catch {
+    return [] // it was removed in between
+  }
 }
 
 function readOrEmpty(path: string): string {

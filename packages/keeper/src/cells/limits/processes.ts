@@ -5,7 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 /** A process that cannot be mistaken for a later one under the same number. */
 export type ProcessId = { readonly pid: number; readonly startedAt: string }
 
-type Stat = ProcessId & { readonly state: string; readonly parent: number; readonly group: number; readonly session: number }
+type Stat = ProcessId & {
+  readonly state: string
+  readonly parent: number
+  readonly group: number
+  readonly session: number
+  readonly flags: number
+}
 
 /** Null when there is none under this number. */
 export function identify(pid: number): ProcessId | null {
@@ -14,10 +20,20 @@ export function identify(pid: number): ProcessId | null {
 }
 
 /** A zombie counts as gone: it runs nothing, and its parent may reap it late. */
-export function isGone({ pid, startedAt }: ProcessId): boolean {
-  const stat = readStat(pid)
-  return stat === null || stat.startedAt !== startedAt || stat.state === 'Z' || stat.state === 'X'
+export function isGone(id: ProcessId): boolean {
+  const stat = readStat(id.pid)
+  return stat === null || isOver(stat, id)
 }
+
+/** Gone or about to be. It runs nothing more, but may still hold what it had; the kernel moves it to no group, and says nothing. */
+export function isEnding(id: ProcessId): boolean {
+  const stat = readStat(id.pid)
+  return stat === null || isOver(stat, id) || (stat.flags & exitingFlag) !== 0
+}
+/** PF_EXITING (include/linux/sched.h) */
+const exitingFlag = 0x4
+
+const isOver = (stat: Stat, { startedAt }: ProcessId) => stat.startedAt !== startedAt || stat.state === 'Z' || stat.state === 'X'
 
 /** The processes themselves and all that descend from them, as far as they live. */
 export function treeOf(roots: readonly number[]): ProcessId[] {
@@ -115,6 +131,7 @@ function readStat(pid: number): Stat | null {
   if (text === null) return null
   // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  const [state = '', parent, group, session] = fields
-  return { pid, state, parent: Number(parent), group: Number(group), session: Number(session), startedAt: fields[19] ?? '' }
+  const [state = '', parent, group, session, , , flags] = fields
+  const numbers = { parent: Number(parent), group: Number(group), session: Number(session), flags: Number(flags) }
+  return { pid, state, ...numbers, startedAt: fields[19] ?? '' }
 }

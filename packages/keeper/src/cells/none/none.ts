@@ -4,7 +4,17 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { limitsOf } from '../limits/limits.ts'
-import { identify, isGone, type ProcessId, sessionOf, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import {
+  identify,
+  isEnding,
+  isGone,
+  type ProcessId,
+  sessionOf,
+  signalAll,
+  signalPid,
+  treeOf,
+  until,
+} from '../limits/processes.ts'
 import { standing } from '../standing.ts'
 
 /** No cell at all: plain processes, for those who ask for it by name. Limits and a clean environment are all it gives.
@@ -49,7 +59,7 @@ export function noneDriver(): CellDriver {
         try {
           limits.admit(id.pid)
         } catch (error) {
-          if (isGone(id)) return
+          if (isEnding(id)) return
           signalPid(id.pid, 'SIGKILL')
           throw error
         }
