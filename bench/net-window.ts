@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
+import { stepBack } from '@anchorhold/keeper/cells/limits/processes'
 import { interleave, type Ratio } from './measure.ts'
 import { ask, connectSecurely, type Way } from './parts/secure-calls.ts'
 
@@ -19,8 +20,8 @@ const connections = 500
 const everyMs = 1000
 /** What opening and closing them takes is over by then. */
 const settleMs = 1500
-const streamsPerRound = 250
-const streamRounds = 6
+const streamsPerRound = 1000
+const streamRounds = 9
 
 /** The net window against no proxy, against the least that a proxy can do, and what one cell's use of it costs another's model. */
 export async function netWindowBench(): Promise<Ratio[]> {
@@ -133,12 +134,16 @@ export async function netWindowBench(): Promise<Ratio[]> {
     const looked = await interleave(rounds, { proxy: calls(ending), window: calls(opened) })
     const kept = await interleave(rounds, { proxy: await keptCalls(ending), window: await keptCalls(opened) }, { warmUp: 3 })
 
-    const crowd = start(part('many-connections.ts'), window, 'tunnel.test:443', cert, String(connections), String(everyMs))
-    const lines = createInterface({ input: crowd.stdout! })
-    const tell = async (what: string) => {
-      const told = once(lines, 'line')
-      crowd.stdin!.write(`${what}\n`)
-      await told
+    /** A cell that makes use of a proxy, patient as all that runs in cells is. */
+    const crowd = (proxy: string) => {
+      const cell = start(part('many-connections.ts'), proxy, 'tunnel.test:443', cert, String(connections), String(everyMs))
+      stepBack(cell.pid!)
+      const lines = createInterface({ input: cell.stdout! })
+      return async (what: 'open' | 'close') => {
+        const told = once(lines, 'line')
+        cell.stdin!.write(`${what}\n`)
+        await told
+      }
     }
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const streams = async () => {
@@ -146,17 +151,19 @@ export async function netWindowBench(): Promise<Ratio[]> {
       for (let i = 0; i < streamsPerRound; i++) times.push(await stream(join(quiet, 'model.sock'), agent))
       return times.toSorted((a, b) => a - b)[Math.floor(streamsPerRound * 0.99)]!
     }
+    const streamsBeside = (tell: ReturnType<typeof crowd>) => async () => {
+      await tell('open')
+      await wait(settleMs)
+      const worst = await streams()
+      await tell('close')
+      await wait(settleMs)
+      return worst
+    }
     await streams()
     const beside = await interleave(streamRounds, {
       alone: streams,
-      async crowded() {
-        await tell('open')
-        await wait(settleMs)
-        const worst = await streams()
-        await tell('close')
-        await wait(settleMs)
-        return worst
-      },
+      crowded: streamsBeside(crowd(window)),
+      elsewhere: streamsBeside(crowd(plainProxy)),
     })
     const ms = (value: number) => `${value.toFixed(2)} ms`
     const perSecond = (took: number) => `${(transferBytes / took / 1000).toFixed(0)} MB/s`
@@ -195,7 +202,7 @@ export async function netWindowBench(): Promise<Ratio[]> {
         must: 1.2,
         record: 1.05,
         better: 'below',
-        note: `${ms(beside.crowded)} against ${ms(beside.alone)}; each connection asks for a page every ${everyMs} ms`,
+        note: `${ms(beside.crowded)} against ${ms(beside.alone)}; each connection asks for a page every ${everyMs} ms; beside as many that go through a bare proxy instead ${(beside.elsewhere / beside.alone).toFixed(2)}`,
       },
     ]
   } finally {
