@@ -1,6 +1,7 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { Database } from 'better-sqlite3'
 import { ledgerProjection, raiseSql } from './ledger.ts'
+import { netProjection } from './net.ts'
 import { requestProjection } from './requests.ts'
 import { usageProjection } from './usage.ts'
 
@@ -28,6 +29,7 @@ export function projection(db: Database): (event: Event) => void {
   const spent = db.prepare(`update session set cost_nanos = cost_nanos + ? where id = ?`)
   const book = usageProjection(db)
   const bookNodes = ledgerProjection(db)
+  const passed = netProjection(db)
   const raised = db.prepare(raiseSql)
   const delivered = db.prepare(`update prompt set state = 'delivered' where id = ? and session_id = ?`)
   const dropped = db.prepare(`update prompt set state = 'dropped', images = '[]' where id = ? and session_id = ?`)
@@ -89,6 +91,9 @@ export function projection(db: Database): (event: Event) => void {
         bookNodes(event.body, began_at)
         break
       }
+      case 'net':
+        passed(session, event.body, at)
+        break
       case 'budget.raised': {
         const { node, simulated, span, period, cap_nanos } = event.body
         raised.run(node, simulated ? 1 : 0, span, period, cap_nanos)

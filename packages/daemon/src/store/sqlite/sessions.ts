@@ -99,7 +99,7 @@ export function sqliteSessions(db: Database): SessionTable {
   const purges = [
     keepUsageSql,
     `delete from event_text where rowid in (select pos from event where session_id = ?)`,
-    ...['event', 'prompt', 'request', 'grant', 'usage', 'session_key', 'session_share', 'unchained'].map(
+    ...['event', 'prompt', 'request', 'grant', 'usage', 'session_key', 'session_share', 'unchained', 'net_day', 'net_secret'].map(
       (table) => `delete from ${table} where session_id = ?`,
     ),
     `delete from source where name = 'keeper/' || ?`,

@@ -27,6 +27,7 @@ import { turns } from './migrations/021-turns.ts'
 import { cursors } from './migrations/022-cursors.ts'
 import { granted } from './migrations/023-granted.ts'
 import { closedLeases } from './migrations/024-closed-leases.ts'
+import { netDays } from './migrations/025-net-days.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -71,6 +72,7 @@ const migrations = [
   cursors,
   granted,
   closedLeases,
+  netDays,
 ] as const
 
 export function sqliteStore(path: string): Store {
