@@ -66,8 +66,10 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
     where event_text match @match and (@session is null or event.session_id = @session)
       and (@seenBy is null or event.session_id in ${seenIds})
     order by rank limit @limit`)
+  // Cast, because numbers are bound as real ones: with those the index does not look for one row, and gives the first of all that match.
   const snippet = db.prepare<[string, number], { snippet: string }>(
-    `select snippet(event_text, 0, '«', '»', ' … ', 24) as snippet from event_text where event_text match ? and rowid = ?`,
+    `select snippet(event_text, 0, '«', '»', ' … ', 24) as snippet from event_text
+     where event_text match ? and rowid = cast(? as integer)`,
   )
   const named = db.prepare<[{ readonly seenBy: string | null }], NamedRow>(`
     select id, name, workspace, branch from session where @seenBy is null or id in ${seenIds} order by active_at desc`)

@@ -9,6 +9,7 @@ import {
   newUserId,
   type PromptId,
   type SessionId,
+  type UserId,
 } from '@anchorhold/protocol/ids'
 import Database from 'better-sqlite3'
 import fc from 'fast-check'
@@ -389,6 +390,19 @@ test('search() finds what was thought, asked, answered, refused and noticed, and
     more: false,
     deeper: [],
   })
+})
+
+test('search() shows of each hit its own text, and of no session what its reader does not see', () => {
+  const stranger = newUserId(randomBytes)
+  store.people.insert({ id: stranger, name: 'ann', role: 'member', policy: null, created_at: 1 })
+  const [mine, hers] = [newSession(), newSession({ owner: stranger })]
+  append(mine, text('zebra of mine'))
+  append(hers, text('zebra of hers'))
+  append(hers, text('another zebra of hers'))
+  const snippets = (seenBy: UserId | null) =>
+    store.search({ q: 'zebra', session: null, seenBy, limit: 5, perSession: null }).hits.map(({ snippet }) => snippet)
+  expect(snippets(null).toSorted()).toEqual(['another «zebra» of hers', '«zebra» of hers', '«zebra» of mine'])
+  expect(snippets(stranger).toSorted()).toEqual(['another «zebra» of hers', '«zebra» of hers'])
 })
 
 test('search() gives each session its share, and says where there is more', () => {
