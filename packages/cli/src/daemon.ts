@@ -8,6 +8,7 @@ import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 /** A daemon that answers. */
@@ -134,10 +135,28 @@ export async function startDaemon({ where, port, publicUrl }: StartOptions): Pro
   const why = heard === 'ready' ? null : whyNot(heard)
   // Another command may have been quicker. Otherwise the command line is not to blame: it says nothing of what a daemon finds.
   if (why !== null && why.code !== 'conflict') throw new Failure('internal', why.message, { hint: why.hint ?? `See ${logPath}` })
-  const daemon = await findDaemon(where)
-  if (daemon === null) throw new Failure('internal', 'The daemon started but does not answer', { hint: `See ${logPath}` })
+  const daemon = why === null ? await findDaemon(where) : await awaitDaemon(where)
+  if (daemon === null)
+    throw new Failure(
+      'internal',
+      `${why === null ? 'The daemon started' : 'Another daemon is being started'} but does not answer`,
+      {
+        hint: `See ${logPath}`,
+      },
+    )
   return daemon
 }
+
+/** One that somebody else has started may not answer yet. */
+async function awaitDaemon(where: Where): Promise<Daemon | null> {
+  const deadline = performance.now() + otherStartMs
+  for (;;) {
+    const daemon = await findDaemon(where)
+    if (daemon !== null || performance.now() > deadline) return daemon
+    await wait(50)
+  }
+}
+const otherStartMs = 15_000
 
 /** What a daemon that does not stand said of it, if it came to that. */
 function whyNot(heard: string): Pick<Failure, 'code' | 'message' | 'hint'> {

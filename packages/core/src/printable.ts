@@ -4,14 +4,16 @@ export function printable(text: string): string {
   return text.replace(unprintable, (character) => visible(character))
 }
 
-/** The same for one line: a line feed is made visible too. */
-export const printableLine = (text: string): string => printable(text).replaceAll('\n', '␊').replaceAll('\t', ' ')
+/** The same for one line, in which what looks like a space is one: to a shell or a path it makes a difference. */
+export const printableLine = (text: string): string =>
+  printable(text).replaceAll('\n', '␊').replaceAll('\t', ' ').replace(otherSpaces, visible)
 
-// Controls but \t and \n; soft hyphen; Arabic letter mark; Mongolian vowel separator; zero-width and direction marks;
-// line and paragraph separators; direction overrides and isolates; word joiner and the invisible operators; BOM;
-// interlinear marks; lone surrogates; tag characters; variation selectors beyond those that emoji use.
+// Controls but \t and \n; whatever formats, or is not shown where it is not known; line and paragraph separators; lone surrogates. The
+// variation selector of emoji stays behind one.
 const unprintable =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ufe00-\ufe0e]|[\u{e0000}-\u{e0fff}]|[\u{1d173}-\u{1d17a}]|[\ud800-\udfff]/gu
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|(?!\ufe0f)\p{Default_Ignorable_Code_Point}|(?<!\p{Extended_Pictographic})\ufe0f|[\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
+// The last is a pattern of Braille without a dot.
+const otherSpaces = /(?! )[\p{Zs}\u2800]/gu
 
 function visible(character: string): string {
   const code = character.codePointAt(0) ?? 0

@@ -26,6 +26,7 @@ export function presence(now: () => number): Presence {
     },
     left: (user, session) => void seen.delete(key(user, session)),
     follow(user, session, signal) {
+      if (signal.aborted) return
       const name = key(user, session)
       const count = (by: 1 | -1) => followed.set(name, (followed.get(name) ?? 0) + by)
       count(1)

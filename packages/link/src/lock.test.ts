@@ -27,3 +27,31 @@ test.skipIf(!existsSync('/proc/locks'))(
     rmSync(folder, { recursive: true })
   },
 )
+
+test('of several that try at once exactly one has the lock', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-lock-'))
+  const lock = fileURLToPath(new URL('lock.ts', import.meta.url))
+  const rounds = 400
+  // Each tries at the same moments, and holds what it gets for good.
+  const script = `const { takeLock } = await import(${JSON.stringify(lock)}); process.stdin.once('data', (told) => {
+    globalThis.held = []
+    for (let i = 0; i < ${rounds}; i++) {
+      while (Date.now() < Number(told) + i * 2);
+      held.push(takeLock(${JSON.stringify(folder)} + '/' + i))
+    }
+    console.log(JSON.stringify(held.map((one) => one !== null)))
+  }); console.log('ready')`
+  const children = [0, 1].map(() =>
+    spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: ['pipe', 'pipe', 'inherit'] }),
+  )
+  try {
+    await Promise.all(children.map(({ stdout }) => once(stdout, 'data')))
+    const said = children.map(({ stdout }) => once(stdout, 'data'))
+    for (const { stdin } of children) stdin.write(String(Date.now() + 50))
+    const [one, other] = (await Promise.all(said)).map(([data]) => JSON.parse(String(data)) as boolean[])
+    expect(one!.map((has, i) => Number(has) + Number(other![i]))).toEqual(Array(rounds).fill(1))
+  } finally {
+    for (const child of children) child.kill('SIGKILL')
+    rmSync(folder, { recursive: true })
+  }
+})

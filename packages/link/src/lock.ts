@@ -8,10 +8,11 @@ export interface Lock {
 /** Takes a kernel lock on a file, or returns null when another process holds it. The kernel frees it when this
  *  process ends, however it ends; so no stale lock can be left behind, as a pid file could. */
 export function takeLock(path: string): Lock | null {
-  // SQLite holds an fcntl lock on the file for as long as an exclusive transaction is open; Node has no flock of its own.
+  // SQLite holds an fcntl lock on the file for as long as a transaction that will write is open; Node has no flock of its own. Not an
+  // exclusive one: that is taken in steps, and of two that try at once each may find the other on its way, and both give up.
   const db = new DatabaseSync(path, { timeout: 0 })
   try {
-    db.exec('pragma locking_mode = exclusive; pragma journal_mode = memory; begin exclusive')
+    db.exec('pragma journal_mode = memory; begin immediate')
   } catch (error) {
     db.close()
     if (error instanceof Error && /locked|busy/i.test(error.message)) return null

@@ -142,10 +142,12 @@ function creditOf(): Credit {
     },
     async enough(signal) {
       if (unseen <= terminalUnseenMax || signal.aborted) return
-      await new Promise<void>((resolve) => {
-        tell = resolve
-        signal.addEventListener('abort', () => resolve(), { once: true })
-      })
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const goOn = () => resolve()
+      tell = goOn
+      signal.addEventListener('abort', goOn)
+      await promise
+      signal.removeEventListener('abort', goOn)
     },
   }
 }

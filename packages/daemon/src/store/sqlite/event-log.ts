@@ -63,8 +63,12 @@ export function sqliteEventLog(db: Database): EventLog {
   const seenAfter = db.prepare<[Seen], EventRow>(
     `select ${columns} from event where pos > @pos and +session_id in ${seenIds} order by pos limit @limit`,
   )
+  // Likewise, and from the last that they have had: others may have had much since.
   const seenBefore = db.prepare<[Seen], EventRow>(
-    `select ${columns} from event where pos < @pos and session_id in ${seenIds} order by pos desc limit @limit`,
+    `select ${columns} from event where pos < @pos and +session_id in ${seenIds} and pos <= (
+       select max(newest.pos) from session join event as newest on newest.session_id = session.id and newest.seq = session.last_seq
+       where session.id in ${seenIds}
+     ) order by pos desc limit @limit`,
   )
 
   // The types are written out, because only then does the index over these two serve.

@@ -7,8 +7,8 @@ import type { LedgerTable } from '../store.ts'
 const minuteMs = 60_000
 /** The row of a node's whole life. */
 const life = -1
-/** Longer ago than any day or tick that may still be asked for. */
-const keptMinutes = 4 * 24 * 60
+/** Longer ago than any day or tick that may still be asked for: a policy's tick may be a year. */
+const keptMinutes = 367 * 24 * 60
 /** What a session and its sub-agents spend is known from the session's own sum, and from the gate alone. */
 const isTold = (name: NodeName) => /^(owner$|policy\/|group\/)/.test(name)
 

@@ -13,6 +13,8 @@ const searchedChars = 64 * 1024
 const indexedAtOnce = 500
 /** Positions that are gone through at a time, for what an older index lacks. */
 const backfilledAtOnce = 1000
+/** Of what many texts hold, so many of the newest are weighed: that takes longest, and whoever serves people waits for it. */
+const weighedMax = 5000
 /** So many of the best fitting are looked at to find which sessions they are of. */
 const rankedMax = 2000
 /** Sessions that are found by what they are called. */
@@ -60,16 +62,20 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
   })
 
   type Query = { readonly match: string; readonly session: string | null; readonly seenBy: string | null; readonly limit: number }
-  const find = db.prepare<[Query], Row>(`
+  const seen = `(@session is null or event.session_id = @session) and (@seenBy is null or event.session_id in ${seenIds})`
+  const newest = db.prepare<[Query], { pos: number }>(`
+    select event_text.rowid as pos from event_text join event on event.pos = event_text.rowid
+    where event_text match @match and ${seen} order by event_text.rowid desc limit 1 offset ${weighedMax}`)
+  const find = db.prepare<[Query & { readonly beyond: number }], Row>(`
     select event.session_id, session.name as session_name, event.seq, event.at, event.type, event.pos
     from event_text join event on event.pos = event_text.rowid join session on session.id = event.session_id
-    where event_text match @match and (@session is null or event.session_id = @session)
-      and (@seenBy is null or event.session_id in ${seenIds})
+    where event_text match @match and event_text.rowid > cast(@beyond as integer) and ${seen}
     order by rank limit @limit`)
-  // Cast, because numbers are bound as real ones: with those the index does not look for one row, and gives the first of all that match.
-  const snippet = db.prepare<[string, number], { snippet: string }>(
-    `select snippet(event_text, 0, '«', '»', ' … ', 24) as snippet from event_text
-     where event_text match ? and rowid = cast(? as integer)`,
+  // Among what matches, which is so gone through once for all of them. Not by a bound number, hence the plus: those are real ones,
+  // for which this index gives the first row that matches.
+  const snippets = db.prepare<[string, string], { pos: number; snippet: string }>(
+    `select rowid as pos, snippet(event_text, 0, '«', '»', ' … ', 24) as snippet from event_text
+     where event_text match ? and +rowid in (select value from json_each(?))`,
   )
   const named = db.prepare<[{ readonly seenBy: string | null }], NamedRow>(`
     select id, name, workspace, branch from session where @seenBy is null or id in ${seenIds} order by active_at desc`)
@@ -94,18 +100,23 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
       while (catchUp());
       const match = asMatch(words)
       const bySession = new Map<string, number>()
-      const fitting = find.all({ match, session, seenBy, limit: perSession === null ? limit + 1 : rankedMax }).filter((row) => {
+      const query = { match, session, seenBy, limit: perSession === null ? limit + 1 : rankedMax }
+      const beyond = newest.get(query)?.pos ?? null
+      const fitting = find.all({ ...query, beyond: beyond ?? 0 }).filter((row) => {
         const count = (bySession.get(row.session_id) ?? 0) + 1
         bySession.set(row.session_id, count)
         return perSession === null || count <= perSession
       })
+      const shown = fitting.slice(0, limit)
+      const found = snippets.all(match, JSON.stringify(shown.map(({ pos }) => pos)))
+      const snippetAt = new Map(found.map(({ pos, snippet }) => [pos, snippet]))
       return {
-        hits: fitting.slice(0, limit).map(({ session_id, pos, ...rest }) => ({
+        hits: shown.map(({ session_id, pos, ...rest }) => ({
           ...rest,
           session: session_id as SessionId,
-          snippet: snippet.get(match, pos)?.snippet ?? '',
+          snippet: snippetAt.get(pos) ?? '',
         })),
-        more: fitting.length > limit,
+        more: fitting.length > limit || beyond !== null,
         deeper: [...bySession].flatMap(([id, count]) => (perSession !== null && count > perSession ? [id as SessionId] : [])),
         sessions:
           session === null
@@ -119,6 +130,9 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
   }
 }
 
-/** Every word must occur, the last one at least as a beginning. Quoted, so that no word is an operator. */
+/** Every word must occur, the last one at least as a beginning, unless that is one letter, with which a tenth of all words begin. Quoted,
+ *  so that no word is an operator. */
 const asMatch = (words: readonly string[]): string =>
-  words.map((word, index) => `"${word.replaceAll('"', '""')}"${index === words.length - 1 ? '*' : ''}`).join(' ')
+  words
+    .map((word, index) => `"${word.replaceAll('"', '""')}"${index === words.length - 1 && !/^[a-z]$/i.test(word) ? '*' : ''}`)
+    .join(' ')

@@ -313,6 +313,24 @@ test('events are read in pages, forwards and backwards', () => {
   expect(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null)[0]?.seq).toBe(10)
 })
 
+test('events of all sessions are read backwards by whoever sees some of them, from the last that they see', () => {
+  const [ada, bob] = ['ada', 'bob'].map((name) => {
+    const id = newUserId(randomBytes)
+    store.people.insert({ id, name, role: 'member', policy: null, created_at: 1 })
+    return id
+  })
+  const [hers, mine] = [newSession({ owner: ada! }), newSession()]
+  for (let i = 0; i < 3; i++) for (const id of [hers, mine, mine]) append(id, text(`${i}`))
+  const page = (before: number, limit: number, user = ada!) => store.events.beforePos(before, limit, user)
+  expect(page(Number.MAX_SAFE_INTEGER, 2).map(({ session, seq }) => [session, seq])).toEqual([
+    [hers, 3],
+    [hers, 4],
+  ])
+  const [third] = page(Number.MAX_SAFE_INTEGER, 2)
+  expect(page(third!.pos, 10).map(({ seq }) => seq)).toEqual([1, 2])
+  expect(page(Number.MAX_SAFE_INTEGER, 10, bob)).toEqual([])
+})
+
 test('list() gives the most recently active first, and page after page each once', () => {
   const ids = [10, 30, 20].map((at) => newSession({ at }))
   const filter = { archived: false, state: null, before: null, limit: 2, seenBy: null }
@@ -405,6 +423,24 @@ test('search() shows of each hit its own text, and of no session what its reader
   expect(snippets(stranger).toSorted()).toEqual(['another «zebra» of hers', '«zebra» of hers'])
 })
 
+test('search() weighs the newest of what very many texts hold, and says that there is more', () => {
+  const id = newSession()
+  append(id, text('zebra zebra zebra'))
+  for (let i = 0; i < 60; i++)
+    store.events.append(
+      id,
+      'daemon',
+      Array.from({ length: 100 }, () => ({ n: null, at: 2000, event: text('a zebra among others') })),
+    )
+  const found = (q: string) => store.search({ q, session: id, seenBy: null, limit: 5, perSession: null })
+  expect(found('zebra')).toMatchObject({
+    more: true,
+    hits: Array.from({ length: 5 }, () => ({ snippet: 'a «zebra» among others' })),
+  })
+  expect(found('z').hits).toEqual([])
+  expect(found('ze').hits).toHaveLength(5)
+})
+
 test('search() gives each session its share, and says where there is more', () => {
   const [chatty, quiet] = [newSession(), newSession()]
   for (let n = 0; n < 8; n++) append(chatty, text(`gravel ${n}`))
@@ -466,6 +502,21 @@ test('usage() adds up to the nano-dollar, and keeps play money apart', () => {
     }),
     { numRuns: 40 },
   )
+})
+
+test('what was spent in a tick of weeks is known after a restart', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const [kept, path, dayMs] = [store, join(folder, 'test.db'), 24 * 60 * 60 * 1000]
+  onTestFinished(() => void (store = kept))
+  store = sqliteStore(path)
+  const id = newSession()
+  const call = usage(5) as Extract<NewEvent, { type: 'usage' }>
+  for (const day of [70, 71, 76]) append(id, { ...call, body: { ...call.body, nodes: ['owner'] } }, day * dayMs)
+  store.close()
+  const again = sqliteStore(path)
+  onTestFinished(() => again.close())
+  expect(again.ledger.spent('owner', false, 76 * dayMs, 7 * dayMs)).toMatchObject({ tick: 15, day: 5 })
 })
 
 test('purge() leaves nothing of a session, and nothing but that', () => {
