@@ -13,7 +13,7 @@ const bomb = `
   kill 9, @children; 1 while wait > 0`
 
 /** What a rung may need for itself on top, where the kernel counts that as well: an engine's processes, a sentry's threads, and what
- *  the same user runs besides. */
+ *  the same user has run besides that has ended since. */
 const ownMax = { host: 128, own: 1024 } as const
 
 export const forkBomb: Attack = {
@@ -38,8 +38,9 @@ export const forkBomb: Attack = {
           () => true,
         )
       const inForce = Number(limit.value)
+      // The limit itself may be higher: where the kernel counts all that a user runs, that is added to it.
       const bounded =
-        (forks > 5 && forks <= inForce && inForce <= processesMax + ownMax[on.kernel]) ||
+        (forks > 5 && forks <= inForce && forks <= processesMax + ownMax[on.kernel]) ||
         (on.rung === 'gvisor' && lines.length === 0 && (await isOver()))
       yield judge(`it stops at the limit, with ${hold}`, bounded ? 'refused' : { lines, limit: limit.value }, 'refused')
       const after = await under.sh('echo lives').catch((error: Error) => ({ lines: [error.message] }))

@@ -189,6 +189,21 @@ describe('what outlives what', () => {
   })
 })
 
+test('two commands that start a daemon at the same moment both find the one that there is then', async () => {
+  const state = join(base, 'two')
+  try {
+    const told = await Promise.all([1, 2].map(() => anchorhold(state, 'up', '--detach', '--port', '0').ended))
+    expect(told.map(({ code, err }) => [code, err])).toEqual([
+      [0, ''],
+      [0, ''],
+    ])
+    const urls = told.map(({ out }) => /http:\/\/localhost:\d+/.exec(out)?.[0])
+    expect(urls[0]).toBe(urls[1])
+  } finally {
+    await anchorhold(state, 'down', '--all').ended
+  }
+})
+
 describe('what cannot be is said clearly', () => {
   test.each([
     [['--copy', '--snapshot'], "option '--copy' cannot be used with option '--snapshot'"],

@@ -216,3 +216,34 @@ test('veilOver() tells each file that came since once', () => {
   expect(veil.uncovered()).toEqual(['later/id_rsa'])
   expect(veil.uncovered()).toEqual([])
 })
+
+test('coverWorkspace() covers a folder that was closed as a whole, and does not forget what was in it', () => {
+  const modes = { none: '000', read: '600', pass: '100' }
+  for (const folder of [...Object.keys(modes), 'open']) put(`${folder}/.env`)
+  expect(covered()).toHaveLength(4)
+  for (const [folder, mode] of Object.entries(modes)) {
+    renameSync(join(workspace, folder, '.env'), join(workspace, folder, 'plain'))
+    execFileSync('chmod', [mode, join(workspace, folder)])
+  }
+  // More often than what is gone is looked for.
+  const seen = asNobody(
+    `for (let i = 0; i < 8; i++) console.log(cover().map(({ path }) => path.slice(workspace.length + 1)).toSorted().join())`,
+  )
+  expect(new Set(seen.trim().split('\n'))).toEqual(new Set(['none,open/.env,pass,read']))
+})
+
+/** Runs a script as a user for whom modes count; root passes by all of them. */
+function asNobody(script: string): string {
+  const asRoot = process.getuid?.() === 0
+  if (asRoot) execFileSync('chown', ['-R', '65534:65534', base])
+  const sources = ['covers', 'memory'].map((name) => import.meta.resolve(`./${name}.ts`))
+  const prelude = `const [{ coverWorkspace }, { hiddenMemory }] = await Promise.all(${JSON.stringify(sources)}.map((url) => import(url)))
+    const [base, workspace] = ${JSON.stringify([base, workspace])}
+    const cover = () => coverWorkspace(workspace, 'standard', base + '/covers', hiddenMemory(base + '/memory', 'standard'))\n`
+  return execFileSync(process.execPath, ['--input-type=module', '--eval', prelude + script], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: '/',
+    ...(asRoot ? { uid: 65534, gid: 65534 } : {}),
+  })
+}

@@ -87,8 +87,10 @@ export function findHidden(
       else if (leadsOn(name)) hideBehind(`${target.path}/${name}`, inner)
     }
   }
+  let lookedEverywhere = true
   const closed = (folder: string) => {
     if (!isInside(folder)) throw cannotLook()
+    lookedEverywhere = false
     hide(folder, 'folder')
   }
   const hideAround = (folder: string, isWanted: boolean) => {
@@ -151,7 +153,11 @@ export function findHidden(
       return true
     },
   })
-  const missing = moved.flatMap((one) => (again.has(one) || one.missed >= missedMax ? [] : [{ ...one, missed: one.missed + 1 }]))
+  // What may be behind a closed door is not forgotten.
+  const missed = lookedEverywhere ? 1 : 0
+  const missing = moved.flatMap((one) =>
+    again.has(one) || one.missed + missed > missedMax ? [] : [{ ...one, missed: one.missed + missed }],
+  )
   return { hidden: withoutInner(found), missing }
 }
 

@@ -5,10 +5,15 @@ import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
 
 /** What makes a file or folder itself, whatever its name: its number, and when that number was given out. Not the device, whose number
- *  another start of the machine may change. Null when it is gone. */
+ *  another start of the machine may change. Null when it is gone, or in a folder that cannot be looked into. */
 export function identityOf(path: string | Buffer): Identified | null {
-  const stat = lstatSync(path, { throwIfNoEntry: false })
-  return stat === undefined ? null : { id: `${stat.ino}:${stat.birthtimeMs}`, links: stat.nlink }
+  try {
+    const stat = lstatSync(path, { throwIfNoEntry: false })
+    return stat === undefined ? null : { id: `${stat.ino}:${stat.birthtimeMs}`, links: stat.nlink }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return null
+    throw error
+  }
 }
 export type Identified = { readonly id: string; readonly links: number }
 

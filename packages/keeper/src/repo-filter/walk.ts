@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { lstatSync, readdirSync } from 'node:fs'
+import { accessSync, constants, lstatSync, readdirSync } from 'node:fs'
 import { isGitFolder } from './git-config.ts'
 
 export type Entry = { readonly name: string; isFile(): boolean; isDirectory(): boolean; isSymbolicLink(): boolean }
@@ -73,10 +73,12 @@ function walkNameless(top: string, at: string, { closed, nameless }: Pick<Walk, 
   }
 }
 
-/** Null when it is there and cannot be read. */
+/** Null when it is there and cannot be looked into: read, or gone through to what is in it. */
 export function entriesOf(folder: string): readonly Entry[] | null {
   try {
-    return readdirSync(folder, { withFileTypes: true })
+    const entries = readdirSync(folder, { withFileTypes: true })
+    accessSync(folder, constants.X_OK)
+    return entries
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     return code === 'ENOENT' || code === 'ENOTDIR' ? [] : null // gone in between
