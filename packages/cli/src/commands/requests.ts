@@ -65,7 +65,9 @@ export function requests(program: Command, context: Context): void {
           answers[question] = answer
         }
       }
-      if (options.rule && !(await wantsRule(context, await api.requestRule({ params: { id } }), options.yes === true)))
+      // Of one that is settled nothing is asked: the daemon says how it was.
+      const asksForRule = options.rule === true && request.answer === null
+      if (asksForRule && !(await wantsRule(context, await api.requestRule({ params: { id } }), options.yes === true)))
         return context.terminal.line(`${id}: still open`)
       const settled = await api.answerRequest({
         params: { id },

@@ -219,7 +219,8 @@ export function openRequests(parts: RequestsParts): Requests {
       await flush()
     },
     leaveAll() {
-      for (const request of [...waiters.keys()]) settleWaiters(request, withdrawn('It is asked while nobody waits', name))
+      for (const request of [...waiters.keys()])
+        settleWaiters(request, withdrawn('It stays asked, and is done when it is allowed', name))
     },
     get waiting() {
       return waiters.size

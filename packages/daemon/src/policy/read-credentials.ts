@@ -86,7 +86,11 @@ export function readCredentials(path: string): readonly Credential[] {
     raw = source === '' ? {} : (parse(source) ?? {})
   } catch (error) {
     // Its first line says what and where; the others repeat what is written there.
-    throw refuse(String(error instanceof Error ? error.message : error).split('\n', 1)[0]!)
+    throw refuse(
+      String(error instanceof Error ? error.message : error)
+        .split('\n', 1)[0]!
+        .replace(/:$/, ''),
+    )
   }
   const parsed = CredentialsFile.safeParse(raw)
   if (!parsed.success) throw refuse(issuesInWords(parsed.error))
