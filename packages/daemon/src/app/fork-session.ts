@@ -91,7 +91,7 @@ async function make(
       record(parts, id, {
         type: 'session.created',
         body: {
-          name: input.name ?? `${origin.name} (fork)`,
+          name: input.name ?? forkName(origin.name),
           rung: origin.rung,
           provider: origin.provider,
           model: origin.model,
@@ -199,4 +199,10 @@ function refuseUnlessShareable(parts: Parts, actor: Actor, origin: SessionRow): 
     throw new Failure('workspace_refused', `Cannot share the workspace of session "${id}" ("${workspace}"): ${why}`, {
       hint: 'Fork it with a copy, or create a session for the folder',
     })
+}
+
+/** A fork of a fork is counted. */
+export function forkName(origin: string): string {
+  const fork = /^(.+) \(fork(?: (\d{1,6}))?\)$/s.exec(origin)
+  return fork === null ? `${origin} (fork)` : `${fork[1]} (fork ${Number(fork[2] ?? 1) + 1})`
 }

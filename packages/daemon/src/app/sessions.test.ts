@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { dropPrompt } from './drop.ts'
-import { forkSession } from './fork-session.ts'
+import { forkName, forkSession } from './fork-session.ts'
 import { archive, finishArchives, purge } from './archive.ts'
 import { change, interrupt, pause, resume, start, stop, warm } from './lifecycle.ts'
 import { panic } from './panic.ts'
@@ -407,6 +407,15 @@ test('finishArchives() drops what a daemon that was ended in the middle of archi
   parts.keepers.end = async () => {}
   await finishArchives(parts)
   expect(parts.store.prompts.queued(id)).toEqual([])
+})
+
+test.each([
+  ['A session', 'A session (fork)'],
+  ['A session (fork)', 'A session (fork 2)'],
+  ['A session (fork 9)', 'A session (fork 10)'],
+  [' (fork)', ' (fork) (fork)'],
+])('a fork of "%s" is called "%s"', (origin, name) => {
+  expect(forkName(origin)).toBe(name)
 })
 
 test('forkSession() copies workspace and home, follows no link, and shares the conversation', async () => {
