@@ -2,9 +2,9 @@ import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { allSessions } from './all-sessions.ts'
 import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
+import { homeFolder } from './here.ts'
 import type { Terminal } from './terminal.ts'
 
 /** What every command is given. */
@@ -49,7 +49,7 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
     config() {
       const { state, moved } = where()
       const uid = process.getuid?.() ?? -1
-      return `${places({ uid, home: homedir(), env: process.env, stateFlag: moved ? state : null }).config}/config.yaml`
+      return `${places({ uid, home: homeFolder(), env: process.env, stateFlag: moved ? state : null }).config}/config.yaml`
     },
     daemon: running,
     async daemonOrStart() {

@@ -29,6 +29,7 @@ import { verify } from './commands/verify.ts'
 import { watch } from './commands/watch.ts'
 import { context as makeContext } from './context.ts'
 import { exitCodes } from './exit-codes.ts'
+import { path } from './flags/values.ts'
 import type { Terminal } from './terminal.ts'
 
 /** The whole command line. Nothing is started or looked at until it is given words to parse. */
@@ -36,8 +37,12 @@ export function makeProgram(terminal: Terminal, version: string): Command {
   const program = new Command('anchorhold')
     .description('A home for coding agents on your own machine, each in a cell it cannot leave.')
     .version(version)
-    .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)')
-    .option('--token-file <file>', 'ask with the token in this file (or ANCHORHOLD_TOKEN), at ANCHORHOLD_URL if that is set')
+    .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)', path)
+    .option(
+      '--token-file <file>',
+      'ask with the token in this file (or ANCHORHOLD_TOKEN), at ANCHORHOLD_URL if that is set',
+      path,
+    )
     .exitOverride()
     .showHelpAfterError('(anchorhold --help shows every command)')
     .addHelpText(

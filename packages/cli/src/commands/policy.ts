@@ -7,6 +7,7 @@ import { type Command, Option } from 'commander'
 import { readFileSync, statSync } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
 import { ago, table } from '../terminal.ts'
 
 const fileBytesMax = 256 * 1024
@@ -65,7 +66,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('check')
     .summary('what is wrong with a policy file, with line and column')
-    .argument('[file]', 'a file that is not in force, - for standard input (default: those of the config folder)')
+    .argument('[file]', 'a file that is not in force, - for standard input (default: those of the config folder)', path)
     .option('--json', 'as JSON')
     .action(async (file: string | undefined, options: { json?: true }) => {
       const checked = file === undefined ? await checkHouse(context) : await checkText(file)
@@ -97,7 +98,7 @@ export function policy(program: Command, context: Context): void {
     .argument('[command]', 'a shell command, in quotes')
     .option('--tool <name>', "one of the agent's tools; Bash with a command")
     .option('--command <text>', 'the command of a shell')
-    .option('--path <file>', 'the file that the tool is about')
+    .option('--path <file>', 'the file that the tool is about', path)
     .option('--input <json>', 'all that the tool is called with')
     .option('--net <words...>', 'a call over the network: GET https://host/path')
     .option('--host <words...>', 'a program of the host and its parameters: deploy env=staging')
@@ -127,8 +128,8 @@ export function policy(program: Command, context: Context): void {
   group
     .command('test')
     .summary('whether actions are decided as a file of fixtures expects')
-    .argument('<file>', 'YAML: a list of { action: { tool: Bash, command: git push }, expect: deny }; - for standard input')
-    .option('--policy-file <file>', 'against this policy file instead of what is in force')
+    .argument('<file>', 'YAML: a list of { action: { tool: Bash, command: git push }, expect: deny }; - for standard input', path)
+    .option('--policy-file <file>', 'against this policy file instead of what is in force', path)
     .option('--json', 'as JSON')
     .action(async (file: string, options: { policyFile?: string; json?: true }) => {
       const fixtures = await read(file)
@@ -165,7 +166,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('backtest')
     .summary('which past sessions and actions a policy would have stopped')
-    .argument('<file>', 'a policy file; - for standard input')
+    .argument('<file>', 'a policy file; - for standard input', path)
     .option('--days <count>', 'how far back (default: 30)')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { days?: string; json?: true }) => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from '../context.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
-import { collect } from '../flags/values.ts'
+import { collectPaths } from '../flags/values.ts'
 
 export function send(program: Command, context: Context): void {
   program
@@ -13,7 +13,7 @@ export function send(program: Command, context: Context): void {
     .argument('<session>', 'its id, the beginning of its id, or last')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
     .option('-q, --queue', 'wait for the end of the running turn')
-    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collectPaths, [])
     .option('-d, --detach', 'return as soon as it is stored')
     .option('--key <key>', 'an idempotency key: the same key sends once')
     .option('--json', 'one event a line')

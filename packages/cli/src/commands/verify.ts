@@ -5,6 +5,7 @@ import type { Command } from 'commander'
 import { createHash, createPublicKey, verify as verifySignature } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
 
 /** No event comes near this: a longer line is no export of ours. */
 const lineBytesMax = 256 * 1024 * 1024
@@ -28,7 +29,7 @@ export function verify(program: Command, context: Context): void {
   program
     .command('verify')
     .summary('check an export: nothing changed, removed, added or reordered, and signed by whom; needs no daemon')
-    .argument('<file>', 'what anchorhold export wrote')
+    .argument('<file>', 'what anchorhold export wrote', path)
     .option('--key <fingerprint>', 'the key that must have signed it, as anchorhold audit --key prints it')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { key?: string; json?: true }) => {

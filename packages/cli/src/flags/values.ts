@@ -18,5 +18,12 @@ export function usd(text: string): Nanos {
   return nanos
 }
 
+/** Reads the path of a file or a folder. An empty one comes from a variable that is not set, and would mean the folder one is in. */
+export function path(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It is empty: name a file or a folder, or leave it out.')
+  return text
+}
+
 /** For flags that may be given several times. */
 export const collect = (value: string, before: string[]): string[] => [...before, value]
+export const collectPaths = (value: string, before: string[]): string[] => collect(path(value), before)
