@@ -7,6 +7,9 @@ import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type Whe
 import { homeFolder } from './here.ts'
 import type { Terminal } from './terminal.ts'
 
+/** How a session is named, in the help of every command that wants one. */
+export const whichSession = 'its id, the beginning of its id, or last for the one in which something happened last'
+
 /** What every command is given. */
 export interface Context {
   readonly terminal: Terminal
@@ -19,7 +22,7 @@ export interface Context {
   daemonOrStart(): Promise<Daemon>
   /** What is needed to end agents: the daemon, or one that is started to reach agents that go on without. Null when there are none. */
   daemonToEnd(): Promise<{ readonly daemon: Daemon; readonly started: boolean } | null>
-  /** A session by its id, the beginning of its id, or `last`. */
+  /** A session by its id, the beginning of its id, or `last`: the first that `anchorhold ls` shows. */
   session(daemon: Daemon, name: string): Promise<Session>
   /** Ends the program with this code once everything is written. */
   exit(code: number): void

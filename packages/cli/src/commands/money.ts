@@ -5,7 +5,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
 import { table } from '../terminal.ts'
 
@@ -87,7 +87,7 @@ export function budget(program: Command, context: Context): void {
   program
     .command('budget')
     .summary('what a session, a group or the whole house may spend; without arguments, how far each has come')
-    .argument('[whose]', 'a session (its id, the beginning of its id, or last), group/NAME, or owner for the whole house')
+    .argument('[whose]', `a session (${whichSession}), group/NAME, or owner for the whole house`)
     .argument('[usd]', 'as 0.50, or none; without it, shows how far it has come')
     .addOption(
       new Option('--per <span>', 'of a group or the house: for each day (UTC), for each tick, or over its whole life')

@@ -150,7 +150,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('propose')
     .summary('print the smallest policy that would have allowed what sessions did')
-    .argument('<session...>', 'their ids, the beginnings of their ids, or last')
+    .argument('<session...>', 'their ids, the beginnings of their ids, or last for the one in which something happened last')
     .action(async (names: string[]) => {
       const daemon = await context.daemon()
       const sessions: string[] = []
