@@ -2,7 +2,7 @@ import { counted } from '@anchorhold/core/counted'
 import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { BudgetView } from '@anchorhold/protocol/api/money'
 import { Failure } from '@anchorhold/protocol/failures'
-import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { formatUsd, microsUp, parseUsd, whyNotUsd } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
 import { type Context, whichSession } from '../context.ts'
@@ -111,7 +111,7 @@ export function budget(program: Command, context: Context): void {
       }
       const nanos = amount === 'none' ? null : parseUsd(amount)
       if (nanos === null && amount !== 'none')
-        throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
+        throw new Failure('bad_request', `"${amount}" ${whyNotUsd(amount)}`, { hint: 'Write it as 0.50, or none' })
       const budget_micros = nanos === null ? null : microsUp(nanos)
       if (!isSession) return show((await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
       if (per !== 'life')

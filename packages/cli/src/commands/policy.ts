@@ -236,6 +236,8 @@ function daysOf(text: string): number {
 /** One action out of the flags. */
 export function actionFrom(command: string | undefined, flags: ExplainFlags): ActionText {
   const { net, host, spend } = flags
+  for (const word of [command, flags.tool, flags.command, net?.[0], host?.[0], spend?.[0]])
+    if (word?.trim() === '') throw new Failure('bad_request', 'The action is empty', { hint: 'Say what it is, as "git push"' })
   const isTool = command !== undefined || flags.tool !== undefined || flags.command !== undefined
   if ([isTool, net !== undefined, host !== undefined, spend !== undefined].filter(Boolean).length !== 1)
     throw new Failure('bad_request', 'Say of one action what it is', {

@@ -1,4 +1,4 @@
-import { type Nanos, parseUsd } from '@anchorhold/protocol/money'
+import { type Nanos, parseUsd, whyNotUsd } from '@anchorhold/protocol/money'
 import { InvalidArgumentError } from 'commander'
 
 /** Reads the number that a flag is given; the command line is wrong where it is none. */
@@ -14,7 +14,7 @@ export function numberFrom(min: number, max = Number.MAX_SAFE_INTEGER): (text: s
 /** Reads an amount of money. */
 export function usd(text: string): Nanos {
   const nanos = parseUsd(text)
-  if (nanos === null) throw new InvalidArgumentError(`"${text}" is not an amount in dollars: write it as 0.50 or 5.`)
+  if (nanos === null) throw new InvalidArgumentError(`"${text}" ${whyNotUsd(text)}: write it as 0.50 or 5.`)
   return nanos
 }
 
