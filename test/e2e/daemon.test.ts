@@ -299,6 +299,19 @@ describe('what cannot be is said clearly', () => {
 
   test('codes and words of commands that cannot do what they are asked', async () => {
     const nowhere = join(base, 'nowhere')
+    const [policyFile, log, folder, exported, event, spent] = await Promise.all([
+      it.cli(['policy', 'check', '/nope']),
+      it.cli(['verify', '/nope']),
+      it.cli(['verify', base]),
+      it.cli(['export', '--all', '/nope/x']),
+      it.cli(['fork', 'last', '--at', '0']),
+      it.cli(['usage', '--since', '2030-01-01']),
+    ])
+    for (const one of [policyFile, log, exported])
+      expect(one.err).toMatch(/^anchorhold: Cannot .*: there is no such file or folder\n$/)
+    expect(folder).toMatchObject({ code: 2, err: expect.stringContaining('it is a folder') as string })
+    expect(event).toMatchObject({ code: 2, err: expect.stringContaining('"0" is not the number of an event') as string })
+    expect(spent).toEqual({ code: 0, out: 'Nothing was spent since 2030-01-01.\n', err: '' })
     const [unknown, flag, lost, off, nobody, budget, empty, image, rung] = await Promise.all([
       it.cli(['dance']),
       it.cli(['ls', '--loud']),

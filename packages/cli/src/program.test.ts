@@ -20,6 +20,17 @@ test('every option that names a file or a folder refuses an empty one, which wou
   for (const { name, parse } of options) expect([parse('a')].flat(), name).toEqual(['a'])
 })
 
+test.each([[['token', 'revoke', '']], [['show', '']], [['rename', 'last', '']]])(
+  '%j is refused before anybody is asked',
+  async (words) => {
+    const one = makeProgram(terminal(process.stdout, process.stderr), '0')
+    await expect(one.parseAsync(words, { from: 'user' })).rejects.toMatchObject({
+      code: 'bad_request',
+      message: expect.stringMatching(/^What stands for <\w+> is empty$/) as string,
+    })
+  },
+)
+
 test('so does every argument, but for the folder of claude, which what comes after -- is none of', () => {
   const named = all(program).flatMap((command) =>
     command.registeredArguments

@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import { Command } from 'commander'
 import { audit } from './commands/audit.ts'
 import { cache } from './commands/cache.ts'
@@ -51,6 +52,11 @@ export function makeProgram(terminal: Terminal, version: string): Command {
         .map(([code, meaning]) => `  ${code.padStart(3)}  ${meaning}`)
         .join('\n')}`,
     )
+  // An empty word comes from a variable that is not set. What is written for an agent or a program may hold one.
+  program.hook('preAction', (_, { registeredArguments, args }) => {
+    const empty = registeredArguments.find(({ required, variadic }, at) => required && !variadic && args[at] === '')
+    if (empty !== undefined) throw new Failure('bad_request', `What stands for <${empty.name()}> is empty`)
+  })
   const context = makeContext(terminal, () => program.opts<{ state?: string; tokenFile?: string }>())
 
   for (const add of [

@@ -1,3 +1,4 @@
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { createWriteStream } from 'node:fs'
@@ -39,6 +40,6 @@ async function toFile(source: Readable, file: string): Promise<void> {
     await rename(draft, file)
   } catch (error) {
     await rm(draft, { force: true })
-    throw new Failure('internal', `Cannot export to "${file}": ${error instanceof Error ? error.message : String(error)}`)
+    throw new Failure('internal', `Cannot export to "${file}": ${errnoWords(error)}`)
   }
 }

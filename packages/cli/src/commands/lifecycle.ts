@@ -65,7 +65,7 @@ export function lifecycle(program: Command, context: Context): void {
     .option('--share-workspace', 'work in the same folder, as the same user, instead of in a copy')
     .option('--key <key>', 'an idempotency key: the same key makes one fork')
     .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true; key?: string }) => {
-      if (options.at !== undefined && !/^\d{1,15}$/.test(options.at))
+      if (options.at !== undefined && !/^[1-9]\d{0,14}$/.test(options.at))
         throw new Failure('bad_request', `"${options.at}" is not the number of an event`, { hint: 'anchorhold show prints them' })
       const daemon = await context.daemon()
       const { id } = await context.session(daemon, name)

@@ -48,6 +48,7 @@ export function usage(program: Command, context: Context): void {
         one.simulated ? terminal.style('dim', 'play') : '',
         terminal.foreign(one.name ?? ''),
       ])
+      if (rows.length === 0) terminal.line(`Nothing was spent${options.since === undefined ? '' : ` since ${options.since}`}.`)
       for (const row of table(rows)) terminal.line(row)
     })
 }

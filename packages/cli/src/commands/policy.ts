@@ -1,4 +1,5 @@
 import { counted } from '@anchorhold/core/counted'
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure, isFailure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
@@ -221,7 +222,7 @@ async function read(file: string): Promise<string> {
     return readFileSync(file, 'utf8')
   } catch (error) {
     if (error instanceof Failure) throw error
-    throw new Failure('bad_request', `Cannot read "${file}": ${error instanceof Error ? error.message : String(error)}`, {
+    throw new Failure('bad_request', `Cannot read "${file}": ${errnoWords(error)}`, {
       cause: error,
     })
   }

@@ -43,6 +43,8 @@ export function provider(program: Command, context: Context): void {
           hint: 'Use --kind anthropic, openrouter or local',
         })
       }
+      if (options.url !== undefined && !URL.canParse(options.url))
+        throw new Failure('bad_request', `"${options.url}" is not an address`, { hint: 'Write it as http://localhost:8080' })
       const { api } = await context.daemonOrStart()
       const body: PutProvider = {
         kind,

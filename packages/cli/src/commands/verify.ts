@@ -1,4 +1,5 @@
 import { counted } from '@anchorhold/core/counted'
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { exportVerifier, type Verdict, type VerifyCrypto } from '@anchorhold/core/verify-export'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
@@ -68,7 +69,7 @@ async function verifyFile(file: string, key: string | undefined): Promise<Verdic
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    throw new Failure('bad_request', `Cannot read "${file}": ${error instanceof Error ? error.message : String(error)}`)
+    throw new Failure('bad_request', `Cannot read "${file}": ${errnoWords(error)}`)
   }
   if (rest.length > 0) verifier.line(rest)
   return verifier.end({ whole: rest.length === 0 })
