@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
 import { command, type Installation, installation, isRoot, makeBase, root, start, textOf, until } from './installation.ts'
+import { atTerminal } from './terminal.ts'
 
 let it: Installation
 const base = makeBase()
@@ -258,8 +259,74 @@ describe('what cannot be is said clearly', () => {
     expect(told.err).not.toMatch(/\n {4}at /)
   })
 
+  test('a state folder that cannot be made', async () => {
+    writeFileSync(join(base, 'file'), '')
+    for (const args of [
+      ['up', '--detach'],
+      ['sandbox', '-w', it.workspace(), '--', 'ls'],
+    ])
+      expect(await anchorhold(join(base, 'file/s'), ...args).ended).toEqual({
+        code: 2,
+        out: '',
+        err: expect.stringMatching(/^anchorhold: Cannot make the state folder ".*": .*\n {2}Name one .*\n$/) as string,
+      })
+  })
+
+  test('a folder that is gone from under whoever is in it', async () => {
+    const gone = (...args: readonly string[]) =>
+      start('bash', ['-c', 'mkdir "$0"; cd "$0"; rmdir "$0"; exec "$@"', join(base, 'gone'), process.execPath, command, ...args])
+    for (const args of [['run', '-w', '.', 'say hello'], ['sandbox', '--', 'pwd'], ['claude']])
+      expect(await gone('--state', it.state, ...args).ended).toEqual({
+        code: 2,
+        out: '',
+        err: expect.stringMatching(
+          /^anchorhold: Cannot find "\.": the folder that you are in is gone\n {2}Go to .*\n$/,
+        ) as string,
+      })
+  })
+
+  test('a folder whose name is empty, which is not the one that one is in', async () => {
+    const told = await Promise.all([
+      it.cli(['run', '-w', '', 'say hello']),
+      it.cli(['sandbox', '-w', '', '--', 'true']),
+      it.cli(['claude', '']),
+      start(process.execPath, [command, '--state', '', 'status']).ended,
+    ])
+    for (const one of told) expect(one).toMatchObject({ code: 2, out: '', err: expect.stringMatching(/is empty/) as string })
+  })
+
+  test('an output that nothing can be written to', async () => {
+    const told = await start('bash', ['-c', '"$@" > /dev/full', 'x', process.execPath, command, '--state', it.state, 'status'])
+      .ended
+    expect(told).toEqual({ code: 1, out: '', err: 'anchorhold: Cannot write to standard output: the disk is full\n' })
+  })
+
+  test.each([
+    ['Ctrl-C', '\u0003', 130, /^NAME \(not shown\):$/],
+    ['Ctrl-D', '\u0004', 2, /Nothing was given: the input ended\n {2}Type it/],
+  ])('%s where a secret is asked for', async (_, key, code, screen) => {
+    using person = atTerminal(process.execPath, [command, '--state', it.state, 'secret', 'add', 'NAME'])
+    await person.sees('(not shown)')
+    person.type(key)
+    expect(await person.exited).toBe(code)
+    expect(person.screen()).toMatch(screen)
+  })
+
   test('codes and words of commands that cannot do what they are asked', async () => {
     const nowhere = join(base, 'nowhere')
+    const [policyFile, log, folder, exported, event, spent] = await Promise.all([
+      it.cli(['policy', 'check', '/nope']),
+      it.cli(['verify', '/nope']),
+      it.cli(['verify', base]),
+      it.cli(['export', '--all', '/nope/x']),
+      it.cli(['fork', 'last', '--at', '0']),
+      it.cli(['usage', '--since', '2030-01-01']),
+    ])
+    for (const one of [policyFile, log, exported])
+      expect(one.err).toMatch(/^anchorhold: Cannot .*: there is no such file or folder\n$/)
+    expect(folder).toMatchObject({ code: 2, err: expect.stringContaining('it is a folder') as string })
+    expect(event).toMatchObject({ code: 2, err: expect.stringContaining('"0" is not the number of an event') as string })
+    expect(spent).toEqual({ code: 0, out: 'Nothing was spent since 2030-01-01.\n', err: '' })
     const [unknown, flag, lost, off, nobody, budget, empty, image, rung] = await Promise.all([
       it.cli(['dance']),
       it.cli(['ls', '--loud']),

@@ -1,5 +1,5 @@
 import { client } from '@anchorhold/protocol/client'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation } from './installation.ts'
@@ -27,6 +27,9 @@ const codeOf = (call: Promise<unknown>) =>
 test('people come, are given a part of it, and go', async () => {
   expect(await ok('whoami')).toBe('owner (owner), by the token "cli"')
   await ok('user', 'add', 'ann', '--role', 'member')
+  mkdirSync(join(it.state, 'config/policies'), { recursive: true })
+  writeFileSync(join(it.state, 'config/policies/tight.yaml'), 'default_autonomy: supervised\n')
+  await ok('policy', 'reload')
   await ok('user', 'add', 'bot', '--role', 'agent', '--policy', 'tight')
   const invited = await it.cli(['user', 'invite', 'ann'])
   // Nobody on another machine could follow it.

@@ -2,10 +2,13 @@ import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
 import { allSessions } from './all-sessions.ts'
 import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
+import { homeFolder } from './here.ts'
 import type { Terminal } from './terminal.ts'
+
+/** How a session is named, in the help of every command that wants one. */
+export const whichSession = 'its id, the beginning of its id, or last for the one in which something happened last'
 
 /** What every command is given. */
 export interface Context {
@@ -19,7 +22,7 @@ export interface Context {
   daemonOrStart(): Promise<Daemon>
   /** What is needed to end agents: the daemon, or one that is started to reach agents that go on without. Null when there are none. */
   daemonToEnd(): Promise<{ readonly daemon: Daemon; readonly started: boolean } | null>
-  /** A session by its id, the beginning of its id, or `last`. */
+  /** A session by its id, the beginning of its id, or `last`: the first that `anchorhold ls` shows. */
   session(daemon: Daemon, name: string): Promise<Session>
   /** Ends the program with this code once everything is written. */
   exit(code: number): void
@@ -49,7 +52,7 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
     config() {
       const { state, moved } = where()
       const uid = process.getuid?.() ?? -1
-      return `${places({ uid, home: homedir(), env: process.env, stateFlag: moved ? state : null }).config}/config.yaml`
+      return `${places({ uid, home: homeFolder(), env: process.env, stateFlag: moved ? state : null }).config}/config.yaml`
     },
     daemon: running,
     async daemonOrStart() {

@@ -1,15 +1,15 @@
-import { endpointFile, places, tokenFile } from '@anchorhold/core/places'
+import { endpointFile, places, tokenFile, unmadeState } from '@anchorhold/core/places'
 import { keepsCompiled } from '@anchorhold/core/compiled'
 import type { Client, ClientOptions } from '@anchorhold/protocol/client'
 import { isOwnerGone } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { fromHere, homeFolder } from './here.ts'
 
 /** A daemon that answers. */
 export type Daemon = {
@@ -32,7 +32,7 @@ export type WhereFlags = { readonly state?: string; readonly tokenFile?: string 
 /** The state folder this command is about, and who asks. */
 export function whereabouts(flags: WhereFlags, env: NodeJS.ProcessEnv = process.env): Where {
   const uid = process.getuid?.() ?? -1
-  const where = places({ uid, home: homedir(), env, stateFlag: flags.state ?? null })
+  const where = places({ uid, home: homeFolder(), env, stateFlag: flags.state ?? null })
   const token = flags.tokenFile === undefined ? (env.ANCHORHOLD_TOKEN ?? '').trim() : tokenIn(flags.tokenFile)
   const url = env.ANCHORHOLD_URL ?? ''
   if (url !== '' && token === '')
@@ -40,7 +40,7 @@ export function whereabouts(flags: WhereFlags, env: NodeJS.ProcessEnv = process.
       hint: 'Set ANCHORHOLD_TOKEN or give --token-file; without ANCHORHOLD_URL the daemon of the state folder is asked',
     })
   return {
-    state: resolve(where.state),
+    state: fromHere(where.state),
     moved: where.moved,
     as: token === '' ? null : { token, url: url === '' ? null : safeUrl(url) },
   }
@@ -110,9 +110,8 @@ export type StartOptions = { readonly where: Where; readonly port?: string | und
 
 /** Starts a daemon that outlives this command, and waits until it answers. */
 export async function startDaemon({ where, port, publicUrl }: StartOptions): Promise<Daemon> {
-  mkdirSync(where.state, { recursive: true, mode: 0o711 })
   const logPath = `${where.state}/daemon.log`
-  const log = openSync(logPath, 'a', 0o600)
+  const log = openLog(where.state, logPath)
   const script = join(dirname(fileURLToPath(import.meta.url)), 'daemon.mjs')
   const args = [
     ...(where.moved ? ['--state', where.state] : []),
@@ -157,6 +156,16 @@ async function awaitDaemon(where: Where): Promise<Daemon | null> {
   }
 }
 const otherStartMs = 15_000
+
+/** The first thing that is written there: where it cannot be, nothing else can. */
+function openLog(state: string, path: string): number {
+  try {
+    mkdirSync(state, { recursive: true, mode: 0o711 })
+    return openSync(path, 'a', 0o600)
+  } catch (cause) {
+    throw unmadeState(state, cause)
+  }
+}
 
 /** What a daemon that does not stand said of it, if it came to that. */
 function whyNot(heard: string): Pick<Failure, 'code' | 'message' | 'hint'> {

@@ -13,10 +13,11 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { ContainerEngine, engineRefusal, Rung, rungsOf } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
-import { homedir, release } from 'node:os'
+import { release } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
+import { homeFolder } from './here.ts'
 
 const { values } = parseArgs({
   options: {
@@ -46,7 +47,7 @@ const every = (only === null ? rungsOf(process.platform) : [only]).map((rung) =>
 const cgroups = process.getuid?.() === 0 ? delegateCgroups(`doctor-${process.pid}`, trialUser) : []
 try {
   const report = await examine({
-    home: homedir(),
+    home: homeFolder(),
     drivers: every,
     // Who asks for one rung is about to start a cell of it, and waits.
     ...(only === null ? { extrasRoot } : {}),

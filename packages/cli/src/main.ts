@@ -1,3 +1,4 @@
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { isFailure } from '@anchorhold/protocol/failures'
 import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
@@ -14,6 +15,7 @@ const terminal = makeTerminal(process.stdout, process.stderr)
 
 // A reader that went away (head, less) is no failure of ours. Whoever has something to clear away first listens for it.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') terminal.error(`anchorhold: Cannot write to standard output: ${errnoWords(error)}`)
   if (!process.emit('SIGPIPE', 'SIGPIPE')) process.exit(error.code === 'EPIPE' ? 0 : 1)
 })
 

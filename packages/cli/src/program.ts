@@ -1,3 +1,4 @@
+import { Failure } from '@anchorhold/protocol/failures'
 import { Command } from 'commander'
 import { audit } from './commands/audit.ts'
 import { cache } from './commands/cache.ts'
@@ -29,6 +30,7 @@ import { verify } from './commands/verify.ts'
 import { watch } from './commands/watch.ts'
 import { context as makeContext } from './context.ts'
 import { exitCodes } from './exit-codes.ts'
+import { path } from './flags/values.ts'
 import type { Terminal } from './terminal.ts'
 
 /** The whole command line. Nothing is started or looked at until it is given words to parse. */
@@ -36,8 +38,12 @@ export function makeProgram(terminal: Terminal, version: string): Command {
   const program = new Command('anchorhold')
     .description('A home for coding agents on your own machine, each in a cell it cannot leave.')
     .version(version)
-    .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)')
-    .option('--token-file <file>', 'ask with the token in this file (or ANCHORHOLD_TOKEN), at ANCHORHOLD_URL if that is set')
+    .option('--state <dir>', 'keep everything under this folder (or ANCHORHOLD_STATE)', path)
+    .option(
+      '--token-file <file>',
+      'ask with the token in this file (or ANCHORHOLD_TOKEN), at ANCHORHOLD_URL if that is set',
+      path,
+    )
     .exitOverride()
     .showHelpAfterError('(anchorhold --help shows every command)')
     .addHelpText(
@@ -46,6 +52,11 @@ export function makeProgram(terminal: Terminal, version: string): Command {
         .map(([code, meaning]) => `  ${code.padStart(3)}  ${meaning}`)
         .join('\n')}`,
     )
+  // An empty word comes from a variable that is not set. What is written for an agent or a program may hold one.
+  program.hook('preAction', (_, { registeredArguments, args }) => {
+    const empty = registeredArguments.find(({ required, variadic }, at) => required && !variadic && args[at] === '')
+    if (empty !== undefined) throw new Failure('bad_request', `What stands for <${empty.name()}> is empty`)
+  })
   const context = makeContext(terminal, () => program.opts<{ state?: string; tokenFile?: string }>())
 
   for (const add of [

@@ -1,3 +1,6 @@
+import { Failure } from '@anchorhold/protocol/failures'
+import { errnoWords } from './errno-words.ts'
+
 /** Where Anchorhold keeps things on this machine. */
 export type Places = {
   readonly state: string
@@ -38,3 +41,10 @@ export const statePathBytesMax = 103 - 52
 
 /** In the gate's folder: that its key is in a keyring, and how that is reached. */
 export const keyringNote = 'key-in-keyring.json'
+
+/** A state folder that could not be made. */
+export const unmadeState = (state: string, cause: unknown): Failure =>
+  new Failure('bad_request', `Cannot make the state folder "${state}": ${errnoWords(cause)}`, {
+    hint: 'Name one that you may write to: --state FOLDER, or ANCHORHOLD_STATE',
+    cause,
+  })

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { readConfig } from './config.ts'
 
 let state = ''
@@ -24,6 +24,12 @@ test('readConfig() has a default for everything', () => {
   })
   write('# nothing\n')
   expect(read().port).toBe(7777)
+})
+
+test('readConfig() takes an empty HOME for one that is not set', () => {
+  vi.stubEnv('HOME', '')
+  expect(read().home).toBe(userInfo().homedir)
+  vi.unstubAllEnvs()
 })
 
 test('readConfig() keeps nothing warm on a small machine, unless the file says so', () => {

@@ -9,7 +9,7 @@ import type { Pool } from './processes/places.ts'
 import { authorityOf, connectTarget, hostTarget } from '@anchorhold/core/net/target'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { existsSync, readFileSync } from 'node:fs'
-import { availableParallelism, homedir, totalmem } from 'node:os'
+import { availableParallelism, homedir, totalmem, userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parse } from 'yaml'
@@ -240,7 +240,8 @@ export function readConfig(
     options: { state: { type: 'string' }, port: { type: 'string' }, 'public-url': { type: 'string' } },
   })
   const uid = process.getuid?.() ?? -1
-  const home = homedir()
+  // An empty HOME is one that was not set.
+  const home = homedir() || userInfo().homedir
   const where = places({ uid, home, env, stateFlag: values.state ?? null })
   const state = resolve(where.state)
   if (Buffer.byteLength(state) > statePathBytesMax) {

@@ -1,6 +1,6 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { statePathBytesMax } from '@anchorhold/core/places'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -22,6 +22,18 @@ test('makeFolders() makes what only its owner can enter', () => {
   process.umask(mask)
   for (const path of [all.state, all.gate, all.runtime, `${all.state}/sessions`, `${all.state}/windows`])
     expect((statSync(path).mode & 0o777).toString(8)).toBe('700')
+  rmSync(root, { recursive: true })
+})
+
+test('makeFolders() says that the state folder cannot be made, and what to do', () => {
+  const root = mkdtempSync(join(tmpdir(), 'ah-folders-'))
+  writeFileSync(join(root, 'file'), '')
+  expect(() => makeFolders(folders(join(root, 'file/state')), false)).toThrow(
+    expect.objectContaining({
+      message: `Cannot make the state folder "${root}/file/state": a part of its path is not a folder`,
+      hint: expect.stringContaining('--state') as string,
+    }),
+  )
   rmSync(root, { recursive: true })
 })
 

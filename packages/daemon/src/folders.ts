@@ -1,3 +1,4 @@
+import { unmadeState } from '@anchorhold/core/places'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 
@@ -52,7 +53,11 @@ export type Folders = ReturnType<typeof folders>
 /** Makes the shared part of the state folder. As root, other users pass through it to what is theirs, and list nothing. */
 export function makeFolders(all: Folders, root: boolean): void {
   const through = root ? 0o711 : 0o700
-  makeFolder(all.state, through)
+  try {
+    makeFolder(all.state, through)
+  } catch (cause) {
+    throw unmadeState(all.state, cause)
+  }
   for (const name of ['sessions', 'windows', 'launched', 'caches', 'hidden']) makeFolder(`${all.state}/${name}`, through)
   makeFolder(all.runtime, root ? 0o755 : 0o700)
   makeFolder(all.gate, 0o700, root ? gateUser : null)

@@ -32,7 +32,9 @@ export function issueWords(issue: z.core.$ZodIssue): string {
       return `there is no key ${issue.keys.map((key) => `"${key}"`).join(', ')}`
     case 'invalid_format': {
       const id = 'pattern' in issue ? /^\/?\^([a-z]{2,5}_)/.exec(issue.pattern ?? '')?.[1] : undefined
-      return id === undefined ? 'this is not written as it must be' : `this is no id, which would begin with "${id}"`
+      if (id !== undefined) return `this is no id, which would begin with "${id}"`
+      if (issue.format === 'starts_with' && 'prefix' in issue) return `this must begin with "${String(issue.prefix)}"`
+      return `this must be ${formats[issue.format] ?? `written as ${issue.pattern ?? issue.format}`}`
     }
     default:
       return 'this is not what can stand here'
@@ -46,8 +48,14 @@ const kinds: Readonly<Record<string, string>> = {
   string: 'text; put it in quotes',
   boolean: 'true or false',
   array: 'a list',
-  object: 'a list of keys with their values',
-  record: 'a list of keys with their values',
+  object: 'an object: keys with their values',
+  record: 'an object: keys with their values',
+}
+
+const formats: Readonly<Record<string, string>> = {
+  url: 'an address, as http://localhost:8080',
+  date: 'a day, as 2026-11-30',
+  base64: 'written in base64',
 }
 
 const oneOf = (values: readonly string[]): string =>

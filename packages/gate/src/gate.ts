@@ -39,6 +39,8 @@ export type GateParts = {
   /** The gate's own: its key, its leases, and the rehearsal provider's socket. */
   readonly folder: string
   readonly outbox: Outbox
+  /** Whether it serves a single cell without a daemon: nobody is there to be asked, and no command reaches a budget. */
+  readonly alone?: boolean
   /** Where `{ env }` credentials are looked up, and nothing else. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly now?: () => number
@@ -71,7 +73,7 @@ const dialledSyncMs = 1
 
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
-  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax } = parts
+  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax, alone = false } = parts
   const secrets = await sealingKeys({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const books = await openBooks({
@@ -96,7 +98,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
   const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const lines = connections()
   const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
-  const openings = await netOpenings({ folder: parts.folder, dial: parts.dial, openSecret: secrets.open, log, now })
+  const openings = await netOpenings({ folder: parts.folder, dial: parts.dial, openSecret: secrets.open, alone, log, now })
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
   const termsOf = ({ provider, rules, spend }: ServedOn) => ({
@@ -142,6 +144,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       now,
       log,
       heldMs,
+      alone,
       settling,
     })
     windows.add(window)

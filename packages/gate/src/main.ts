@@ -26,6 +26,8 @@ if (folder === undefined) {
   console.error('usage: gate FOLDER')
   process.exit(exits.usage)
 }
+/** Serves a single cell, without a daemon. */
+const isAlone = process.argv.includes('--lifeline')
 // What this process makes is for itself alone, unless it says otherwise.
 process.umask(0o077)
 const lock = takeLock(`${folder}/gate.lock`)
@@ -41,6 +43,7 @@ process.on('exit', writeLog)
 const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Date.now })
 const one = await gate({
   folder,
+  alone: isAlone,
   env: { ...process.env },
   outbox,
   log(line) {
@@ -77,7 +80,7 @@ sayReady()
 setTimeout(() => flushCompileCache(), keepCompiledMs).unref()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 // One that serves a single cell goes with whoever started it.
-if (process.argv.includes('--lifeline')) process.stdin.resume().once('end', () => void leave())
+if (isAlone) process.stdin.resume().once('end', () => void leave())
 
 async function leaveToNext(): Promise<void> {
   await one.quiet(lastCallsMs)

@@ -41,7 +41,7 @@ export type Answered = { readonly status: number; readonly headers: IncomingHttp
 export async function testGate(
   open: Partial<Extract<GateCommand, { do: 'open' }>> & { readonly provider: Provider },
   disk = memoryDisk(),
-  { env: given = {}, ...more }: Pick<GateParts, 'heldMs' | 'dial'> & { readonly env?: GateParts['env'] } = {},
+  { env: given = {}, ...more }: Pick<GateParts, 'heldMs' | 'dial' | 'alone'> & { readonly env?: GateParts['env'] } = {},
 ) {
   const root = await mkdtemp(join(tmpdir(), 'ah-gate-'))
   const folder = join(root, 'w')

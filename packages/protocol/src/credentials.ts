@@ -2,11 +2,15 @@ import { z } from 'zod'
 import { Glob } from './policy.ts'
 
 /** What a secret of the house is called. */
-export const SecretName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/)
+export const SecretName = z
+  .string()
+  .regex(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/, 'this must be a name of letters, digits, dashes and underscores, a letter first')
 export type SecretName = z.infer<typeof SecretName>
 
 /** The name of a variable in a cell. */
-export const VariableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,100}$/)
+export const VariableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,100}$/, 'this must be the name of a variable: letters, digits and underscores')
 
 /** The variable that a cell finds a secret in which it is given; null for a name that would take the place of what a cell lives by. */
 export function variableOf(secret: SecretName): string | null {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatUsd, microsUp, nanosOfMicros, parseUsd } from './money.ts'
+import { formatUsd, microsUp, nanosOfMicros, parseUsd, whyNotUsd } from './money.ts'
 
 test.each([
   ['0.05', 50_000_000],
@@ -15,6 +15,14 @@ test.each([
 
 test.each(['', '$', '-1', '1,5', '1e3', '.5', '0.0000001', '1000000', 'NaN', '0x10', '1.'])('parseUsd() refuses %j', (text) => {
   expect(parseUsd(text)).toBeNull()
+})
+
+test('whyNotUsd() tells what is too large and too fine from what is no amount', () => {
+  expect(['99999999999999999999', '0.0000001', 'lots'].map(whyNotUsd)).toEqual([
+    'is more than can be counted, which is less than a million dollars',
+    'is finer than can be counted, which is six decimals',
+    'is not an amount in dollars',
+  ])
 })
 
 test('microsUp() never shows less than was spent, nor a whole micro-dollar more', () => {

@@ -20,6 +20,15 @@ export function parseUsd(text: string): Nanos | null {
   return Number(whole) * nanosPerUsd + Number(fraction.padEnd(9, '0'))
 }
 
+/** Of a text that `parseUsd` does not read, in words. */
+export function whyNotUsd(text: string): string {
+  const [, whole, fraction] = /^\$?(\d+)(?:\.(\d+))?$/.exec(text.trim()) ?? []
+  if (whole === undefined) return 'is not an amount in dollars'
+  return fraction !== undefined && fraction.length > 6
+    ? 'is finer than can be counted, which is six decimals'
+    : 'is more than can be counted, which is less than a million dollars'
+}
+
 /** `$0.0123`: as many decimals as matter, two from a dollar on. */
 export function formatUsd(micros: Micros): string {
   const decimals = micros === 0 || micros >= 1_000_000 ? 2 : micros >= 100 ? 4 : 6

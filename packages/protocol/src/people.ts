@@ -6,8 +6,12 @@ export const Role = z.enum(['owner', 'member', 'viewer', 'agent'])
 export type Role = z.infer<typeof Role>
 
 /** A name stands in every log that its bearer leaves traces in, so it has no character that could be taken for another. */
-export const UserName = z.string().regex(/^[a-z][a-z0-9._-]{0,39}$/, 'a name: small letters, digits, dot, dash, underscore')
-export const PolicyName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'the name of a policy')
+export const UserName = z
+  .string()
+  .regex(/^[a-z][a-z0-9._-]{0,39}$/, 'this must be a name of small letters, digits, dots, dashes and underscores, a letter first')
+export const PolicyName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,39}$/, 'this must be the name of a policy: small letters, digits and dashes, a letter first')
 
 export const User = z.lazy(() =>
   z.object({

@@ -7,9 +7,13 @@ import { Rung } from './rungs.ts'
 import { Extras, ImageName, limits, ModelName, Network, OnCrash, RepoFilter, Spend, WorkspaceAccess } from './sessions.ts'
 
 const Name = z.string().trim().min(1).max(limits.nameLength)
-const ProviderName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'a provider name')
-const GroupName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,39}$/, 'the name of a group')
-const ToolName = z.string().regex(/^\w{1,128}$/, 'a tool name')
+const ProviderName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,39}$/, 'this must be the name of a provider: small letters, digits and dashes, a letter first')
+const GroupName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._-]{0,39}$/, 'this must be the name of a group: small letters, digits, dots, dashes and underscores')
+const ToolName = z.string().regex(/^\w{1,128}$/, 'this must be the name of a tool, as Bash')
 
 /** What a session is asked to be. All but nothing is required: an empty workspace and the defaults make a session. */
 export const SessionOptions = z.strictObject({
@@ -65,7 +69,7 @@ export const SessionOptions = z.strictObject({
     .optional()
     .describe('Secrets marked `inside` that its cell is given, each as the variable of its name; for owners alone'),
   toolchains: z
-    .array(z.string().regex(/^[a-z0-9-]{1,40}$/))
+    .array(z.string().regex(/^[a-z0-9-]{1,40}$/, 'this must be the name of a toolchain, as anchorhold doctor shows it'))
     .max(40)
     .optional()
     .describe('Toolchains of the host that are mounted read-only, by the names that doctor prints'),

@@ -67,9 +67,11 @@ export const limits = {
 } as const
 
 /** It becomes an argument of the agent's program, so it must not look like an option. */
-export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'a model id')
+export const ModelName = z.string().regex(/^\w[\w.:@/[\]-]{0,199}$/, 'this must be the id of a model, as claude-sonnet-5')
 /** A root file system for cells, by the name it was built or added under. */
-export const ImageName = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, 'an image name')
+export const ImageName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,39}$/, 'this must be the name of an image: small letters, digits and dashes, a letter first')
 
 /** What a container can have beyond what every cell has. Each makes the wall lower: none is on unless it is asked for by name. */
 export const Extras = z

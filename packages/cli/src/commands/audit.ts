@@ -17,7 +17,7 @@ export function audit(program: Command, context: Context): void {
     .option('-s, --session <session>', 'only this session')
     .option('--since <time>', 'a date, or 30m, 12h, 7d')
     .option('--kind <kind>', kinds.join(', '))
-    .option('-l, --limit <n>', 'how many, newest first', numberFrom(1), 200)
+    .option('-l, --limit <n>', 'how many of the newest; the oldest of them comes first', numberFrom(1), 200)
     .option('--key', 'only print the fingerprint of the key that signs exports')
     .option('--json', 'one a line')
     .action(async (options: Options) => {

@@ -1,7 +1,7 @@
 import { withoutChanges } from '@anchorhold/core/changes-words'
 import type { ChangedFile } from '@anchorhold/protocol/workspace'
 import { type Command, Option } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import { table, type Terminal } from '../terminal.ts'
 
 export function changes(program: Command, context: Context): void {
@@ -11,7 +11,7 @@ export function changes(program: Command, context: Context): void {
     .description(
       'Shows which files differ from the last commit, or from what the session began with, untracked ones too. git runs in the cell, never here.',
     )
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .addOption(
       new Option('--against <what>', 'the last commit, or what was checked out when the session began')
         .choices(['head', 'start'])

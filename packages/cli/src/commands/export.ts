@@ -1,3 +1,4 @@
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { createWriteStream } from 'node:fs'
@@ -5,14 +6,15 @@ import { rename, rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
+import { path } from '../flags/values.ts'
 
 export function exportLog(program: Command, context: Context): void {
   program
     .command('export')
     .summary('write a log with its hash chain and a signed head, for anchorhold verify FILE')
-    .argument('[session]', 'its id, the beginning of its id, or last; left out with --all')
-    .argument('[file]', 'where to (default: standard output)')
+    .argument('[session]', `${whichSession}; left out with --all`)
+    .argument('[file]', 'where to (default: standard output)', path)
     .option('--all', 'every log, and that of the house')
     .action(async (first: string | undefined, second: string | undefined, options: { all?: true }) => {
       if (first === undefined && !options.all)
@@ -38,6 +40,6 @@ async function toFile(source: Readable, file: string): Promise<void> {
     await rename(draft, file)
   } catch (error) {
     await rm(draft, { force: true })
-    throw new Failure('internal', `Cannot export to "${file}": ${error instanceof Error ? error.message : String(error)}`)
+    throw new Failure('internal', `Cannot export to "${file}": ${errnoWords(error)}`)
   }
 }

@@ -1,8 +1,9 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { ImageName } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
-import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
+import { fromHere } from '../here.ts'
 import type { Made } from '../images/images.ts'
 import { ago, table } from '../terminal.ts'
 
@@ -23,12 +24,12 @@ export function image(program: Command, context: Context): void {
       'Builds an image from the package sources of this machine, and boots a machine of it once where QEMU is installed. What is there already from the same recipe stays.',
     )
     .option('--variant <name>', 'base, or dev for a JDK and Podman as well', 'base')
-    .option('--from <path>', 'take this folder or archive for it, instead of building')
+    .option('--from <path>', 'take this folder or archive for it, instead of building', path)
     .option('--json', 'as JSON')
     .action(async (options: { variant: string; from?: string; json?: true }) => {
       const all = await open()
       const name = nameOf(options.variant)
-      const made = options.from === undefined ? await all.build(name, say) : await all.add(name, resolve(options.from), say)
+      const made = options.from === undefined ? await all.build(name, say) : await all.add(name, fromHere(options.from), say)
       tell(made, options.json)
     })
   command
@@ -36,11 +37,11 @@ export function image(program: Command, context: Context): void {
     .summary('add an image of your own')
     .description('Takes the folder or the tar of a root file system, or an archive that docker save or podman save wrote.')
     .argument('<name>')
-    .requiredOption('--from <path>', 'the folder or archive')
+    .requiredOption('--from <path>', 'the folder or archive', path)
     .option('--json', 'as JSON')
     .action(async (name: string, options: { from: string; json?: true }) => {
       const all = await open()
-      tell(await all.add(nameOf(name), resolve(options.from), say), options.json)
+      tell(await all.add(nameOf(name), fromHere(options.from), say), options.json)
     })
   command
     .command('ls')

@@ -3,10 +3,8 @@ import { PromptId, type SessionId } from '@anchorhold/protocol/ids'
 import { Autonomy } from '@anchorhold/protocol/policy'
 import { Argument, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
-
-const which = 'its id, the beginning of its id, or last'
 
 /** The verbs that move a session from one state to another and say where it is now. */
 const verbs = {
@@ -22,7 +20,7 @@ export function lifecycle(program: Command, context: Context): void {
     program
       .command(verb)
       .summary(summary)
-      .argument('<session>', which)
+      .argument('<session>', whichSession)
       .action(async (name: string) => {
         const daemon = await context.daemon()
         const { id } = await context.session(daemon, name)
@@ -33,7 +31,7 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('interrupt')
     .summary('end the running turn')
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .option('--drop-queued', 'drop the prompts that wait, too')
     .action(async (name: string, options: { dropQueued?: true }) => {
       const daemon = await context.daemon()
@@ -44,7 +42,7 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('unqueue')
     .summary('take back a prompt that waits')
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .argument('[prompt]', 'its id, as send --detach prints it; the newest that waits otherwise')
     .action(async (name: string, prompt: string | undefined) => {
       const daemon = await context.daemon()
@@ -61,13 +59,13 @@ export function lifecycle(program: Command, context: Context): void {
     .description(
       'Makes a new session that goes on from where this one stands, or from where it stood at one of its events. The files are always those of now, in a copy of its own unless it shares the folder.',
     )
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .option('-n, --name <name>', 'its name')
     .option('--at <event>', 'the number of the last event that it is to know of (anchorhold show prints them)')
     .option('--share-workspace', 'work in the same folder, as the same user, instead of in a copy')
     .option('--key <key>', 'an idempotency key: the same key makes one fork')
     .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true; key?: string }) => {
-      if (options.at !== undefined && !/^\d{1,15}$/.test(options.at))
+      if (options.at !== undefined && !/^[1-9]\d{0,14}$/.test(options.at))
         throw new Failure('bad_request', `"${options.at}" is not the number of an event`, { hint: 'anchorhold show prints them' })
       const daemon = await context.daemon()
       const { id } = await context.session(daemon, name)
@@ -85,7 +83,7 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('rename')
     .summary('give a session another name')
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .argument('<name>', 'the new one')
     .action(async (session: string, name: string) => {
       const daemon = await context.daemon()
@@ -96,7 +94,7 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('model')
     .summary('change the model of a session')
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .argument('<model>', 'its id')
     .action(async (name: string, model: string) => {
       const daemon = await context.daemon()
@@ -107,7 +105,7 @@ export function lifecycle(program: Command, context: Context): void {
   program
     .command('autonomy')
     .summary('change how freely the agent of a session uses its tools')
-    .argument('<session>', which)
+    .argument('<session>', whichSession)
     .addArgument(new Argument('<level>', 'full, supervised, restricted or read_only').choices(Autonomy.options))
     .action(async (name: string, autonomy: Autonomy) => {
       const daemon = await context.daemon()

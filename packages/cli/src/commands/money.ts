@@ -2,10 +2,10 @@ import { counted } from '@anchorhold/core/counted'
 import { spendingCsv } from '@anchorhold/core/spending-csv'
 import type { BudgetView } from '@anchorhold/protocol/api/money'
 import { Failure } from '@anchorhold/protocol/failures'
-import { formatUsd, microsUp, parseUsd } from '@anchorhold/protocol/money'
+import { formatUsd, microsUp, parseUsd, whyNotUsd } from '@anchorhold/protocol/money'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
 import { table } from '../terminal.ts'
 
@@ -48,6 +48,7 @@ export function usage(program: Command, context: Context): void {
         one.simulated ? terminal.style('dim', 'play') : '',
         terminal.foreign(one.name ?? ''),
       ])
+      if (rows.length === 0) terminal.line(`Nothing was spent${options.since === undefined ? '' : ` since ${options.since}`}.`)
       for (const row of table(rows)) terminal.line(row)
     })
 }
@@ -87,7 +88,7 @@ export function budget(program: Command, context: Context): void {
   program
     .command('budget')
     .summary('what a session, a group or the whole house may spend; without arguments, how far each has come')
-    .argument('[whose]', 'a session (its id, the beginning of its id, or last), group/NAME, or owner for the whole house')
+    .argument('[whose]', `a session (${whichSession}), group/NAME, or owner for the whole house`)
     .argument('[usd]', 'as 0.50, or none; without it, shows how far it has come')
     .addOption(
       new Option('--per <span>', 'of a group or the house: for each day (UTC), for each tick, or over its whole life')
@@ -111,7 +112,7 @@ export function budget(program: Command, context: Context): void {
       }
       const nanos = amount === 'none' ? null : parseUsd(amount)
       if (nanos === null && amount !== 'none')
-        throw new Failure('bad_request', `"${amount}" is not an amount in dollars`, { hint: 'Write it as 0.50, or none' })
+        throw new Failure('bad_request', `"${amount}" ${whyNotUsd(amount)}`, { hint: 'Write it as 0.50, or none' })
       const budget_micros = nanos === null ? null : microsUp(nanos)
       if (!isSession) return show((await daemon.api.setBudget({ body: { node: whose, per, budget_micros } })).budgets)
       if (per !== 'life')

@@ -1,14 +1,14 @@
 import { sizeWords } from '@anchorhold/core/size-words'
 import type { NetHost } from '@anchorhold/protocol/api/records'
 import type { Command } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
 
 export function net(program: Command, context: Context): void {
   program
     .command('net')
     .summary('what a session has reached, and what was blocked')
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .option('--json', 'as JSON')
     .action(async (name: string, options: { json?: true }) => {
       const daemon = await context.daemon()

@@ -16,6 +16,9 @@ test.each([
 test.each([
   [undefined, {}],
   ['ls', { net: ['a.org'] }],
+  ['', {}],
+  [undefined, { tool: 'Bash', command: ' ' }],
+  [undefined, { net: [''] }],
   [undefined, { host: ['deploy', 'staging'] }],
   [undefined, { tool: 'X', input: '[1]' }],
 ])('actionFrom() refuses %j and %j with a remedy', (command, flags) => {

@@ -1,4 +1,5 @@
 import { counted } from '@anchorhold/core/counted'
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { sizeWords } from '@anchorhold/core/size-words'
 import { Failure, isFailure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
@@ -7,6 +8,7 @@ import { type Command, Option } from 'commander'
 import { readFileSync, statSync } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
 import { ago, table } from '../terminal.ts'
 
 const fileBytesMax = 256 * 1024
@@ -65,7 +67,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('check')
     .summary('what is wrong with a policy file, with line and column')
-    .argument('[file]', 'a file that is not in force, - for standard input (default: those of the config folder)')
+    .argument('[file]', 'a file that is not in force, - for standard input (default: those of the config folder)', path)
     .option('--json', 'as JSON')
     .action(async (file: string | undefined, options: { json?: true }) => {
       const checked = file === undefined ? await checkHouse(context) : await checkText(file)
@@ -97,7 +99,7 @@ export function policy(program: Command, context: Context): void {
     .argument('[command]', 'a shell command, in quotes')
     .option('--tool <name>', "one of the agent's tools; Bash with a command")
     .option('--command <text>', 'the command of a shell')
-    .option('--path <file>', 'the file that the tool is about')
+    .option('--path <file>', 'the file that the tool is about', path)
     .option('--input <json>', 'all that the tool is called with')
     .option('--net <words...>', 'a call over the network: GET https://host/path')
     .option('--host <words...>', 'a program of the host and its parameters: deploy env=staging')
@@ -127,8 +129,8 @@ export function policy(program: Command, context: Context): void {
   group
     .command('test')
     .summary('whether actions are decided as a file of fixtures expects')
-    .argument('<file>', 'YAML: a list of { action: { tool: Bash, command: git push }, expect: deny }; - for standard input')
-    .option('--policy-file <file>', 'against this policy file instead of what is in force')
+    .argument('<file>', 'YAML: a list of { action: { tool: Bash, command: git push }, expect: deny }; - for standard input', path)
+    .option('--policy-file <file>', 'against this policy file instead of what is in force', path)
     .option('--json', 'as JSON')
     .action(async (file: string, options: { policyFile?: string; json?: true }) => {
       const fixtures = await read(file)
@@ -149,7 +151,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('propose')
     .summary('print the smallest policy that would have allowed what sessions did')
-    .argument('<session...>', 'their ids, the beginnings of their ids, or last')
+    .argument('<session...>', 'their ids, the beginnings of their ids, or last for the one in which something happened last')
     .action(async (names: string[]) => {
       const daemon = await context.daemon()
       const sessions: string[] = []
@@ -165,7 +167,7 @@ export function policy(program: Command, context: Context): void {
   group
     .command('backtest')
     .summary('which past sessions and actions a policy would have stopped')
-    .argument('<file>', 'a policy file; - for standard input')
+    .argument('<file>', 'a policy file; - for standard input', path)
     .option('--days <count>', 'how far back (default: 30)')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { days?: string; json?: true }) => {
@@ -220,7 +222,7 @@ async function read(file: string): Promise<string> {
     return readFileSync(file, 'utf8')
   } catch (error) {
     if (error instanceof Failure) throw error
-    throw new Failure('bad_request', `Cannot read "${file}": ${error instanceof Error ? error.message : String(error)}`, {
+    throw new Failure('bad_request', `Cannot read "${file}": ${errnoWords(error)}`, {
       cause: error,
     })
   }
@@ -235,6 +237,8 @@ function daysOf(text: string): number {
 /** One action out of the flags. */
 export function actionFrom(command: string | undefined, flags: ExplainFlags): ActionText {
   const { net, host, spend } = flags
+  for (const word of [command, flags.tool, flags.command, net?.[0], host?.[0], spend?.[0]])
+    if (word?.trim() === '') throw new Failure('bad_request', 'The action is empty', { hint: 'Say what it is, as "git push"' })
   const isTool = command !== undefined || flags.tool !== undefined || flags.command !== undefined
   if ([isTool, net !== undefined, host !== undefined, spend !== undefined].filter(Boolean).length !== 1)
     throw new Failure('bad_request', 'Say of one action what it is', {

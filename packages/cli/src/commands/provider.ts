@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { text } from 'node:stream/consumers'
 import { askSecret } from '../ask-secret.ts'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
 import { table } from '../terminal.ts'
 
 type AddOptions = {
@@ -28,7 +29,7 @@ export function provider(program: Command, context: Context): void {
     .option('--kind <kind>', 'anthropic, openrouter or local')
     .option('--url <url>', 'the address of a local, Anthropic-compatible server')
     .option('--env <name>', "take the credential from the daemon's environment, whenever it is needed")
-    .option('--file <path>', 'take the credential from a file, whenever it is needed')
+    .option('--file <path>', 'take the credential from a file, whenever it is needed', path)
     .option('--oauth', 'the credential is the token of your own login, not an API key')
     .option('--key', 'a local server that wants a key: ask for it, or read it from standard input')
     .option('--none', 'it needs no credential')
@@ -42,6 +43,8 @@ export function provider(program: Command, context: Context): void {
           hint: 'Use --kind anthropic, openrouter or local',
         })
       }
+      if (options.url !== undefined && !URL.canParse(options.url))
+        throw new Failure('bad_request', `"${options.url}" is not an address`, { hint: 'Write it as http://localhost:8080' })
       const { api } = await context.daemonOrStart()
       const body: PutProvider = {
         kind,

@@ -4,13 +4,13 @@ import { Rung } from '@anchorhold/protocol/rungs'
 import { Network, OnCrash, Spend, limits } from '@anchorhold/protocol/sessions'
 import { Option, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
-import { resolve } from 'node:path'
 import type { Context } from '../context.ts'
 import { type AccessFlags, accessOf, withAccess } from '../flags/access.ts'
 import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../flags/repo-filter.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
-import { collect, numberFrom, usd } from '../flags/values.ts'
+import { fromHere } from '../here.ts'
+import { collectPaths, collect, numberFrom, path, usd } from '../flags/values.ts'
 
 type Options = RepoFilterFlags &
   AccessFlags & {
@@ -50,7 +50,7 @@ export function run(program: Command, context: Context): void {
     .summary('start a session with a prompt, and follow its turn')
     .description('Starts a session in a cell of its own and follows its first turn. Starts the daemon when none runs.')
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
-    .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)')
+    .option('-w, --workspace <dir>', 'the folder to work in (default: a new, empty one)', path)
     .addOption(new Option('-r, --rung <rung>', 'how strong the cell must be').choices(Rung.options))
     .addOption(
       new Option(
@@ -83,7 +83,7 @@ export function run(program: Command, context: Context): void {
       new Option('--on-crash <what>', 'when a crash cuts a turn short: wait for you, or resume it').choices(OnCrash.options),
     )
     .addOption(new Option('--autonomy <level>', 'how freely the agent uses its tools').choices(Autonomy.options))
-    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collectPaths, [])
     .option('--toolchain <name>', 'mount a toolchain of yours read-only (anchorhold doctor names them)', collect, [])
     .option(
       '--secret <name>',
@@ -109,7 +109,7 @@ export function run(program: Command, context: Context): void {
             observe: options.observe,
             // Each call is one of its own unless it says otherwise; some policies ask for a key.
             idempotency_key: options.key ?? randomUUID(),
-            workspace: options.workspace === undefined ? undefined : resolve(options.workspace),
+            workspace: options.workspace === undefined ? undefined : fromHere(options.workspace),
             workspace_access: access,
             rung: options.rung,
             image: options.image,

@@ -3,11 +3,12 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import { Rung } from '@anchorhold/protocol/rungs'
 import { Option, type Command } from 'commander'
 import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Context } from '../context.ts'
 import { type AccessFlags, accessOf, withAccess } from '../flags/access.ts'
-import { collect, usd } from '../flags/values.ts'
+import { collect, path, usd } from '../flags/values.ts'
 import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../flags/repo-filter.ts'
+import { fromHere } from '../here.ts'
 import { bridgeOf } from '../launcher/bridge.ts'
 import type { LaunchOptions } from '../launcher/launch.ts'
 import { parseSandboxConf, type SandboxConf } from '../launcher/sandbox-conf.ts'
@@ -30,9 +31,9 @@ export function sandbox(program: Command, context: Context): void {
       .summary('run a command in a cell, on this terminal; needs no daemon')
       .description('Runs a command in a cell of its own. It sees the folder and the programs of this machine, and nothing else.')
       .argument('<command...>', 'what to run, after --')
-      .option('-w, --workspace <dir>', 'the folder that it works in (default: the current one)')
+      .option('-w, --workspace <dir>', 'the folder that it works in (default: the current one)', path)
       .option('--bridge-url <url>', 'a bridge on this machine that it may reach, as http://localhost:3000')
-      .option('--config <file>', 'a sandbox.conf (default: the one in the configuration folder)')
+      .option('--config <file>', 'a sandbox.conf (default: the one in the configuration folder)', path)
       .addOption(
         new Option(
           '--net <what>',
@@ -45,7 +46,7 @@ export function sandbox(program: Command, context: Context): void {
     const url = flags.bridgeUrl ?? (conf.allowNetwork === false ? undefined : conf.bridgeUrl)
     await launchWith(context, {
       ...common(context, flags, conf, verbose),
-      workspace: flags.workspace ?? '.',
+      workspace: fromHere(flags.workspace ?? '.'),
       network: networkOf(flags, conf),
       bridge: url === undefined ? null : { ...bridgeOf(url), url },
       command: { argv },
@@ -74,10 +75,12 @@ export function sandbox(program: Command, context: Context): void {
     const dashes = process.argv.indexOf('--')
     const own = args.slice(0, args.length - (dashes === -1 ? 0 : process.argv.length - dashes - 1))
     const [workspace = '.'] = own
+    if (workspace === '')
+      throw new Failure('bad_request', 'The folder that it is to work in is empty', { hint: 'Leave it out for the current one' })
     const agentArgs = args.slice(Math.min(1, own.length))
     await launchWith(context, {
       ...common(context, flags, { mounts: [] }, flags.verbose ?? false),
-      workspace,
+      workspace: fromHere(workspace),
       network: flags.net === 'proxy' ? 'proxy' : 'none',
       bridge: null,
       command: { agentArgs, provider: flags.provider ?? null, budgetNanos: flags.budget ?? null },
@@ -117,7 +120,7 @@ function mountOf(text: string): { readonly source: string; readonly target: stri
     throw new Failure('bad_request', `"${text}" is to be written to, and only the workspace can be`, {
       hint: 'Write it as source:target:ro',
     })
-  const path = resolve(source)
+  const path = fromHere(source)
   if (!existsSync(path)) throw new Failure('bad_request', `Cannot mount "${source}": there is no such file or folder`)
   return { source: path, target: target === source ? path : target }
 }

@@ -1,19 +1,19 @@
 import type { Command } from 'commander'
 import { randomUUID } from 'node:crypto'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
-import { collect } from '../flags/values.ts'
+import { collectPaths } from '../flags/values.ts'
 
 export function send(program: Command, context: Context): void {
   program
     .command('send')
     .summary('send a prompt to a session, and follow the turn')
     .description('Sends a prompt. A turn that is running gets it at its next step, or after its end with --queue.')
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .argument('<prompt...>', 'what the agent is to do; - reads it from standard input')
     .option('-q, --queue', 'wait for the end of the running turn')
-    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collect, [])
+    .option('-i, --attach <file>', 'an image for the prompt; may be given several times', collectPaths, [])
     .option('-d, --detach', 'return as soon as it is stored')
     .option('--key <key>', 'an idempotency key: the same key sends once')
     .option('--json', 'one event a line')

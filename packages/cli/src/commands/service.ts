@@ -2,13 +2,14 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { homedir, platform, userInfo } from 'node:os'
+import { platform, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
+import { homeFolder } from '../here.ts'
 import { shutDown } from './up.ts'
 
 /** What the daemon is started with by the system's own service manager. */
@@ -33,10 +34,10 @@ export function service(program: Command, context: Context): void {
       const { terminal } = context
       if (options.print) return terminal.line(text.trimEnd())
       const path = mac
-        ? join(homedir(), 'Library/LaunchAgents/anchorhold.plist')
+        ? join(homeFolder(), 'Library/LaunchAgents/anchorhold.plist')
         : one.root
           ? '/etc/systemd/system/anchorhold.service'
-          : join(process.env.XDG_CONFIG_HOME ?? join(homedir(), '.config'), 'systemd/user/anchorhold.service')
+          : join(process.env.XDG_CONFIG_HOME || join(homeFolder(), '.config'), 'systemd/user/anchorhold.service')
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, text)
       terminal.line(`Wrote ${path}`)

@@ -4,7 +4,7 @@ import { formatUsd } from '@anchorhold/protocol/money'
 import type { Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import { allSessions } from '../all-sessions.ts'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
 import { summary } from '../show-events.ts'
 import { ago, table, type Terminal } from '../terminal.ts'
@@ -50,7 +50,7 @@ export function show(program: Command, context: Context): void {
   program
     .command('show')
     .summary('show a session and its last events')
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .option('-l, --limit <n>', 'how many events', numberFrom(1, 500), 20)
     .option('--json', 'the session as JSON')
     .action(async (name: string, options: { limit: number; json?: true }) => {

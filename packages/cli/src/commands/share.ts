@@ -1,12 +1,12 @@
 import type { Share } from '@anchorhold/protocol/people'
 import type { Command } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 
 export function share(program: Command, context: Context): void {
   program
     .command('share')
     .summary('let a member work on a session, or show it to somebody')
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .argument('[user]', 'who; without, only says who may')
     .option('--view', 'to look at, and no more')
     .action(async (name: string, user: string | undefined, options: { view?: true }) => {

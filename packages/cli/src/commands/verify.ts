@@ -1,10 +1,12 @@
 import { counted } from '@anchorhold/core/counted'
+import { errnoWords } from '@anchorhold/core/errno-words'
 import { exportVerifier, type Verdict, type VerifyCrypto } from '@anchorhold/core/verify-export'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { createHash, createPublicKey, verify as verifySignature } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Context } from '../context.ts'
+import { path } from '../flags/values.ts'
 
 /** No event comes near this: a longer line is no export of ours. */
 const lineBytesMax = 256 * 1024 * 1024
@@ -28,7 +30,7 @@ export function verify(program: Command, context: Context): void {
   program
     .command('verify')
     .summary('check an export: nothing changed, removed, added or reordered, and signed by whom; needs no daemon')
-    .argument('<file>', 'what anchorhold export wrote')
+    .argument('<file>', 'what anchorhold export wrote', path)
     .option('--key <fingerprint>', 'the key that must have signed it, as anchorhold audit --key prints it')
     .option('--json', 'as JSON')
     .action(async (file: string, options: { key?: string; json?: true }) => {
@@ -67,7 +69,7 @@ async function verifyFile(file: string, key: string | undefined): Promise<Verdic
     }
   } catch (error) {
     if (error instanceof Failure) throw error
-    throw new Failure('bad_request', `Cannot read "${file}": ${error instanceof Error ? error.message : String(error)}`)
+    throw new Failure('bad_request', `Cannot read "${file}": ${errnoWords(error)}`)
   }
   if (rest.length > 0) verifier.line(rest)
   return verifier.end({ whole: rest.length === 0 })

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Context } from '../context.ts'
+import { type Context, whichSession } from '../context.ts'
 import { follow } from './follow.ts'
 import { numberFrom } from '../flags/values.ts'
 
@@ -7,7 +7,7 @@ export function watch(program: Command, context: Context): void {
   program
     .command('watch')
     .summary('follow a session')
-    .argument('<session>', 'its id, the beginning of its id, or last')
+    .argument('<session>', whichSession)
     .option('--after <n>', 'begin after the event with this number', numberFrom(0), 0)
     .option('--json', 'one event a line')
     .action(async (name: string, options: { after: number; json?: true }) => {

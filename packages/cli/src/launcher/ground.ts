@@ -9,7 +9,7 @@ import { ownerMark } from '@anchorhold/link/owner'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 
 /** What a cell without a daemon stands on, all of it made for this one run. */
 export type Ground = Pick<Workspace, 'runAs' | 'from'> & {
@@ -23,6 +23,7 @@ export type Ground = Pick<Workspace, 'runAs' | 'from'> & {
 }
 
 export type Asked = {
+  /** A whole path. */
   readonly workspace: string
   readonly access: WorkspaceAccess | null
   /** Whether its home is that of an agent, and found again the next time unless the workspace is a copy that goes with the cell. */
@@ -45,7 +46,7 @@ export async function prepareGround(
   undone.defer(async () => lock?.release())
   const uid = launcherUid(process.pid)
   const { path, runAs, from, grants } = await prepareWorkspace({
-    asked: resolve(workspace),
+    asked: workspace,
     access,
     own: join(base, 'workspace'),
     fresh: config.root ? { uid, gid: uid } : null,

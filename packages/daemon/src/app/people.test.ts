@@ -4,6 +4,8 @@ import { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Role } from '@anchorhold/protocol/people'
 import { createHash, createPublicKey, verify } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type TestDoor, testDoor } from '../doors/http/test-door.ts'
 import { createToken, logIn, loginMs, whoIs } from './access.ts'
@@ -11,7 +13,7 @@ import { createSession } from './create-session.ts'
 import { archive, purge } from './archive.ts'
 import { start, stop } from './lifecycle.ts'
 import { panic } from './panic.ts'
-import { record } from './parts.ts'
+import { by, record } from './parts.ts'
 import { addUser, changeUser, inviteUser, removeUser, shareSession, unshareSession } from './people.ts'
 import { owner } from './test-parts.ts'
 
@@ -180,9 +182,21 @@ test.each([
   ['a name that is taken', { name: 'bob', role: 'viewer' as const }, 'conflict'],
   ["the house's own name", { name: 'daemon', role: 'owner' as const }, 'conflict'],
   ['a policy of a person', { name: 'ann', role: 'member' as const, policy: 'tight' }, 'bad_request'],
+  ['a policy that there is not', { name: 'ci', role: 'agent' as const, policy: 'nope' }, 'not_found'],
 ])('addUser() refuses %s', (_, input, code) => {
   somebody('bob', 'member')
   expect(() => addUser(door.parts, owner, input)).toThrow(expect.objectContaining({ code }))
+})
+
+test('changeUser() refuses a policy that there is not, and nothing else for one that is gone since', () => {
+  const { parts } = door
+  somebody('bot', 'agent')
+  expect(() => changeUser(parts, owner, 'bot', { policy: 'nope' })).toThrow('There is no policy "nope"')
+  parts.policies.write('ci', 'default_autonomy: supervised\n', by(owner))
+  expect(changeUser(parts, owner, 'bot', { policy: 'ci' })).toMatchObject({ policy: 'ci' })
+  rmSync(join(parts.config.config, 'policies/ci.yaml'))
+  parts.policies.reload()
+  expect(changeUser(parts, owner, 'bot', { role: 'agent' })).toMatchObject({ policy: 'ci' })
 })
 
 test('nothing is shared with an agent, and a viewer does not work', async () => {

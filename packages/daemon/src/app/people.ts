@@ -5,6 +5,7 @@ import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import { inviteMs, loginLink, noUser } from './access.ts'
 import { by, note, type Parts, record, require } from './parts.ts'
+import { requirePolicy } from './policy.ts'
 import { requireProof } from './step-up.ts'
 
 export function listUsers(parts: Parts, actor: Actor): readonly User[] {
@@ -16,6 +17,7 @@ export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddU
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `add the user "${name}"`)
   refusePolicy(role, policy)
+  if (policy !== undefined) requirePolicy(parts, policy)
   const user: User = { id: newUserId(parts.random), name, role, policy: policy ?? null, created_at: parts.now() }
   return parts.store.atomically(() => {
     // The house writes its own name into its logs.
@@ -53,6 +55,8 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
     const next = role ?? user.role
     const held = policy === undefined ? (next === 'agent' ? user.policy : null) : policy
     refusePolicy(next, held ?? undefined)
+    // One that it was held to before may be gone meanwhile, and is no reason to refuse the rest.
+    if (policy !== undefined && policy !== null) requirePolicy(parts, policy)
     if (next !== 'owner') refuseLastOwner(parts, user, 'change')
     parts.store.people.setRole(user.id, next, held)
     note(parts, { type: 'user.changed', body: { user: name, role: next, policy: held, ...by(actor) } })

@@ -139,6 +139,8 @@ test('testPolicy() holds fixtures against what is in force, or against a text', 
     effect: 'allow',
   })
   expect(testPolicy(parts, owner, { fixtures, text: '' }).failed).toBe(2)
+  for (const nothing of ['', '[]', '# to be written\n'])
+    expect(() => testPolicy(parts, owner, { fixtures: nothing })).toThrow('There is nothing to test')
   expect(() => testPolicy(parts, owner, { fixtures: '- { action: { tool: x }, expect: perhaps }' })).toThrow('line 1: 0.expect')
   expect(() => testPolicy(parts, owner, { fixtures: '\n- [', text: '' })).toThrow('line')
   expect(() => testPolicy(parts, owner, { fixtures, text: 'x: 1' })).toThrow('Cannot use the policy: line 1')

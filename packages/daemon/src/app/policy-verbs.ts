@@ -135,7 +135,13 @@ export function testPolicy(
 ): { readonly outcomes: TestOutcome[]; readonly failed: number } {
   require(parts, actor, 'policy.read')
   const settings = text === undefined ? null : usable(text)
-  const outcomes = readFixtures(fixtures).map(({ action, expect, autonomy, policy, line }): TestOutcome => {
+  const expected = readFixtures(fixtures)
+  // A wrong file must not look like one whose every action was decided as it says.
+  if (expected.length === 0)
+    throw new Failure('bad_request', 'There is nothing to test: the fixtures are empty', {
+      hint: 'Write a list of { action: { tool: Bash, command: git push }, expect: deny }',
+    })
+  const outcomes = expected.map(({ action, expect, autonomy, policy, line }): TestOutcome => {
     const held =
       settings === null
         ? heldTo(parts, actor, { policy, autonomy })

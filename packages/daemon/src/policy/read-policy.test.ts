@@ -180,7 +180,7 @@ test.each([
   ['rules: !!js/function x\n', '1:8 error Unresolved tag'],
   ['a: 1\n---\nb: 2\n', '2:1 error There is more than one document'],
   ['x: &a [1]\ny: *a\n', '2:4 error The alias "*a" is not taken'],
-  ['- 1\n', '1:1 error this must be a list of keys with their values'],
+  ['- 1\n', '1:1 error this must be an object: keys with their values'],
   [
     'max_cost_usd_per_day: 1000000\nmax_cost_micros_per_day: 1000000\n',
     '2:26 error "max_cost_micros_per_day" and "max_cost_usd_per_day" say the same',

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type Route } from './route.ts'
 
-const CacheId = z.string().regex(/^[0-9a-f]{16}$/)
+const CacheId = z.string().regex(/^[0-9a-f]{16}$/, 'this must be the id of a cache, as anchorhold cache list shows it')
 
 /** Downloads that sessions of one person in one folder share. */
 export const CacheView = z.object({

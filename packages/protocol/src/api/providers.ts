@@ -6,7 +6,12 @@ import { Done, type Route } from './route.ts'
 export const CredentialSource = z.discriminatedUnion('from', [
   z.strictObject({ from: z.literal('none') }),
   z.strictObject({ from: z.literal('key'), key: z.string().min(1).max(10_000) }),
-  z.strictObject({ from: z.literal('env'), name: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/) }),
+  z.strictObject({
+    from: z.literal('env'),
+    name: z
+      .string()
+      .regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/, 'this must be the name of a variable: letters, digits and underscores'),
+  }),
   z.strictObject({ from: z.literal('file'), path: z.string().startsWith('/').max(4096) }),
 ])
 
@@ -42,7 +47,11 @@ export const providersRoutes = {
   },
   putProvider: {
     summary: 'Add or replace a provider; a key is stored encrypted',
-    params: z.strictObject({ name: z.string().regex(/^[a-z][a-z0-9-]{0,39}$/) }),
+    params: z.strictObject({
+      name: z
+        .string()
+        .regex(/^[a-z][a-z0-9-]{0,39}$/, 'this must be the name of a provider: small letters, digits and dashes, a letter first'),
+    }),
     body: PutProvider,
     status: 200,
     response: z.object({ provider: ProviderView, verdict: ProviderVerdict.nullable() }),

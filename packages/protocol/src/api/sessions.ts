@@ -19,7 +19,7 @@ export type ChangeSession = z.infer<typeof ChangeSession>
 
 export const ForkSession = z.strictObject({
   name: SessionOptions.shape.name,
-  at: z.int().min(0).optional().describe('The conversation up to this event; all of it otherwise. Files are always those of now'),
+  at: z.int().min(1).optional().describe('The conversation up to this event; all of it otherwise. Files are always those of now'),
   share_workspace: z.boolean().optional().describe('Work in the same folder, as the same user, instead of in a copy of it'),
   idempotency_key: CreateSession.shape.idempotency_key,
 })

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { listFolders } from '../../app/host-folders.ts'
-import { record } from '../../app/parts.ts'
+import { by, record } from '../../app/parts.ts'
 import { addUser } from '../../app/people.ts'
 import { owner } from '../../app/test-parts.ts'
 import { type TestDoor, testDoor } from './test-door.ts'
@@ -29,6 +29,7 @@ const opened = (id: RequestId): NewEvent => ({
 beforeEach(async () => {
   door = await testDoor()
   const { parts } = door
+  parts.policies.write('tight', 'default_autonomy: supervised\n', by(owner))
   const { id } = addUser(parts, owner, { name: 'bot', role: 'agent', policy: 'tight' })
   bot = { kind: 'agent', user: id, name: 'bot', door: 'test' }
   token = createToken(parts, owner, { name: 'program', user: 'bot' }).secret

@@ -36,6 +36,8 @@ export type CallsParts = {
   readonly now: () => number
   /** How long a call waits for somebody to pay for it. */
   readonly heldMs: number
+  /** Without a daemon, whose commands would raise the budget. */
+  readonly alone?: boolean
 }
 
 export type Target = { readonly endpoint: 'messages' | 'count_tokens'; readonly beta: boolean }
@@ -160,7 +162,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       if (set === null) {
         const needed = money.needed(request, upstream)
         const short = account.short(needed, agent)
-        const sentence = `${budgetSentence(session, account.lease, short, needed)}${asked === null ? '' : ` (${asked.refused})`}`
+        const sentence = `${budgetSentence(parts.alone ? null : session, account.lease, short, needed)}${asked === null ? '' : ` (${asked.refused})`}`
         refusal = { why: asked?.asked === true ? 'asked' : 'budget', agent }
         notice('budget_used_up', 'warning', sentence)
         return answer(response, refused(sentence))

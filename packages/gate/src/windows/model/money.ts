@@ -91,10 +91,11 @@ function roughly(request: Screened) {
   return { model: request.model, knownPrefixTokens: 0, restBytes, imageTokens, documents, caching: request.caching }
 }
 
-/** Why a call is not paid for, and what would change that. */
-export function budgetSentence(session: SessionId, lease: Lease, short: readonly Shortage[], neededNanos: Nanos): string {
+/** Why a call is not paid for, and what would change that. Of a cell without a daemon, no session is known to any command. */
+export function budgetSentence(session: SessionId | null, lease: Lease, short: readonly Shortage[], neededNanos: Nanos): string {
   const budget = formatUsd(microsUp(lease.capNanos ?? 0))
-  const remedy = `raise it with: anchorhold budget ${session} USD`
+  const remedy =
+    session === null ? 'start again with more: anchorhold claude --budget USD' : `raise it with: anchorhold budget ${session} USD`
   if (lease.closed)
     return `This session's budget of ${budget} is closed, because a call cost more than was set aside for it: ${remedy}`
   const left = leftNanos(lease)

@@ -511,6 +511,16 @@ test('modelWindow() shortens the answer to what is left, refuses below that, and
   expect((await it.call(messages, small())).status).toBe(200)
 })
 
+test('modelWindow() without a daemon names no session to raise the budget of: no command knows it', async () => {
+  await using upstream = await fakeUpstream(answering(streamed('ok', 10, 5)))
+  await using it = await testGate({ provider: local(upstream.url), budget_nanos: 0 }, memoryDisk(), { alone: true })
+  const { status, body } = await it.call(messages, small())
+  expect(status).toBe(403)
+  expect(errorIn(body).message).toBe(
+    "This session's budget of $0.00 is used up: start again with more: anchorhold claude --budget USD",
+  )
+})
+
 test('modelWindow() closes a lease when a call cost more than was set aside', async () => {
   await using upstream = await fakeUpstream(answering(streamed('ok', 1_000_000, 1)))
   await using it = await testGate({ provider: local(upstream.url), budget_nanos: 10 * usd })

@@ -32,6 +32,8 @@ export type OpeningsParts = {
   readonly folder: string
   readonly dial: DialParts | undefined
   readonly openSecret: (box: string) => string
+  /** Without a daemon: nobody is there to be asked. */
+  readonly alone: boolean
   readonly log: (line: CallLine) => void
   readonly now: () => number
 }
@@ -62,6 +64,7 @@ export async function netOpenings(parts: OpeningsParts): Promise<(session: Sessi
       const window = await netWindow({
         session,
         folder,
+        alone: parts.alone,
         judge: authority.judge,
         askAhead: authority.askAhead,
         stands: authority.stands,

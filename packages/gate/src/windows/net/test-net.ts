@@ -46,6 +46,7 @@ export type NetSetup = {
   readonly crowd?: Crowd
   /** Below 1 for a cell that is waited for less. */
   readonly slowness?: number
+  readonly alone?: boolean
 }
 
 /** A net window in a folder of its own, whose public addresses lead to a server of the test's, and clients to it. */
@@ -61,6 +62,7 @@ export async function testNet({
   net = {},
   crowd: all = crowd(1000),
   slowness = 1,
+  alone = false,
 }: NetSetup) {
   const folder = mkdtempSync(join(tmpdir(), 'ah-net-'))
   const socketPath = join(folder, 'net.sock')
@@ -79,6 +81,7 @@ export async function testNet({
     authority,
     trust: () => createSecureContext(trusted === undefined ? {} : { ca: [...trusted] }),
     folder,
+    alone,
     judge: async (action, signal) => {
       judged.push(action)
       const isAllowed = allow.includes(action.host)

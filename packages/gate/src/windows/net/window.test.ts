@@ -49,6 +49,13 @@ test('a CONNECT that no rule opens is answered with what was blocked and how to 
   expect(JSON.stringify(own.body)).not.toContain('request_access')
 })
 
+test('where nobody is there to be asked, only a rule is named', async () => {
+  await using net = await testNet({ alone: true })
+  const { body } = await net.refused('secret-data.evil.test:443')
+  expect(JSON.stringify(body)).toContain('A rule in policy.yaml opens it')
+  expect(JSON.stringify(body)).not.toContain('request_access')
+})
+
 test.each([
   ['another server', 'evil.test'],
   ['none', ''],

@@ -41,6 +41,8 @@ export type NetWindowParts = WaysParts &
     readonly session: SessionId
     /** Who may enter the folder may use the window. */
     readonly folder: string
+    /** Whether nobody is there to be asked. */
+    readonly alone?: boolean
     /** Looks into a request where its method and path do not say enough. What is never sent, whatever rules say, is answered; what rules
      *  decide by what is in it is judged by another path. Null for the rest. */
     readonly screen?: (asked: Asked, request: IncomingMessage) => Promise<Screened | null>
@@ -104,7 +106,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   server.on('request', (request, response) => {
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
-    if (inside.hasAnswered(request, (refusal) => refuse(response, refusal))) return
+    if (inside.hasAnswered(request, (refusal) => refuse(response, refusal, parts))) return
     if (!within.has(request.socket) && own.isOne(request))
       return void own.answer(request, response, goneSignal(response)).catch(() => response.destroy())
     const gone = goneSignal(response)
@@ -112,7 +114,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     void answer(
       request,
       { gone, ends },
-      (refusal) => refuse(response, refusal),
+      (refusal) => refuse(response, refusal, parts),
       async (asked, place, filled, secure, fail) => {
         if (secure) {
           passed.called(place.target, filled.used)
@@ -177,7 +179,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     client.once('close', () => tell(status))
     return (refusal) => {
       status = refusal.status
-      refuseRaw(client, refusal)
+      refuseRaw(client, refusal, parts)
     }
   }
 
