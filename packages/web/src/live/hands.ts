@@ -1,6 +1,6 @@
 type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem' | 'key' | 'length'>
 
-const ownerPlace = 'anchorhold.owner'
+export const ownerPlace = 'anchorhold.owner'
 const asideFor = (user: string) => `anchorhold.of.${user}.`
 const aside = 'anchorhold.of.'
 /** What is known of the house, and not written by anybody: it is fetched anew. */

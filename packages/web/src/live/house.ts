@@ -5,7 +5,7 @@ import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daem
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
 import { type Drafts, drafts as makeDrafts } from '../outbox/drafts.ts'
 import { applyTo, catchUp } from './apply.ts'
-import { clearOwn, dropSeen, handTo } from './hands.ts'
+import { clearOwn, dropSeen, handTo, ownerPlace } from './hands.ts'
 import { meQuery } from './me.ts'
 import { closeNotices } from '../service.ts'
 import { placeForHidden } from './places.ts'
@@ -49,6 +49,9 @@ export function house(): House {
     },
   })
   cache.setQueryDefaults(['saying'], { gcTime: Infinity })
+  /** Whose things this page shows. */
+  let whose: string | null = null
+  /** Whether they are known to be logged in still. */
   let known = false
   const outbox = makeOutbox({
     storage: localStorage,
@@ -84,18 +87,16 @@ export function house(): House {
       {
         async start(end) {
           const newest = { before: Number.MAX_SAFE_INTEGER, limit: 1 }
-          const [me, { events }] = await Promise.all([daemon.whoAmI({}, end), daemon.events({ query: newest }, end)])
-          handTo(localStorage, me.user.id)
-          cache.setQueryData(meQuery.queryKey, me)
-          known = true
-          outbox.reread()
+          const [{ events }] = await Promise.all([daemon.events({ query: newest }, end), meet(end)])
           return events[0]?.pos ?? 0
         },
+        goOn: meet,
         open: openEvents,
         isLoggedOut,
         hear: applyTo({ cache, daemon, outbox, settled: (requests) => void closeNotices(requests) }),
         tell(state) {
           tell(state === 'lost' && !navigator.onLine ? 'offline' : state)
+          if (state === 'lost') known = false
           if (state === 'logged_out') forgetSeen()
           if (state === 'live') cameBack()
         },
@@ -112,6 +113,7 @@ export function house(): House {
       signal,
     )
     const again = () => {
+      known = false
       stream.refresh()
       wake()
       void outbox.sendAnew()
@@ -144,12 +146,38 @@ export function house(): House {
     document.addEventListener('visibilitychange', looked, { signal })
     // It was opened behind another tab.
     if (document.visibilityState === 'hidden') looked()
-    addEventListener('storage', () => outbox.reread(), { signal })
+    const stored = ({ key, newValue }: StorageEvent) => {
+      if (key === ownerPlace && whose !== null && newValue !== whose) startOver()
+      else outbox.reread()
+    }
+    addEventListener('storage', stored, { signal })
+  }
+
+  /** All tabs of a browser have one login: while this one slept, another may have changed whose it is. */
+  async function meet(end: AbortSignal): Promise<void> {
+    const me = await daemon.whoAmI({}, end)
+    if (whose !== null && whose !== me.user.id) {
+      startOver()
+      throw new Error('Somebody else is logged in')
+    }
+    whose = me.user.id
+    handTo(localStorage, whose)
+    cache.setQueryData(meQuery.queryKey, me)
+    known = true
+    outbox.reread()
+  }
+
+  /** Opens the page anew, so that nothing is left of whoever was logged in before, and nothing is done under their name. */
+  function startOver(): void {
+    known = false
+    running?.abort()
+    location.reload()
   }
 
   /** A login that was ended elsewhere, or has expired: what it let somebody see goes with it. */
   function forgetSeen(): void {
     known = false
+    whose = null
     cache.clear()
     dropSeen(localStorage)
   }

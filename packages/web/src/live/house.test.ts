@@ -1,0 +1,73 @@
+import type { SessionId } from '@anchorhold/protocol/ids'
+import { afterEach, expect, test, vi } from 'vitest'
+import { ownerPlace } from './hands.ts'
+import { house } from './house.ts'
+
+const session = 'ses_0000000000000001' as SessionId
+
+/** A tab of a browser whose login is `state.user`; the daemon ends each stream when it is told to. */
+function tab() {
+  const state = { user: 'ann' }
+  const kept = new Map<string, string>()
+  const window = new EventTarget()
+  const reload = vi.fn<() => void>()
+  const sent: string[] = []
+  const streams: ReadableStreamDefaultController[] = []
+  vi.stubGlobal('localStorage', {
+    getItem: (name: string) => kept.get(name) ?? null,
+    setItem: (name: string, value: string) => void kept.set(name, value),
+    removeItem: (name: string) => void kept.delete(name),
+    key: (index: number) => [...kept.keys()][index] ?? null,
+    get length() {
+      return kept.size
+    },
+  })
+  vi.stubGlobal('addEventListener', window.addEventListener.bind(window))
+  vi.stubGlobal('document', Object.assign(new EventTarget(), { visibilityState: 'visible' }))
+  vi.stubGlobal('navigator', { onLine: true })
+  vi.stubGlobal('location', { reload })
+  vi.stubGlobal('fetch', (url: string, { method, headers = {} }: { method: string; headers?: Record<string, string> }) => {
+    if ('accept' in headers) return Promise.resolve(new Response(new ReadableStream({ start: (one) => void streams.push(one) })))
+    if (method === 'POST') sent.push(url)
+    const said = url.endsWith('/whoami') ? { user: { id: state.user } } : { events: [], id: 'prm_1' }
+    return Promise.resolve(Response.json(said))
+  })
+  const made = house()
+  made.goLive()
+  const stored = (key: string, newValue: string | null) =>
+    window.dispatchEvent(Object.assign(new Event('storage'), { key, newValue }))
+  return { ...made, state, kept, reload, sent, streams, window, stored }
+}
+
+afterEach(() => void vi.unstubAllGlobals())
+
+test('house() opens the page anew when somebody else is logged in after a lost connection, and sends them nothing', async () => {
+  const { connection, outbox, state, reload, sent, streams, window } = tab()
+  await expect.poll(connection).toBe('live')
+  state.user = 'bob'
+  window.dispatchEvent(new Event('online'))
+  outbox.add(session, 'hello', 'steer')
+  await expect.poll(() => reload.mock.calls.length).toBe(1)
+  expect(streams).toHaveLength(1)
+  expect(sent).toEqual([])
+})
+
+test('house() goes on after a lost connection for who was there before', async () => {
+  const { connection, outbox, reload, sent, streams, window } = tab()
+  await expect.poll(connection).toBe('live')
+  window.dispatchEvent(new Event('online'))
+  await expect.poll(() => streams.length).toBe(2)
+  outbox.add(session, 'hello', 'steer')
+  await expect.poll(() => sent.length).toBe(1)
+  expect(reload).not.toHaveBeenCalled()
+})
+
+test('house() opens the page anew when another tab gives the device to somebody else', async () => {
+  const { connection, kept, reload, stored } = tab()
+  await expect.poll(connection).toBe('live')
+  expect(kept.get(ownerPlace)).toBe('ann')
+  stored(ownerPlace, 'ann')
+  expect(reload).not.toHaveBeenCalled()
+  stored(ownerPlace, 'bob')
+  expect(reload).toHaveBeenCalledOnce()
+})
