@@ -144,7 +144,10 @@ export async function catchUp({ cache, daemon }: Where, session: SessionId): Pro
     if (log === undefined || log.later) return
     const page = await daemon.sessionEvents({ params: { id: session }, query: { after: log.last, limit: 500 } }).catch(() => null)
     if (page === null) return
-    cache.setQueryData<Log>(keys.log(session), (now) => now && { ...withLater(now, page), later: false })
+    const now = cache.getQueryData<Log>(keys.log(session))
+    // Another part of the log may have been opened meanwhile: the page does not join onto that.
+    if (now === undefined || now.later || now.last < log.last) return
+    cache.setQueryData<Log>(keys.log(session), { ...withLater(now, page), later: false })
     if (!page.more) return
   }
 }
