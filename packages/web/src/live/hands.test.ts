@@ -30,6 +30,16 @@ test('handTo() keeps what one person has written out of another one’s sight, a
   expect(device.getItem('anchorhold.draft.ses_1')).toBe('half a thought')
 })
 
+test('handTo() gives back what was put aside also when whoever was in between has logged out', () => {
+  const device = shelf({})
+  handTo(device, 'bob')
+  device.setItem('anchorhold.draft.ses_1', 'half a thought')
+  handTo(device, 'ann')
+  clearOwn(device)
+  handTo(device, 'bob')
+  expect(device.all()).toEqual({ 'anchorhold.draft.ses_1': 'half a thought', 'anchorhold.owner': 'bob' })
+})
+
 test('dropSeen() forgets what was seen and keeps what was written; clearOwn() keeps only what is somebody else’s', () => {
   const device = shelf({ 'anchorhold.outbox': '[1]' })
   handTo(device, 'ann')

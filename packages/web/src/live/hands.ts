@@ -25,8 +25,9 @@ export function handTo(shelf: Shelf, user: string): void {
     dropSeen(shelf)
     for (const name of names(shelf))
       if (name.startsWith('anchorhold.') && !name.startsWith(aside) && name !== ownerPlace) move(name, asideFor(before) + name)
-    for (const name of names(shelf)) if (name.startsWith(asideFor(user))) move(name, name.slice(asideFor(user).length))
   }
+  // Also when whoever was in between has left nothing behind, not even their name.
+  for (const name of names(shelf)) if (name.startsWith(asideFor(user))) move(name, name.slice(asideFor(user).length))
   shelf.setItem(ownerPlace, user)
 }
 
