@@ -18,8 +18,10 @@ export function handTo(shelf: Shelf, user: string): void {
   const before = shelf.getItem(ownerPlace)
   if (before === user) return
   const move = (from: string, to: string) => {
-    shelf.setItem(to, shelf.getItem(from) ?? '')
+    const text = shelf.getItem(from) ?? ''
+    // On a full device it is rather lost than shown to somebody else.
     shelf.removeItem(from)
+    keep(shelf, to, text)
   }
   if (before !== null) {
     dropSeen(shelf)
@@ -28,7 +30,14 @@ export function handTo(shelf: Shelf, user: string): void {
   }
   // Also when whoever was in between has left nothing behind, not even their name.
   for (const name of names(shelf)) if (name.startsWith(asideFor(user))) move(name, name.slice(asideFor(user).length))
-  shelf.setItem(ownerPlace, user)
+  keep(shelf, ownerPlace, user)
+}
+
+/** A device without room keeps nobody out. */
+function keep(shelf: Shelf, name: string, text: string): void {
+  try {
+    shelf.setItem(name, text)
+  } catch {}
 }
 
 /** Forgets all of whoever has the device now: they leave it on purpose. */

@@ -66,6 +66,7 @@ export function house(): House {
     now: Date.now,
     later: (again) => void setTimeout(() => connection === 'live' && again(), resendMs),
   })
+  const drafts = makeDrafts(localStorage)
   const listeners = new Set<() => void>()
   let connection: Connection = 'connecting'
   let running: AbortController | null = null
@@ -180,6 +181,8 @@ export function house(): House {
     whose = null
     cache.clear()
     dropSeen(localStorage)
+    outbox.letGo()
+    drafts.letGo()
   }
 
   /** From here on the stream brings everything. What was fetched before may be older, or changed by something that is no event. */
@@ -193,7 +196,7 @@ export function house(): House {
   return {
     cache,
     outbox,
-    drafts: makeDrafts(localStorage),
+    drafts,
     connection: () => connection,
     subscribe(listener) {
       listeners.add(listener)
