@@ -13,10 +13,11 @@ export function dropSeen(shelf: Shelf): void {
   for (const name of seen) shelf.removeItem(name)
 }
 
-/** Gives the device to a user: what somebody else has written here is put aside until they come back, and is neither shown nor sent. */
-export function handTo(shelf: Shelf, user: string): void {
+/** Gives the device to a user: what somebody else has written here is put aside until they come back, and is neither shown nor sent.
+ *  Tells whether it was not theirs before. */
+export function handTo(shelf: Shelf, user: string): boolean {
   const before = shelf.getItem(ownerPlace)
-  if (before === user) return
+  if (before === user) return false
   const move = (from: string, to: string) => {
     const text = shelf.getItem(from) ?? ''
     // On a full device it is rather lost than shown to somebody else.
@@ -31,6 +32,7 @@ export function handTo(shelf: Shelf, user: string): void {
   // Also when whoever was in between has left nothing behind, not even their name.
   for (const name of names(shelf)) if (name.startsWith(asideFor(user))) move(name, name.slice(asideFor(user).length))
   keep(shelf, ownerPlace, user)
+  return true
 }
 
 /** A device without room keeps nobody out. */

@@ -7,7 +7,8 @@ const session = 'ses_0000000000000001' as SessionId
 
 /** A tab of a browser whose login is `state.user`; the daemon ends each stream when it is told to. */
 function tab() {
-  const state = { user: 'ann' }
+  const state = { user: 'ann', room: true }
+  const notices = new Set<string>()
   const kept = new Map<string, string>()
   const window = new EventTarget()
   const reload = vi.fn<() => void>()
@@ -15,7 +16,10 @@ function tab() {
   const streams: ReadableStreamDefaultController[] = []
   vi.stubGlobal('localStorage', {
     getItem: (name: string) => kept.get(name) ?? null,
-    setItem: (name: string, value: string) => void kept.set(name, value),
+    setItem(name: string, value: string) {
+      if (!state.room) throw new DOMException('full', 'QuotaExceededError')
+      kept.set(name, value)
+    },
     removeItem: (name: string) => void kept.delete(name),
     key: (index: number) => [...kept.keys()][index] ?? null,
     get length() {
@@ -24,7 +28,9 @@ function tab() {
   })
   vi.stubGlobal('addEventListener', window.addEventListener.bind(window))
   vi.stubGlobal('document', Object.assign(new EventTarget(), { visibilityState: 'visible' }))
-  vi.stubGlobal('navigator', { onLine: true })
+  const getNotifications = () => Promise.resolve([...notices].map((tag) => ({ tag, close: () => void notices.delete(tag) })))
+  const getRegistration = () => Promise.resolve({ getNotifications })
+  vi.stubGlobal('navigator', { onLine: true, serviceWorker: { getRegistration } })
   vi.stubGlobal('location', { reload })
   vi.stubGlobal('fetch', (url: string, { method, headers = {} }: { method: string; headers?: Record<string, string> }) => {
     if ('accept' in headers) return Promise.resolve(new Response(new ReadableStream({ start: (one) => void streams.push(one) })))
@@ -36,7 +42,7 @@ function tab() {
   made.goLive()
   const stored = (key: string, newValue: string | null) =>
     window.dispatchEvent(Object.assign(new Event('storage'), { key, newValue }))
-  return { ...made, state, kept, reload, sent, streams, window, stored }
+  return { ...made, state, kept, notices, reload, sent, streams, window, stored }
 }
 
 afterEach(() => void vi.unstubAllGlobals())
@@ -70,4 +76,25 @@ test('house() opens the page anew when another tab gives the device to somebody 
   expect(reload).not.toHaveBeenCalled()
   stored(ownerPlace, 'bob')
   expect(reload).toHaveBeenCalledOnce()
+})
+
+test('house() takes back at a logout what the device was told, and what it had no room to keep', async () => {
+  const { connection, forget, outbox, drafts, state, notices } = tab()
+  await expect.poll(connection).toBe('live')
+  for (const tag of ['req_1', session]) notices.add(tag)
+  state.room = false
+  outbox.add(session, 'hello', 'steer')
+  drafts.write(session, 'half')
+  forget()
+  await expect.poll(() => notices.size).toBe(0)
+  expect([outbox.list(), drafts.read(session)]).toEqual([[], ''])
+})
+
+test('house() takes back what somebody else was told whose login ended before the page was opened', async () => {
+  const { connection, kept, notices, goLive } = tab()
+  kept.set(ownerPlace, 'bob')
+  notices.add('req_1')
+  goLive()
+  await expect.poll(connection).toBe('live')
+  await expect.poll(() => notices.size).toBe(0)
 })

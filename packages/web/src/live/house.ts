@@ -162,7 +162,8 @@ export function house(): House {
       throw new Error('Somebody else is logged in')
     }
     whose = me.user.id
-    handTo(localStorage, whose)
+    // The login before may have ended while no page was open.
+    if (handTo(localStorage, whose)) void closeNotices('all')
     cache.setQueryData(meQuery.queryKey, me)
     known = true
     outbox.reread()
@@ -181,6 +182,8 @@ export function house(): House {
     whose = null
     cache.clear()
     dropSeen(localStorage)
+    // An answer that is given there would be that of whoever is logged in next.
+    void closeNotices('all')
     outbox.letGo()
     drafts.letGo()
   }
