@@ -7,7 +7,7 @@ const session = 'ses_0000000000000001' as SessionId
 
 /** A tab of a browser whose login is `state.user`; the daemon ends each stream when it is told to. */
 function tab() {
-  const state = { user: 'ann', room: true }
+  const state = { user: 'ann', room: true, streams: true }
   const notices = new Set<string>()
   const kept = new Map<string, string>()
   const window = new EventTarget()
@@ -33,6 +33,7 @@ function tab() {
   vi.stubGlobal('navigator', { onLine: true, serviceWorker: { getRegistration } })
   vi.stubGlobal('location', { reload })
   vi.stubGlobal('fetch', (url: string, { method, headers = {} }: { method: string; headers?: Record<string, string> }) => {
+    if ('accept' in headers && !state.streams) return Promise.reject(new TypeError('Failed to fetch'))
     if ('accept' in headers) return Promise.resolve(new Response(new ReadableStream({ start: (one) => void streams.push(one) })))
     if (method === 'POST') sent.push(url)
     const said = url.endsWith('/whoami') ? { user: { id: state.user } } : { events: [], id: 'prm_1' }
@@ -66,6 +67,16 @@ test('house() goes on after a lost connection for who was there before', async (
   outbox.add(session, 'hello', 'steer')
   await expect.poll(() => sent.length).toBe(1)
   expect(reload).not.toHaveBeenCalled()
+})
+
+test('house() sends what was written while nobody was known also where no stream gets through', async () => {
+  const { connection, outbox, state, sent, window } = tab()
+  await expect.poll(connection).toBe('live')
+  state.streams = false
+  window.dispatchEvent(new Event('online'))
+  outbox.add(session, 'hello', 'steer')
+  expect(sent).toEqual([])
+  await expect.poll(() => sent.length).toBe(1)
 })
 
 test('house() opens the page anew when another tab gives the device to somebody else', async () => {

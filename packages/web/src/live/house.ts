@@ -167,6 +167,8 @@ export function house(): House {
     cache.setQueryData(meQuery.queryKey, me)
     known = true
     outbox.reread()
+    // Where no stream gets through, a prompt may still.
+    void outbox.sendAll()
   }
 
   /** Opens the page anew, so that nothing is left of whoever was logged in before, and nothing is done under their name. */
