@@ -14,11 +14,12 @@ function register(): void {
   navigator.serviceWorker.register(url).catch(() => {})
 }
 
-/** Takes back what this device was told of requests that have an answer by now. */
-export async function closeNotices(requests: ReadonlySet<string>): Promise<void> {
+/** Takes back what this device was told: of requests that have an answer by now, or all when the login ends that it was told by. */
+export async function closeNotices(requests: ReadonlySet<string> | 'all'): Promise<void> {
   if (!('serviceWorker' in navigator)) return
   const registration = await navigator.serviceWorker.getRegistration()
-  for (const notice of (await registration?.getNotifications?.()) ?? []) if (requests.has(notice.tag)) notice.close()
+  for (const notice of (await registration?.getNotifications?.()) ?? [])
+    if (requests === 'all' || requests.has(notice.tag)) notice.close()
 }
 
 const path = '/service-worker.js'

@@ -106,7 +106,7 @@ test.each<[string, (id: SessionId) => void]>([
   expect(watching.seen.join('')).not.toContain('for others')
 })
 
-test('a stream over everything shows a session from when it is shared, and no longer than that', async () => {
+test('a stream over everything shows a session from when it is shared, and ends when it no longer is', async () => {
   const bob = somebody('bob', 'member')
   const [id, mine] = [await sessionOf(owner), await sessionOf(bob.actor, 'mine')]
   const say = (session: SessionId, message: string) =>
@@ -120,14 +120,26 @@ test('a stream over everything shows a session from when it is shared, and no lo
   shareSession(door.parts, owner, id, { user: 'bob', access: 'view' })
   say(id, 'for both')
   await expect.poll(() => all.seen.join('')).toContain('for both')
+  const ann = somebody('ann', 'member')
+  const hers = await sessionOf(ann.actor, 'hers')
+  const others = stream('/events', ann.token)
+  await expect.poll(() => others.seen.join('')).toContain(hers)
   unshareSession(door.parts, owner, id, 'bob')
+  // Whoever reads it learns by that to look anew at what they see.
+  await all.ended
+  const anew = stream('/events', bob.token)
   say(id, 'no longer')
   whisper()
   say(mine, 'the end')
-  await expect.poll(() => all.seen.join('')).toContain('the end')
+  await expect.poll(() => anew.seen.join('')).toContain('the end')
+  for (const hidden of ['whispered', 'no longer', id]) expect(anew.seen.join('')).not.toContain(hidden)
   for (const hidden of ['whispered', 'no longer']) expect(all.seen.join('')).not.toContain(hidden)
   removeUser(door.parts, owner, 'bob')
-  await all.ended
+  await anew.ended
+  say(hers, 'still there')
+  await expect.poll(() => others.seen.join('')).toContain('still there')
+  removeUser(door.parts, owner, 'ann')
+  await others.ended
 })
 
 const caller = { address: '192.0.2.1', agent: 'browser', door: 'http' }

@@ -117,6 +117,7 @@ export function unshareSession(parts: Parts, actor: Actor, id: SessionId, name: 
     record(parts, id, { type: 'session.shared', body: { user: name, access: null, ...by(actor) } })
   })
   parts.watches.recheck()
+  parts.watches.seesLess(user.id)
   return parts.store.people.shares(id)
 }
 

@@ -142,9 +142,16 @@ export async function catchUp({ cache, daemon }: Where, session: SessionId): Pro
   for (;;) {
     const log = cache.getQueryData<Log>(keys.log(session))
     if (log === undefined || log.later) return
-    const page = await daemon.sessionEvents({ params: { id: session }, query: { after: log.last, limit: 500 } }).catch(() => null)
+    const asked = daemon.sessionEvents({ params: { id: session }, query: { after: log.last, limit: 500 } })
+    const page = await asked.catch((error: unknown) => {
+      if (isGone(error)) dropSession(cache, session)
+      return null
+    })
     if (page === null) return
-    cache.setQueryData<Log>(keys.log(session), (now) => now && { ...withLater(now, page), later: false })
+    const now = cache.getQueryData<Log>(keys.log(session))
+    // Another part of the log may have been opened meanwhile: the page does not join onto that.
+    if (now === undefined || now.later || now.last < log.last) return
+    cache.setQueryData<Log>(keys.log(session), { ...withLater(now, page), later: false })
     if (!page.more) return
   }
 }
@@ -164,13 +171,22 @@ export async function refreshSession({ cache, daemon }: Where, id: SessionId): P
   try {
     putSession(cache, await daemon.getSession({ params: { id } }))
   } catch (error) {
-    if (!isFailure(error) || error.code !== 'not_found') return
-    for (const archived of [false, true])
-      cache.setQueryData<SessionList>(
-        keys.sessions(archived),
-        (list) => list && { ...list, sessions: list.sessions.filter((row) => row.id !== id) },
-      )
+    if (isGone(error)) dropSession(cache, id)
   }
+}
+
+const isGone = (error: unknown): boolean => isFailure(error) && error.code === 'not_found'
+
+/** It was purged, or is no longer shared: all that is known of it goes, and a page that shows it is told that there is nothing. */
+function dropSession(cache: QueryClient, id: SessionId): void {
+  for (const archived of [false, true])
+    cache.setQueryData<SessionList>(
+      keys.sessions(archived),
+      (list) => list && { ...list, sessions: list.sessions.filter((row) => row.id !== id) },
+    )
+  // It is nothing that could be asked for again.
+  cache.setQueryData<Saying>(keys.saying(id), silence)
+  void cache.resetQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.saying(id)[0] && queryKey.includes(id) })
 }
 
 /** Shows what the daemon says of a session, wherever it is shown. */

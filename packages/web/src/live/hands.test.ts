@@ -30,6 +30,25 @@ test('handTo() keeps what one person has written out of another one’s sight, a
   expect(device.getItem('anchorhold.draft.ses_1')).toBe('half a thought')
 })
 
+test('handTo() gives back what was put aside also when whoever was in between has logged out', () => {
+  const device = shelf({})
+  handTo(device, 'bob')
+  device.setItem('anchorhold.draft.ses_1', 'half a thought')
+  handTo(device, 'ann')
+  clearOwn(device)
+  handTo(device, 'bob')
+  expect(device.all()).toEqual({ 'anchorhold.draft.ses_1': 'half a thought', 'anchorhold.owner': 'bob' })
+})
+
+test('handTo() hands over a device that is full, and shows nobody what it could not put aside', () => {
+  const device = shelf({ 'anchorhold.owner': 'ann', 'anchorhold.draft.ses_1': 'half a thought' })
+  const setItem = (): never => {
+    throw new DOMException('full', 'QuotaExceededError')
+  }
+  handTo({ ...device, length: 2, setItem }, 'bob')
+  expect(device.getItem('anchorhold.draft.ses_1')).toBeNull()
+})
+
 test('dropSeen() forgets what was seen and keeps what was written; clearOwn() keeps only what is somebody else’s', () => {
   const device = shelf({ 'anchorhold.outbox': '[1]' })
   handTo(device, 'ann')

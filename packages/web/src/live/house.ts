@@ -5,7 +5,7 @@ import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daem
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
 import { type Drafts, drafts as makeDrafts } from '../outbox/drafts.ts'
 import { applyTo, catchUp } from './apply.ts'
-import { clearOwn, dropSeen, handTo } from './hands.ts'
+import { clearOwn, dropSeen, handTo, ownerPlace } from './hands.ts'
 import { meQuery } from './me.ts'
 import { closeNotices } from '../service.ts'
 import { placeForHidden } from './places.ts'
@@ -49,6 +49,9 @@ export function house(): House {
     },
   })
   cache.setQueryDefaults(['saying'], { gcTime: Infinity })
+  /** Whose things this page shows. */
+  let whose: string | null = null
+  /** Whether they are known to be logged in still. */
   let known = false
   const outbox = makeOutbox({
     storage: localStorage,
@@ -63,6 +66,7 @@ export function house(): House {
     now: Date.now,
     later: (again) => void setTimeout(() => connection === 'live' && again(), resendMs),
   })
+  const drafts = makeDrafts(localStorage)
   const listeners = new Set<() => void>()
   let connection: Connection = 'connecting'
   let running: AbortController | null = null
@@ -84,18 +88,16 @@ export function house(): House {
       {
         async start(end) {
           const newest = { before: Number.MAX_SAFE_INTEGER, limit: 1 }
-          const [me, { events }] = await Promise.all([daemon.whoAmI({}, end), daemon.events({ query: newest }, end)])
-          handTo(localStorage, me.user.id)
-          cache.setQueryData(meQuery.queryKey, me)
-          known = true
-          outbox.reread()
+          const [{ events }] = await Promise.all([daemon.events({ query: newest }, end), meet(end)])
           return events[0]?.pos ?? 0
         },
+        goOn: meet,
         open: openEvents,
         isLoggedOut,
         hear: applyTo({ cache, daemon, outbox, settled: (requests) => void closeNotices(requests) }),
         tell(state) {
           tell(state === 'lost' && !navigator.onLine ? 'offline' : state)
+          if (state === 'lost') known = false
           if (state === 'logged_out') forgetSeen()
           if (state === 'live') cameBack()
         },
@@ -112,6 +114,7 @@ export function house(): House {
       signal,
     )
     const again = () => {
+      known = false
       stream.refresh()
       wake()
       void outbox.sendAnew()
@@ -144,14 +147,47 @@ export function house(): House {
     document.addEventListener('visibilitychange', looked, { signal })
     // It was opened behind another tab.
     if (document.visibilityState === 'hidden') looked()
-    addEventListener('storage', () => outbox.reread(), { signal })
+    const stored = ({ key, newValue }: StorageEvent) => {
+      if (key === ownerPlace && whose !== null && newValue !== whose) startOver()
+      else outbox.reread()
+    }
+    addEventListener('storage', stored, { signal })
+  }
+
+  /** All tabs of a browser have one login: while this one slept, another may have changed whose it is. */
+  async function meet(end: AbortSignal): Promise<void> {
+    const me = await daemon.whoAmI({}, end)
+    if (whose !== null && whose !== me.user.id) {
+      startOver()
+      throw new Error('Somebody else is logged in')
+    }
+    whose = me.user.id
+    // The login before may have ended while no page was open.
+    if (handTo(localStorage, whose)) void closeNotices('all')
+    cache.setQueryData(meQuery.queryKey, me)
+    known = true
+    outbox.reread()
+    // Where no stream gets through, a prompt may still.
+    void outbox.sendAll()
+  }
+
+  /** Opens the page anew, so that nothing is left of whoever was logged in before, and nothing is done under their name. */
+  function startOver(): void {
+    known = false
+    running?.abort()
+    location.reload()
   }
 
   /** A login that was ended elsewhere, or has expired: what it let somebody see goes with it. */
   function forgetSeen(): void {
     known = false
+    whose = null
     cache.clear()
     dropSeen(localStorage)
+    // An answer that is given there would be that of whoever is logged in next.
+    void closeNotices('all')
+    outbox.letGo()
+    drafts.letGo()
   }
 
   /** From here on the stream brings everything. What was fetched before may be older, or changed by something that is no event. */
@@ -165,7 +201,7 @@ export function house(): House {
   return {
     cache,
     outbox,
-    drafts: makeDrafts(localStorage),
+    drafts,
     connection: () => connection,
     subscribe(listener) {
       listeners.add(listener)

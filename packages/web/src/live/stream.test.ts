@@ -49,6 +49,7 @@ test('follow() hears every event once and in order over any number of broken con
     follow(
       {
         start: () => Promise.resolve(0),
+        goOn: () => Promise.resolve(),
         open: daemon.open,
         isLoggedOut: () => false,
         hear(list) {
@@ -75,6 +76,7 @@ test('follow() stops for good when the login is gone', async () => {
     follow(
       {
         start: () => Promise.reject(new Error('401')),
+        goOn: () => Promise.resolve(),
         open: () => Promise.reject(new Error('never')),
         isLoggedOut: (error) => error instanceof Error && error.message === '401',
         hear: () => {},
@@ -99,6 +101,7 @@ test('follow() goes on where it was when it is told to connect anew', async () =
     const stream = follow(
       {
         start: () => Promise.resolve(41),
+        goOn: () => Promise.resolve(),
         // It stays open and says nothing after its first event, as a socket does that nobody is at the other end of.
         open(after, signal) {
           opened.push(after)
@@ -126,6 +129,40 @@ test('follow() goes on where it was when it is told to connect anew', async () =
   })
   end.abort()
   expect(opened).toEqual([41, 42])
+})
+
+test('follow() asks before each later connection whether it may go on, and makes none when it may not', async () => {
+  const asked: string[] = []
+  const end = new AbortController()
+  await new Promise<void>((resolve) => {
+    const over = () => {
+      end.abort()
+      resolve()
+    }
+    follow(
+      {
+        start: () => Promise.resolve(0),
+        goOn() {
+          asked.push('go on?')
+          if (asked.length < 4) return Promise.resolve()
+          setTimeout(over)
+          return Promise.reject(new Error('somebody else'))
+        },
+        open(after) {
+          asked.push(`open ${after}`)
+          if (after === 2) over()
+          return Promise.resolve(body(frame(event(after + 1))))
+        },
+        isLoggedOut: () => false,
+        hear: () => {},
+        tell: () => {},
+        turn: () => Promise.resolve(),
+        wait: () => new Promise((soon) => setTimeout(soon, 5)),
+      },
+      end.signal,
+    )
+  })
+  expect(asked).toEqual(['open 0', 'go on?', 'open 1', 'go on?'])
 })
 
 test('parseHeard() tells what is stored, of whatever kind, from what is only being said', () => {

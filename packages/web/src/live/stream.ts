@@ -10,6 +10,8 @@ export type StreamState = 'connecting' | 'live' | 'lost' | 'logged_out'
 export type StreamOptions = {
   /** The last event of the house that is known already, asked for anew at each try until it is known. */
   readonly start: (signal: AbortSignal) => Promise<number>
+  /** Before each later connection, which is made only if this resolves: somebody else may have logged in meanwhile. */
+  readonly goOn: (signal: AbortSignal) => Promise<void>
   readonly open: (after: number, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>
   readonly isLoggedOut: (error: unknown) => boolean
   /** Called with all that came in one piece, in order. */
@@ -48,7 +50,9 @@ export function follow(options: StreamOptions, signal: AbortSignal): Stream {
       connection = new AbortController()
       const end = AbortSignal.any([signal, connection.signal])
       try {
-        cursor ??= await options.start(AbortSignal.any([end, AbortSignal.timeout(silentMs)]))
+        const soon = AbortSignal.any([end, AbortSignal.timeout(silentMs)])
+        if (cursor === null) cursor = await options.start(soon)
+        else await options.goOn(soon)
         await read(end)
       } catch (error) {
         if (signal.aborted) return

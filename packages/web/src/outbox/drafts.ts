@@ -3,6 +3,8 @@
 export interface Drafts {
   read(session: string): string
   write(session: string, text: string): void
+  /** Forgets what this page alone has: the device may be somebody else's from here on. */
+  letGo(): void
   subscribe(listener: () => void): () => void
 }
 
@@ -10,12 +12,26 @@ const place = (session: string) => `anchorhold.draft.${session}`
 
 export function drafts(storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>): Drafts {
   const listeners = new Set<() => void>()
+  /** What a full device had no room for. */
+  const unkept = new Map<string, string>()
+  const tell = () => {
+    for (const listener of listeners) listener()
+  }
   return {
-    read: (session) => storage.getItem(place(session)) ?? '',
+    read: (session) => unkept.get(session) ?? storage.getItem(place(session)) ?? '',
     write(session, text) {
-      if (text === '') storage.removeItem(place(session))
-      else storage.setItem(place(session), text)
-      for (const listener of listeners) listener()
+      unkept.delete(session)
+      try {
+        if (text === '') storage.removeItem(place(session))
+        else storage.setItem(place(session), text)
+      } catch {
+        unkept.set(session, text)
+      }
+      tell()
+    },
+    letGo() {
+      unkept.clear()
+      tell()
     },
     subscribe(listener) {
       listeners.add(listener)

@@ -1,6 +1,6 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
-import { outbox } from './outbox.ts'
+import { outbox, waitingMax } from './outbox.ts'
 
 const session = 'ses_0000000000000001' as SessionId
 
@@ -10,10 +10,16 @@ function world() {
   const taken = new Map<string, { id: string; text: string }>()
   let keys = 0
   const later: (() => void)[] = []
-  const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' | 'never' }
+  const state = { answers: 'well' as 'well' | 'not at all' | 'too late' | 'no' | 'never', room: Infinity }
   const tab = () =>
     outbox({
-      storage: { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, value) },
+      storage: {
+        getItem: (key) => kept.get(key) ?? null,
+        setItem(key, value) {
+          if (value.length > state.room) throw new DOMException('full', 'QuotaExceededError')
+          kept.set(key, value)
+        },
+      },
       async send(_, { text, idempotency_key: key = '' }, signal) {
         if (state.answers === 'never')
           return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new TypeError('aborted'))))
@@ -142,4 +148,59 @@ test('outbox() sends anew what is under way on a connection that is gone', async
   await one.sendAnew()
   expect([...taken.values()].map(({ text }) => text)).toEqual(['a', 'b'])
   expect(later).toEqual([])
+})
+
+test('outbox() sends from memory what a full device has no room for, once, and says that it is not kept', async () => {
+  const { tab, taken, state, kept } = world()
+  const one = tab()
+  state.answers = 'not at all'
+  one.add(session, 'kept', 'steer')
+  state.room = kept.get('anchorhold.outbox')!.length
+  one.add(session, 'in memory', 'steer')
+  await one.sendAll()
+  expect(one.list().map(({ text, key }) => [text, one.isKept(key)])).toEqual([
+    ['kept', true],
+    ['in memory', false],
+  ])
+  state.answers = 'well'
+  await one.sendAll()
+  await one.sendAll()
+  expect([...taken.values()].map(({ text }) => text)).toEqual(['kept', 'in memory'])
+  one.seen(new Set(['prm_0', 'prm_1']))
+  expect(one.list()).toEqual([])
+  expect(tab().list()).toEqual([])
+})
+
+test('outbox() keeps what another tab has stored beside what it has no room for itself, and stores both when there is room', async () => {
+  const { tab, state, kept } = world()
+  state.answers = 'not at all'
+  const [one, two] = [tab(), tab()]
+  state.room = 0
+  one.add(session, 'from one', 'steer')
+  state.room = Infinity
+  two.add(session, 'from two', 'steer')
+  one.reread()
+  expect(one.list().map(({ text }) => text)).toEqual(['from two', 'from one'])
+  one.add(session, 'more', 'steer')
+  expect(
+    tab()
+      .list()
+      .map(({ text }) => text),
+  ).toEqual(['from two', 'from one', 'more'])
+  expect(one.list().every(({ key }) => one.isKept(key))).toBe(true)
+  kept.clear()
+  state.room = 0
+  one.add(session, 'not for others', 'steer')
+  one.letGo()
+  expect(one.list()).toEqual([])
+  await one.sendAll()
+})
+
+test('outbox() takes no more when too many wait, and gives none of them up', () => {
+  const { tab, state } = world()
+  const one = tab()
+  state.answers = 'not at all'
+  for (let n = 1; n <= waitingMax; n++) expect(one.add(session, String(n), 'steer')).toBe(true)
+  expect(one.add(session, 'one more', 'steer')).toBe(false)
+  expect([one.list().length, one.list()[0]?.text, one.list().at(-1)?.text]).toEqual([waitingMax, '1', String(waitingMax)])
 })

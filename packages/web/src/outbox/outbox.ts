@@ -32,7 +32,10 @@ export type OutboxOptions = {
 export interface Outbox {
   /** Every prompt that waits, in the order in which they were written; the same array until something changes. */
   list(): readonly Waiting[]
-  add(session: SessionId, text: string, mode: PromptMode): void
+  /** Whether it was taken: not when too many wait already. None of those is given up for it. */
+  add(session: SessionId, text: string, mode: PromptMode): boolean
+  /** Whether the device has it, so that it outlives this page. */
+  isKept(key: string): boolean
   /** Sends what was not acknowledged: after the connection came back, or when somebody asks for it. */
   sendAll(): Promise<void>
   /** The network is another one, or the device was asleep: what is under way may never arrive, so it is sent once more. */
@@ -43,19 +46,23 @@ export interface Outbox {
   seen(ids: ReadonlySet<string>): void
   /** Another tab has changed what is stored. */
   reread(): void
+  /** Forgets what this page alone has: the device may be somebody else's from here on. */
+  letGo(): void
   subscribe(listener: () => void): () => void
 }
 
 const place = 'anchorhold.outbox'
 /** What a full storage of a phone could still hold. */
-const waitingMax = 200
+export const waitingMax = 200
 /** More than can be on their way at a time. */
 const shownMax = 1000
 
 /** Prompts are stored before they are sent and leave when the log shows them: what was typed survives a lost connection, a closed tab
  *  and a restart of the daemon. Several tabs may send the same one; the daemon takes each key once. */
 export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, later }: OutboxOptions): Outbox {
-  let waiting = read()
+  /** What the device had no room for, by its key: it is sent from here, and lost with the page. */
+  let unkept: ReadonlyMap<string, Waiting> = new Map()
+  let waiting = held()
   const listeners = new Set<() => void>()
   let sending: Promise<void> | null = null
   let wanted = false
@@ -70,11 +77,27 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
       return []
     }
   }
+  function held(): readonly Waiting[] {
+    const stored = read()
+    const names = new Set(stored.map(({ key }) => key))
+    const others = [...unkept.values()].filter(({ key }) => !names.has(key))
+    return [...stored.map((one) => unkept.get(one.key) ?? one), ...others]
+  }
   function change(to: (list: readonly Waiting[]) => readonly Waiting[]): void {
     // Another tab may have written since: its prompts stay.
-    waiting = to(read()).slice(-waitingMax)
-    storage.setItem(place, JSON.stringify(waiting))
+    waiting = to(held())
+    unkept = keep()
     for (const listener of listeners) listener()
+  }
+  /** Stores what waits; what the device does not have of it afterwards. */
+  function keep(): ReadonlyMap<string, Waiting> {
+    try {
+      storage.setItem(place, JSON.stringify(waiting))
+      return new Map()
+    } catch {
+      const stored = new Set(read().map((one) => JSON.stringify(one)))
+      return new Map(waiting.filter((one) => !stored.has(JSON.stringify(one))).map((one) => [one.key, one]))
+    }
   }
   const update = (key: string, more: Partial<Waiting>) =>
     change((list) => list.map((one) => (one.key === key ? { ...one, ...more } : one)))
@@ -101,9 +124,12 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
   const it: Outbox = {
     list: () => waiting,
     add(session, text, mode) {
+      if (held().length >= waitingMax) return false
       change((list) => [...list, { key: newKey(), session, text, mode, at: now(), id: null, refused: null }])
       void it.sendAll()
+      return true
     },
+    isKept: (key) => !unkept.has(key),
     sendAll() {
       // Asked while one that will fail is still under way, it begins anew behind that.
       wanted = true
@@ -131,8 +157,12 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
         change((list) => list.filter(({ id }) => id === null || !ids.has(id)))
     },
     reread() {
-      waiting = read()
+      waiting = held()
       for (const listener of listeners) listener()
+    },
+    letGo() {
+      unkept = new Map()
+      it.reread()
     },
     subscribe(listener) {
       listeners.add(listener)

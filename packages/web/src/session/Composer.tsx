@@ -6,6 +6,7 @@ import { useEffect, useId, useRef, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
 import { useDraft, useHouse } from '../live/house.ts'
 import { completionsQuery } from '../live/queries.ts'
+import { waitingMax } from '../outbox/outbox.ts'
 import { Trouble } from '../ui/controls.tsx'
 import { AttachButton, useUploads } from './Attach.tsx'
 import { Choices } from './Choices.tsx'
@@ -24,6 +25,7 @@ export function Composer({ session }: { readonly session: Session }) {
   const { outbox, drafts } = useHouse()
   const [text, setText] = useDraft(session.id)
   const [mode, setMode] = useState<PromptMode>('steer')
+  const [full, setFull] = useState(false)
   const warmed = useRef(false)
   const busy = session.state === 'working' || session.state === 'waiting'
   const stop = useMutation({ mutationFn: () => daemon.interrupt({ params: { id: session.id } }) })
@@ -68,7 +70,9 @@ export function Composer({ session }: { readonly session: Session }) {
   }
   const send = () => {
     if (!ready || uploading) return
-    outbox.add(session.id, text.trim(), mode)
+    const taken = outbox.add(session.id, text.trim(), mode)
+    setFull(!taken)
+    if (!taken) return
     change('')
     setCaret(0)
     setWaved(null)
@@ -109,6 +113,11 @@ export function Composer({ session }: { readonly session: Session }) {
               </button>
             ))}
           </div>
+        )}
+        {full && (
+          <Trouble>
+            Not sent: {waitingMax} prompts wait on this device already. Discard some, or wait until they are sent.
+          </Trouble>
         )}
         {trouble !== null && <Trouble>{trouble}</Trouble>}
         {choices.length > 0 && <Choices id={listId} choices={choices} at={at} onChoose={choose} />}

@@ -13,7 +13,11 @@ export function WaitingView({ waiting }: { readonly waiting: Waiting }) {
       </div>
       {waiting.refused === null ? (
         <p role="status" className="text-xs text-faint">
-          {live ? 'Sending…' : 'Kept on this device: sent when the connection is back'}
+          {waiting.id === null && !outbox.isKept(waiting.key)
+            ? 'This device has no room to keep it: leave this page open until it is sent'
+            : live
+              ? 'Sending…'
+              : 'Kept on this device: sent when the connection is back'}
         </p>
       ) : (
         <div role="alert" className="grid justify-items-end gap-1 text-sm text-danger">

@@ -70,7 +70,9 @@ export function NewSession() {
 
   const change = (value: string) => {
     setText(value)
-    localStorage.setItem(draftPlace, value)
+    try {
+      localStorage.setItem(draftPlace, value)
+    } catch {}
   }
   const create = useMutation({
     mutationFn() {

@@ -14,3 +14,10 @@ test('keyFor() is the same for what is the same, until it is something else', ()
   kept.set('place', '{"half')
   expect(key({ text: 'a' })).toBe('key 4')
 })
+
+test('keyFor() gives a key also on a device that is full', () => {
+  const setItem = (): never => {
+    throw new DOMException('full', 'QuotaExceededError')
+  }
+  expect(keyFor({ getItem: () => null, setItem }, 'place', { text: 'a' }, () => 'key')).toBe('key')
+})

@@ -12,6 +12,8 @@ export function keyFor(shelf: Shelf, place: string, body: unknown, newKey: () =>
     if (kept.success && kept.data.sent === sent) return kept.data.key
   } catch {}
   const key = newKey()
-  shelf.setItem(place, JSON.stringify({ sent, key }))
+  try {
+    shelf.setItem(place, JSON.stringify({ sent, key }))
+  } catch {}
   return key
 }

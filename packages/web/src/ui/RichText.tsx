@@ -4,7 +4,7 @@ import remarkGfm from 'remark-gfm'
 import remend from 'remend'
 import { pictureInMarkdown } from '../log/workspace-path.ts'
 import { Code } from './Code.tsx'
-import { safeLink } from './markdown-bounds.ts'
+import { safeLink, saysWhere } from './markdown-bounds.ts'
 import { usePictureShelf, WorkspacePicture } from './WorkspacePicture.tsx'
 
 /** Never HTML: tags are text, no picture is loaded but from the session's own workspace, and a link says where it leads. What is given
@@ -30,7 +30,7 @@ const components: Components = {
         <a href={link.href} target="_blank" rel="noopener noreferrer nofollow" title={link.href}>
           {children}
         </a>
-        {!textOf(children).includes(link.host) && <span className="text-[0.85em] text-faint"> ({link.host})</span>}
+        {!saysWhere(textOf(children), link) && <span className="text-[0.85em] text-faint"> ({link.host})</span>}
       </>
     )
   },

@@ -48,3 +48,10 @@ export function safeLink(href: string | undefined): { readonly href: string; rea
     return null
   }
 }
+
+/** Whether the text of a link is an address at the very host that it leads to, letter by letter: one that only contains the host, or
+ *  that a browser would read as it, may look like another. */
+export function saysWhere(text: string, { href, host }: { readonly href: string; readonly host: string }): boolean {
+  const said = text.trim()
+  return said === href || /^(?:https?:\/\/)?([^\s/?#]+)(?:[/?#]\S*)?$/i.exec(said)?.[1]?.toLowerCase() === host.toLowerCase()
+}

@@ -53,6 +53,29 @@ test('Markdown says where a link leads that does not say so itself, and gives it
   expect(html('https://good.example/x')).not.toContain('(good.example)')
 })
 
+test.each([
+  ['[https://microsoft.com/login](https://t.co/x)', 't.co'],
+  ['[https://github.com/evil.co/pull/3](https://evil.co/)', 'evil.co'],
+  ['[github.com, not evil.co](https://evil.co/)', 'evil.co'],
+  ['[https://github.com@evil.co/](https://github.com@evil.co/x)', 'evil.co'],
+  ['[https://аpple.com/](https://аpple.com/)', 'xn--pple-43d.com'],
+  ['[](https://evil.co/)', 'evil.co'],
+])('Markdown says where %s leads, whatever it looks like', (text, host) => {
+  expect(html(text)).toContain(`(${host})`)
+})
+
+test.each([
+  'https://good.example/x?y#z',
+  'www.good.example',
+  '[good.example](https://good.example/)',
+  '[`Good.example/x`](https://good.example/y)',
+  'a@good.example',
+  '<mailto:a@good.example>',
+])('Markdown does not say again where %s leads', (text) => {
+  expect(html(text)).toContain('href=')
+  expect(html(text)).not.toContain('(')
+})
+
 test('Markdown loads no picture, from nowhere', () => {
   for (const text of [
     '![beacon](https://evil.example/?secret)',

@@ -1,6 +1,6 @@
 import type { Actor, Permission } from '@anchorhold/core/actors'
 import { spendingCsv } from '@anchorhold/core/spending-csv'
-import type { SessionId, TokenId } from '@anchorhold/protocol/ids'
+import type { SessionId, TokenId, UserId } from '@anchorhold/protocol/ids'
 import type { IncomingHttpHeaders } from 'node:http'
 import * as access from '../../app/access.ts'
 import * as account from '../../app/account.ts'
@@ -66,8 +66,8 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     typeof seen === 'string' && /^\d{1,15}$/.test(seen) ? Number(seen) : (after ?? 0)
   type Watcher = { readonly actor: Actor; readonly token: TokenId | null; readonly signal: AbortSignal }
   /** A stream ends when its token, its user or the session is no longer what it was opened with. */
-  const watch = ({ actor, token, signal }: Watcher, permission: Permission, session?: SessionId) =>
-    parts.watches.open(() => token !== null && access.stillMay(parts, { actor, token }, permission, session), signal)
+  const watch = ({ actor, token, signal }: Watcher, permission: Permission, session?: SessionId, all: UserId | null = null) =>
+    parts.watches.open(() => token !== null && access.stillMay(parts, { actor, token }, permission, session), signal, all)
   const secure = () => about.url().startsWith('https:')
   const callerOf = ({ headers, address }: { readonly headers: IncomingHttpHeaders; readonly address: string | null }) => ({
     address,
@@ -121,7 +121,7 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     },
     events({ actor, token, query, headers, signal }) {
       if (!wantsStream(headers)) return read.allEvents(parts, actor, range(query))
-      const end = watch({ actor, token, signal }, 'house.read')
+      const end = watch({ actor, token, signal }, 'house.read', undefined, actor.user)
       return eventStream(read.watchAll(parts, actor, startOf(headers, query.after), end.signal), ({ pos }) => pos, end)
     },
     listRequests: ({ actor, query }) => ({
