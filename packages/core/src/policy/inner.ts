@@ -28,11 +28,16 @@ export const both = (a: Inner, b: Inner): Inner => ({
   unknown: a.unknown || b.unknown,
 })
 
+/** Of more words than this, every reading takes too long. */
+const guessedMax = 64
+
 /** Every reading of where a command may begin, and every word that may be a text for a shell. */
-export const guesses = (args: readonly ShellWord[]): Inner => ({
+export const guesses = (args: readonly ShellWord[]): Inner => (args.length > guessedMax ? unknown : readings(args))
+
+const readings = (args: readonly ShellWord[]): Inner => ({
   ...nothing,
   commands: args.flatMap((word, index) =>
     word === null ? [] : [{ words: args.slice(index), plain: true, guess: true as const }],
   ),
-  guessed: args.flatMap((word) => (word !== null && /[\s;&|$`(<]/.test(word) ? [word.replace(/^-{1,2}[\w-]+=/, '')] : [])),
+  guessed: args.flatMap((word) => (word !== null && /[\s;&|$`(<{]/.test(word) ? [word.replace(/^-{1,2}[\w-]+=/, '')] : [])),
 })

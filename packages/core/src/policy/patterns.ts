@@ -98,20 +98,36 @@ export function coversWords({ words, open }: CommandPattern, command: readonly S
 export function catchesWords(pattern: CommandPattern, command: readonly ShellWord[]): Fit {
   const [program, ...args] = command
   if (program === undefined) return pattern.words.length === 0 ? 'yes' : 'no'
-  const [first, second] = pattern.words
+  const [first] = pattern.words
   if (first === undefined) return 'yes'
   if (program === null) return couldBe(pattern, 0, command, 0) ? 'maybe' : 'no'
   if (!first.fits(program) && !first.fits(baseName(program))) return 'no'
   const straight = fitWords(pattern, 1, args)
-  if (straight === 'yes' || second === undefined || second.prefix.startsWith('-')) return straight
-  let best = straight
-  // Whether an option takes a value is not known, so both readings count.
-  for (let skip = 0; skip < args.length && isOption(args[skip - 1], args[skip]); skip++) {
-    const fit = fitWords(pattern, 1, args.slice(skip + 1))
-    if (fit === 'yes') return fit
-    if (fit === 'maybe') best = fit
+  if (straight === 'yes') return straight
+  if (reaches(pattern, args, false)) return 'yes'
+  return straight === 'maybe' || reaches(pattern, args, true) ? 'maybe' : 'no'
+}
+
+/** Whether what follows the program gets to the end of the pattern, past options in front of any of its words. Whether an option takes a
+ *  value is not known, so both readings count. `isOpen` says that what is unknown may be any number of words. */
+function reaches({ words, open }: CommandPattern, args: readonly ShellWord[], isOpen: boolean): boolean {
+  const last = words.length
+  let reached = new Set([1])
+  for (const [at, word] of args.entries()) {
+    const next = new Set<number>()
+    for (const place of reached) {
+      if (place === last) {
+        if (open) next.add(last)
+      } else if (word === null) {
+        if (isOpen) for (let i = place; i <= last; i++) next.add(i)
+      } else {
+        if (words[place]!.fits(word)) next.add(place + 1)
+        if (!words[place]!.prefix.startsWith('-') && isOption(args[at - 1], word)) next.add(place)
+      }
+    }
+    reached = next
   }
-  return best
+  return reached.has(last)
 }
 
 const isOption = (before: ShellWord | undefined, word: ShellWord | undefined): boolean =>

@@ -75,13 +75,27 @@ const siteOf = (url: string): string | null => /^https?:\/\/[^/?#*\\]+/.exec(url
 
 /** Programs that read and change nothing by themselves, whatever their arguments. */
 const harmless: ReadonlySet<string> = new Set(
-  'ls cat head tail wc pwd echo printf true false test stat du df basename dirname realpath readlink diff cmp cut tr nl tac column jq grep egrep fgrep which type uname whoami id sleep seq cd'.split(
+  'ls cat head tail wc pwd echo true false stat du df basename dirname realpath readlink diff cmp cut tr nl tac column jq grep egrep fgrep which type uname whoami id sleep seq cd'.split(
     ' ',
   ),
 )
 /** Programs that only read, but for an option or an operand that writes, sets or runs something: `rg --pre`, `sort -o`, `git grep -O`. */
-const armed: ReadonlySet<string> = new Set('rg sort uniq tree date hostname file'.split(' '))
-const isArmed = (name: string, second: string | undefined) => armed.has(name) || (name === 'git' && second === 'grep')
+const armed: ReadonlySet<string> = new Set('rg sort uniq tree date hostname file printf test'.split(' '))
+/** The same of subcommands, and those that run what stands behind them. */
+const armedBelow: ReadonlyMap<string, RegExp> = new Map(
+  Object.entries({
+    git: /^(grep|rebase|difftool|archive|filter-branch)$/,
+    gh: /^api$/,
+    bundle: /^exec$/,
+    nix: /^(run|shell|develop)$/,
+    docker: /^(exec|run|create)$/,
+    podman: /^(exec|run|create)$/,
+    kubectl: /^(exec|debug|run)$/,
+    poetry: /^run$/,
+  }),
+)
+const isArmed = (name: string, second: string | undefined) =>
+  armed.has(name) || (second !== undefined && armedBelow.get(name)?.test(second) === true)
 /** Programs whose first operand is what they run. */
 const interpreters = /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
 /** Of these the operand after the first subcommand says more: `npm run build`, `docker compose up`. */
@@ -102,6 +116,7 @@ const deeper: ReadonlyMap<string, RegExp> = new Map(
     git: /^(remote|stash|worktree|submodule|config|bisect)$/,
     kubectl: /^(config|rollout|exec)$/,
     systemctl: /^(start|stop|restart|enable|disable|status)$/,
+    ...{ aws: /^\w+/, gcloud: /^\w+/, az: /^\w+/ },
   }),
 )
 const commandCharsMax = 500

@@ -1,10 +1,10 @@
 // The one file that knows a shell's grammar. The gate must not import it: it decides upon meanings.
 import type { ToolAction } from '@anchorhold/protocol/actions'
-import { forEachChild, parse, type Command, type Redirection, type SyntaxNode, type Word } from 'unbash'
+import { forEachChild, parse, type Command, type RedirectDescriptor, type Redirection, type SyntaxNode, type Word } from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
 import type { Inner, Stdin } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
-import { evaluates, innerOf } from './wrappers.ts'
+import { evaluates, innerOf, doesMore } from './wrappers.ts'
 
 /** Tools that hand a text to a shell, and the field that holds it. */
 const shellTools: ReadonlyMap<string, string> = new Map([
@@ -16,6 +16,7 @@ const pathTools: ReadonlyMap<string, { readonly field: string; readonly searches
   ['Read', { field: 'file_path', searches: false }],
   ['Write', { field: 'file_path', searches: false }],
   ['Edit', { field: 'file_path', searches: false }],
+  ['MultiEdit', { field: 'file_path', searches: false }],
   ['NotebookEdit', { field: 'notebook_path', searches: false }],
   ['Glob', { field: 'path', searches: true }],
   ['Grep', { field: 'path', searches: true }],
@@ -48,7 +49,9 @@ function pathsOf(value: unknown, workspace: string, searches: boolean): readonly
   if (value === undefined && searches) return [workspace, '']
   if (typeof value !== 'string') return []
   const path = resolvePath(value.startsWith('/') ? value : `${workspace}/${value}`).replace(/(.)\/$/, '$1')
-  if (path === workspace) return [path, '']
+  // A search from above goes through all of the workspace.
+  const isAbove = searches && (path === '/' || workspace.startsWith(`${path}/`))
+  if (path === workspace || isAbove) return [path, '']
   return path.startsWith(`${workspace}/`) ? [path, path.slice(workspace.length + 1)] : [path]
 }
 
@@ -56,16 +59,24 @@ function pathsOf(value: unknown, workspace: string, searches: boolean): readonly
 export function commandsOf(text: string): readonly ShellCommand[] {
   if (text.length > textCharsMax || (text.match(/[({`]/g)?.length ?? 0) > openingsMax) return [anything]
   const found: ShellCommand[] = []
-  readScript(text, 0, found)
+  readWhole(text, 0, found)
   return found.length > commandsMax ? [...found.slice(0, commandsMax), anything] : found
 }
 
-function readScript(text: string, depth: number, found: ShellCommand[]): void {
+/** Reads a text with all that shells in it run, which have its variables and its operands. */
+function readWhole(text: string, depth: number, found: ShellCommand[]): void {
+  const seen: Seen = { hidden: false, fed: false, evaluated: false }
+  readScript(text, depth, found, seen)
+  if (seen.hidden && seen.evaluated) found.push(anything)
+  // What comes from elsewhere would have to be written there first. That is no reason to deny, and none to allow.
+  else if (seen.fed && seen.evaluated) found.push({ words: [], plain: false })
+}
+
+function readScript(text: string, depth: number, found: ShellCommand[], seen: Seen): void {
   if (depth > depthMax) {
     found.push(anything)
     return
   }
-  const seen: Seen = { hidden: false, evaluated: false }
   const visit = (node: SyntaxNode): void => {
     if (found.length > commandsMax) return
     note(node, seen)
@@ -86,18 +97,22 @@ function readScript(text: string, depth: number, found: ShellCommand[]): void {
       case 'Default':
         if (node.operator.endsWith('=')) found.push({ words: [], plain: false })
         break
+      case 'ArithmeticBinary':
+        if (/^[^=!<>]*=$|^(<<|>>)=$/.test(node.operator) && !isOrdinaryName(node.left)) found.push({ words: [], plain: false })
+        break
       default:
         break
     }
     forEachChild(node, visit)
   }
   visit(parse(text))
-  if (seen.hidden && seen.evaluated) found.push(anything)
 }
 
+const isOrdinaryName = (node: SyntaxNode): boolean => node.type === 'ArithmeticWord' && /^[a-z_][a-z0-9_]*$/.test(node.value)
+
 /** A shell that evaluates a text as arithmetic, or as a prompt, runs the substitutions that are quoted in it. So where both a quoted
- *  substitution and such an evaluation are seen, anything may run. */
-type Seen = { hidden: boolean; evaluated: boolean }
+ *  substitution and such an evaluation are seen, anything may run; likewise where the text may come from a file, a name or an operand. */
+type Seen = { hidden: boolean; fed: boolean; evaluated: boolean }
 
 function note(node: SyntaxNode, seen: Seen): void {
   switch (node.type) {
@@ -110,7 +125,18 @@ function note(node: SyntaxNode, seen: Seen): void {
       if (node.parts === undefined && /\$\(|`|\$\{/.test(node.value)) seen.hidden = true
       break
     case 'ArithmeticWord':
-      if (/[A-Za-z_]/.test(node.value)) seen.evaluated = true
+      if (/[A-Za-z_$]/.test(node.value)) seen.evaluated = true
+      break
+    case 'ArithmeticCommandExpansion':
+      seen.fed = seen.evaluated = true
+      break
+    case 'CommandExpansion':
+    case 'Glob':
+    case 'ExtendedGlob':
+      seen.fed = true
+      break
+    case 'SimpleExpansion':
+      if (/^\$[\d@*]/.test(node.text)) seen.fed = true
       break
     case 'TestUnary':
     case 'TestBinary':
@@ -132,7 +158,8 @@ function note(node: SyntaxNode, seen: Seen): void {
 
 function readCommand(command: Command, depth: number, found: ShellCommand[], seen: Seen): void {
   const words = command.name === undefined ? [] : [wordOf(command.name), ...command.args.map(argumentOf)]
-  const plain = command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile)
+  const plain =
+    command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile) && !doesMore(words)
   // A redirection alone, or nothing at all: there is no program to allow.
   if (words.length > 0 || !plain) found.push({ words, plain })
   if (words.length === 0) return
@@ -141,14 +168,15 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
 }
 
 function takeIn(inner: Inner, depth: number, found: ShellCommand[], seen: Seen): void {
-  for (const script of inner.scripts) readScript(script, depth + 1, found)
+  for (const script of inner.scripts) readScript(script, depth + 1, found, seen)
   for (const one of inner.commands) {
+    if (found.length > commandsMax) return
     found.push(one)
     if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
   }
   for (const text of inner.guessed) {
     const inside: ShellCommand[] = []
-    readScript(text, depth + 1, inside)
+    readWhole(text, depth + 1, inside)
     found.push(...inside.map((one) => ({ ...one, guess: true as const })))
   }
   if (inner.unknown) found.push(anything)
@@ -196,7 +224,10 @@ function writesFile(redirect: Redirection): boolean {
 
 /** What a command reads from its standard input, where its text says so. */
 function stdinOf({ redirects }: Command): Stdin {
+  // Which descriptor a redirection is about, and where it leads, may be changed by another: only one alone is certain.
+  if (redirects.some(({ descriptor }) => descriptor !== undefined && isInput(descriptor))) return { kind: 'unknown' }
   const last = redirects.findLast((one) => one.type !== 'Redirect' || one.operator.startsWith('<'))
+  if (last?.descriptor !== undefined) return { kind: 'unknown' }
   if (last?.type === 'HereString') {
     const text = last.target === undefined ? null : wordOf(last.target)
     return text === null ? { kind: 'unknown' } : { kind: 'text', text }
@@ -210,3 +241,7 @@ function stdinOf({ redirects }: Command): Stdin {
   }
   return { kind: 'unknown' }
 }
+
+/** Whether it could lead to the standard input, or make another out of it. */
+const isInput = (descriptor: RedirectDescriptor): boolean =>
+  descriptor.type !== 'FileDescriptor' || descriptor.value === 0 || descriptor.value > 2

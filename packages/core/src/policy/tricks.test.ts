@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { compilePolicy, decide } from './decide.ts'
 import { anything } from './meaning.ts'
 import { bash, onCommand, policyOf } from './test-policy.ts'
+import { toolMeaning } from './tool-meaning.ts'
 
 const rules = [
   onCommand('deny', 'git push *'),
@@ -261,6 +262,52 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ['cat <> in', 'ask', 'allow'],
   ['git push > out', 'deny', 'deny'],
   [': ${BASH_ENV:=/tmp/x}; ls', 'ask', 'allow'],
+  // Text from elsewhere that a shell evaluates.
+  ['echo $(( $(<f) ))', 'ask', 'allow'],
+  ['for f in *; do echo $((f)); done', 'ask', 'allow'],
+  ['[[ $(cat f) -eq 1 ]]', 'ask', 'allow'],
+  ["bash -c 'echo $(($1))' _ 'a[$(git push)]'", 'ask', 'ask'],
+  ["x='a[$(git push)]'; eval 'echo $((x))'", 'ask', 'ask'],
+  ["f() { echo $(($1)); }; f 'a[$(git push)]'", 'ask', 'ask'],
+  ['echo $((1 + 2))', 'allow', 'allow'],
+  ['echo $(cat f)', 'allow', 'allow'],
+  // Variables that change how commands run, set by other means.
+  ['((PATH=1)); ls', 'ask', 'allow'],
+  ['echo $((PATH=1)); ls', 'ask', 'allow'],
+  ['((i+=1)); ls', 'allow', 'allow'],
+  ['echo $((i = 1)); ls', 'allow', 'allow'],
+  // Options that are not what they seem.
+  ['ls | xargs --max-lines rm echo -rf .', 'ask', 'allow'],
+  ['ls | xargs --replace git push {}', 'deny', 'deny'],
+  ["env --split='git push'", 'deny', 'deny'],
+  ["env --sp 'git push'", 'deny', 'deny'],
+  ["env --strange='git push'", 'ask', 'ask'],
+  ["su --comm='git push'", 'deny', 'deny'],
+  ['find . -exec xargs -I + rm + \\;', 'ask', 'allow'],
+  ['find . -exec env -u + git push \\;', 'deny', 'deny'],
+  ['find . -exec cat {} + -name x', 'allow', 'allow'],
+  ['git log --output=.git/hooks/pre-commit', 'ask', 'allow'],
+  ["git rebase --exec='git push' main", 'deny', 'deny'],
+  ["git rebase '-xgit push' main", 'deny', 'deny'],
+  ["git difftool -y -x 'git push'", 'deny', 'deny'],
+  ["git fetch --upload-pack='git push' .", 'deny', 'deny'],
+  ["git filter-branch --tree-filter 'git push'", 'deny', 'deny'],
+  ['git -c help.autocorrect=immediate pussh', 'ask', 'ask'],
+  ['git -c user.name=x commit', 'ask', 'allow'],
+  ['git config alias.p push && git p', 'ask', 'ask'],
+  // Shells that read, and what they read from.
+  ['bash < evil.sh 3<<< true', 'ask', 'ask'],
+  ['echo git push | bash 3<<< true', 'ask', 'ask'],
+  ["bash 3<x <<< 'true' 0>&3", 'ask', 'ask'],
+  ["bash <<< 'git push'", 'deny', 'deny'],
+  ["bash <<< 'git push' 2>/dev/null", 'deny', 'deny'],
+  ["chroot / <<< 'git push'", 'deny', 'deny'],
+  ["sudo -s <<< 'git push'", 'deny', 'deny'],
+  ["script /dev/null <<< 'git push'", 'deny', 'deny'],
+  ["bash /dev/../dev/stdin <<< 'git push'", 'deny', 'deny'],
+  ['setarch x86_64 git push', 'deny', 'deny'],
+  ['/lib64/ld-linux-x86-64.so.2 /usr/bin/git push', 'deny', 'deny'],
+  ["uv run bash -c '{git,push}'", 'ask', 'ask'],
   // What cannot be parsed.
   ["git status 'x", 'ask', 'ask'],
   ['git push; if', 'deny', 'deny'],
@@ -297,6 +344,43 @@ test.each([
   expect(bash(command).commands).toEqual([anything])
   expect(decide(supervised, bash(command)).effect).toBe('ask')
   expect(decide(full, bash(command)).effect).toBe('ask')
+})
+
+test.each([
+  ['guesses', `npx ${'git -a '.repeat(2000)}$x`],
+  ['options', `git ${'-a '.repeat(5000)}$x`],
+])('decide() is done soon with many %s', { timeout: 10_000 }, (_, command) => {
+  expect(decide(full, bash(command)).effect).not.toBe('allow')
+})
+
+test.each([
+  ['docker compose down *', 'docker compose -f prod.yml down'],
+  ['gh pr merge *', 'gh pr -R o/r merge 5'],
+  ['npm run deploy *', 'npm run -s deploy'],
+  ['git push', 'git -C x push'],
+])('a denial of %j looks past options: %j', (pattern, command) => {
+  const policy = compilePolicy(policyOf([onCommand('deny', pattern)], { autonomy: 'full' }))
+  expect(decide(policy, bash(command)).effect).toBe('deny')
+})
+
+test('a denial without a star is of that command alone', () => {
+  const policy = compilePolicy(policyOf([onCommand('deny', 'git push')], { autonomy: 'full' }))
+  expect(decide(policy, bash('git push --dry-run')).effect).toBe('allow')
+})
+
+test('an allowance of printf or read covers none that sets how commands run', () => {
+  const policy = compilePolicy(policyOf(['printf *', 'read *', 'ls *'].map((one) => onCommand('allow', one))))
+  const decided = ['printf -v PATH x; ls', 'printf -vPATH x; ls', 'read PATH; ls', 'printf -v x y; ls', 'read line; ls'].map(
+    (command) => decide(policy, bash(command)).effect,
+  )
+  expect(decided).toEqual(['ask', 'ask', 'ask', 'allow', 'allow'])
+})
+
+test('a search from above the workspace meets rules on what is in it', () => {
+  const secret = { on: 'tool', match: { tool: '*', path: 'secret/*' }, effect: 'deny' } as const
+  const policy = compilePolicy(policyOf([secret], { autonomy: 'full' }))
+  const search = (path: string) => toolMeaning({ kind: 'tool', tool: 'Grep', input: { path, pattern: 'x' } })
+  expect(['/', '/workspace', '/tmp'].map((path) => decide(policy, search(path)).effect)).toEqual(['ask', 'ask', 'allow'])
 })
 
 test('decide() reads a command that is as long as people write them', () => {

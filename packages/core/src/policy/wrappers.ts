@@ -1,4 +1,5 @@
 import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown } from './inner.ts'
+import { resolvePath } from './meaning.ts'
 import { baseName, type ShellWord } from './patterns.ts'
 import { isRunner, runnerInner } from './runners.ts'
 
@@ -65,7 +66,6 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
     pkexec: { flags: '--disable-internal-agent', takes: '--user -u' },
     numactl: {},
     cgexec: { takes: '-g', flags: '--sticky' },
-    setarch: {},
     linux32: {},
     linux64: {},
     tini: { flags: '-s -v -w -g', takes: '-p -e' },
@@ -82,10 +82,16 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
     busybox: {},
     toybox: {},
     xargs: {
-      flags: '-0 --null -r --no-run-if-empty -t --verbose -p --interactive -x --exit -o --open-tty',
-      takes: '-I -n --max-args -P --max-procs -L --max-lines -d --delimiter -E -s --max-chars -a --arg-file --replace',
+      // The last two have a value only where it is joined to them.
+      flags: '-0 --null -r --no-run-if-empty -t --verbose -p --interactive -x --exit -o --open-tty --max-lines --replace',
+      takes: '-I -n --max-args -P --max-procs -L -d --delimiter -E -s --max-chars -a --arg-file',
     },
   } satisfies Record<string, Wrapper>),
+)
+
+/** Those that start a shell where they are given no command. */
+const startShells: ReadonlySet<string> = new Set(
+  'sudo doas chroot unshare nsenter fakeroot firejail proot linux32 linux64 systemd-run'.split(' '),
 )
 
 const shells: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'rbash'])
@@ -97,7 +103,9 @@ export const runsAnything = (program: string): boolean =>
   wrappers.has(program) || shells.has(program) || otherShells.has(program) || isRunner(program) || runAnythingBesides.has(program)
 
 const runAnythingBesides: ReadonlySet<string> = new Set(
-  'eval source . find fd fdfind watch parallel su runuser script sg newgrp at batch crontab trap alias'.split(' '),
+  'eval source . find fd fdfind watch parallel su runuser script sg newgrp at batch crontab trap alias setarch uname26 i386 x86_64 aarch64 systemd-inhibit systemd-cat capsh'.split(
+    ' ',
+  ),
 )
 
 /** Builtins that take a name or a number in a text and evaluate what stands in its brackets. */
@@ -120,6 +128,25 @@ const evaluating: ReadonlySet<string> = new Set([
 ])
 export const evaluates = ([program]: readonly ShellWord[]): boolean => typeof program === 'string' && evaluating.has(program)
 
+/** Whether a command does by an option what one would not think of: it writes a file, or sets a variable that may change how commands
+ *  run. Those in capitals do, and of what is unknown it is unknown. */
+export function doesMore([program, ...args]: readonly ShellWord[]): boolean {
+  switch (program) {
+    case 'git':
+      return args.some((word) => word?.startsWith('--ou') === true)
+    case 'printf':
+      return args.some((word, at) => word?.startsWith('-v') === true && !isOrdinary(word.slice(2) || args[at + 1]))
+    case 'read':
+    case 'mapfile':
+    case 'readarray':
+    case 'getopts':
+      return args.some((word) => word === null || (/^[A-Za-z_]\w*$/.test(word) && !isOrdinary(word)))
+    default:
+      return false
+  }
+}
+const isOrdinary = (name: ShellWord | undefined): boolean => typeof name === 'string' && /^[a-z_][a-z0-9_]*$/.test(name)
+
 /** What a command runs besides itself, as far as its words tell. */
 export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   const [first, ...args] = words
@@ -129,7 +156,7 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   if (shells.has(program)) return shellInner(args, stdin)
   if (otherShells.has(program)) return args.length === 1 && args[0] === '--version' ? nothing : unknown
   const wrapper = wrappers.get(program)
-  if (wrapper !== undefined) return wrapperInner(program, wrapper, args)
+  if (wrapper !== undefined) return wrapperInner(program, wrapper, args, stdin)
   switch (program) {
     case 'eval':
       return args.every((word) => word !== null) ? script(args.join(' ')) : unknown
@@ -145,19 +172,27 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
         args.length === 0 ? nothing : unknown,
       )
     case 'find':
-      return execInner(args, /^-(exec|execdir|ok|okdir)$/, /^[;+]$/)
+      return execInner(args, /^-(exec|execdir|ok|okdir)$/, '{}')
     case 'fd':
     case 'fdfind':
-      return execInner(args, /^(-x|-X|--exec|--exec-batch)$/, /^;$/)
+      return both(joinedExec(args), execInner(args, /^(-x|-X|--exec|--exec-batch)$/, null))
     case 'watch':
     case 'parallel':
+    case 'setarch':
+    case 'uname26':
+    case 'i386':
+    case 'x86_64':
+    case 'aarch64':
+    case 'systemd-inhibit':
+    case 'systemd-cat':
+    case 'capsh':
       return both(unknown, guesses(args))
     case 'su':
     case 'runuser':
     case 'script':
-      return userInner(program, args)
+      return userInner(program, args, stdin)
     case 'sg':
-      return script(/^(-c|--command)$/.test(args[1] ?? '') ? args[2] : args[1])
+      return args.length < 2 ? stdinInner(stdin) : script(/^(-c|--command)$/.test(args[1] ?? '') ? args[2] : args[1])
     case 'newgrp':
       return stdinInner(stdin)
     case 'at':
@@ -177,10 +212,13 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     case 'enable':
       return args.some((word) => word === null || /^-[a-z]*[pf]/.test(word)) ? unknown : nothing
     default:
+      // The loader runs what it is given.
+      if (/^ld(-linux.*|-musl.*)?\.so/.test(program) || /^ld-(linux|musl)/.test(program)) return both(unknown, guesses(args))
       return runnerInner(program, args, () => stdinInner(stdin))
   }
 }
 
+const nameOf = (option: string): string => option.replace(/=.*/s, '')
 const valueOf = (assignment: string): string | undefined => {
   const at = assignment.indexOf('=')
   return at === -1 ? undefined : assignment.slice(at + 1)
@@ -190,9 +228,11 @@ function wrapperInner(
   program: string,
   { flags = '', takes = '', operands = 0, assignments }: Wrapper,
   args: readonly ShellWord[],
+  stdin: Stdin,
 ): Inner {
   const without = flags.split(' ')
   const withValue = takes.split(' ')
+  const isJoined = (word: string) => [...without, ...withValue].includes(/^(--[\w-]+)=/.exec(word)?.[1] ?? 'none')
   let at = 0
   let left = operands
   let environment = false
@@ -205,12 +245,14 @@ function wrapperInner(
       break
     }
     if (program === 'command' && /^-[vV]+$/.test(word)) return nothing
-    if (program === 'env' && /^(-S|--split-string)/.test(word)) return envSplit(args.slice(at))
+    // Long options may be cut short.
+    if (program === 'env' && (word.startsWith('-S') || (word.startsWith('--s') && '--split-string'.startsWith(nameOf(word)))))
+      return envSplit(args.slice(at))
     if (program === 'flock' && /^(-c|--command)$/.test(word)) return script(args[at + 1])
-    if (program === 'xargs' && /^(-I.|--replace=.)/.test(word)) replaced = word.replace(/^(-I|--replace=)/, '')
+    if (program === 'xargs' && /^(-I.|--replace(=.|$))/.test(word)) replaced = word.replace(/^(-I|--replace=?)/, '') || '{}'
     if (
       without.includes(word) ||
-      /^--[\w-]+=/.test(word) ||
+      isJoined(word) ||
       (program === 'xargs' && /^-([nPLsId].)/.test(word)) ||
       (program === 'nice' && /^-\d+$/.test(word))
     )
@@ -228,7 +270,7 @@ function wrapperInner(
   for (; left > 0 && at < args.length; left--) at++
   if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
   const words = args.slice(at)
-  if (words.length === 0) return nothing
+  if (words.length === 0) return startShells.has(program) ? stdinInner(stdin) : nothing
   if (program !== 'xargs') return { ...nothing, commands: [{ words, plain: !environment }] }
   const mark = replaced
   return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
@@ -236,7 +278,7 @@ function wrapperInner(
 
 /** `env -S` takes a text apart much as a shell does. */
 function envSplit([option, ...rest]: readonly ShellWord[]): Inner {
-  const text = option === '-S' || option === '--split-string' ? rest.shift() : option?.replace(/^(-S|--split-string=)/, '')
+  const text = /^(-S|--[a-z-]+)$/.test(option ?? '') ? rest.shift() : option?.replace(/^(-S|--[a-z-]+=)/, '')
   if (typeof text !== 'string' || /["'\\$]/.test(text)) return both(unknown, guesses(rest))
   return innerOf(['env', ...text.split(/\s+/).filter((word) => word !== ''), ...rest], { kind: 'unknown' })
 }
@@ -275,11 +317,15 @@ const stdinInner = (stdin: Stdin): Inner => (stdin.kind === 'text' ? script(stdi
 function fileInner(path: ShellWord | undefined, stdin: Stdin): Inner {
   if (path === undefined) return nothing
   if (path === null) return unknown
-  return /^(\/dev\/(stdin|fd\/\d+)|\/proc\/self\/fd\/\d+|-)$/.test(path) ? stdinInner(stdin) : nothing
+  return /^(\/dev\/(stdin|fd\/.*)|\/proc\/.*\/fd\/.*|-)$/s.test(resolvePath(path)) ? stdinInner(stdin) : nothing
 }
 
-/** `find … -exec rm {} \;`: each command between the option and its end. */
-function execInner(args: readonly ShellWord[], option: RegExp, end: RegExp): Inner {
+/** `fd --exec=rm`, `fd -xrm`: the command begins in the option's own word. */
+const joinedExec = (args: readonly ShellWord[]): Inner =>
+  args.some((word) => word !== null && /^(-[xX].|--exec(-batch)?=)/s.test(word)) ? both(unknown, guesses(args)) : nothing
+
+/** `find … -exec rm {} \;`: each command between the option and its end, which is a `;`, or a `+` right behind `plusAfter`. */
+function execInner(args: readonly ShellWord[], option: RegExp, plusAfter: string | null): Inner {
   let inner = nothing
   for (let at = 0; at < args.length; at++) {
     const word = args[at]
@@ -290,7 +336,9 @@ function execInner(args: readonly ShellWord[], option: RegExp, end: RegExp): Inn
     }
     if (!option.test(word)) continue
     const rest = args.slice(at + 1)
-    const stop = rest.findIndex((one) => one !== null && end.test(one))
+    const endsAt = (one: ShellWord, at: number) =>
+      one === ';' || (one === '+' && plusAfter !== null && (rest[at - 1] === plusAfter || rest[at - 1] === null))
+    const stop = rest.findIndex(endsAt)
     const words = (stop === -1 ? rest : rest.slice(0, stop)).map((one) => (one === null || one.includes('{') ? null : one))
     inner = both(inner, runs(words))
     at += words.length
@@ -299,12 +347,15 @@ function execInner(args: readonly ShellWord[], option: RegExp, end: RegExp): Inn
 }
 
 /** `su -c TEXT USER`, `runuser -u USER -- COMMAND`, `script -qc TEXT FILE`: with another shell, what it is given cannot be read. */
-function userInner(program: string, args: readonly ShellWord[]): Inner {
-  let inner = program === 'su' ? nothing : guesses(args)
+function userInner(program: string, args: readonly ShellWord[], stdin: Stdin): Inner {
+  const isAsked = args.some((word) => word === null || /^(-[a-zA-Z]*c|--(session-)?c|-V$|--version$|-h$|--help$)/.test(word))
+  // Without a command it starts a shell; of another user's the operands are that shell's.
+  const shell = isAsked || (program === 'runuser' && args.includes('-u')) ? nothing : stdinInner(stdin)
+  let inner = both(shell, program === 'su' ? nothing : guesses(args))
   for (const [index, word] of args.entries()) {
     if (word === null) inner = both(inner, { ...nothing, commands: [{ words: [null], plain: true, guess: true }] })
-    else if (/^--(session-)?command=/.test(word)) inner = both(inner, script(valueOf(word)))
-    else if (/^(-[a-zA-Z]*c|--command|--session-command)$/.test(word)) inner = both(inner, script(args[index + 1]))
+    else if (/^--(session-)?c[a-z]*=/.test(word)) inner = both(inner, script(valueOf(word)))
+    else if (/^(-[a-zA-Z]*c|--(session-)?c[a-z]*)$/.test(word)) inner = both(inner, script(args[index + 1]))
     else if (/^-[a-zA-Z]*?c./s.test(word)) inner = both(inner, script(word.replace(/^-[a-zA-Z]*?c/, '')))
     else if (program !== 'script' && /^(-s|--shell(=.*)?)$/.test(word)) inner = both(inner, unknown)
   }
@@ -317,11 +368,15 @@ function laterInner(args: readonly ShellWord[], stdin: Stdin): Inner {
   return args.some((word) => word === null || word === '-f') ? unknown : stdinInner(stdin)
 }
 
+/** What follows such an option, or is joined to it, a shell runs. */
 function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {
   let inner = nothing
   for (const [index, word] of args.entries()) {
-    if (word !== null && option.test(word)) inner = both(inner, script(args[index + 1]))
-    else if (word !== null && /^--(session-)?command=/.test(word)) inner = both(inner, script(valueOf(word)))
+    if (word === null) continue
+    const [, long] = /^(--[\w-]+)=/.exec(word) ?? []
+    if (option.test(word)) inner = both(inner, script(args[index + 1]))
+    else if (long !== undefined && option.test(long)) inner = both(inner, script(valueOf(word)))
+    else if (/^-[^-]./s.test(word) && option.test(word.slice(0, 2))) inner = both(inner, script(word.slice(2)))
   }
   return inner
 }
@@ -335,15 +390,8 @@ function gitInner(args: readonly ShellWord[]): Inner {
     if (word === null || word === undefined) break
     if (word === '-c' || word === '--config-env' || word.startsWith('--config-env=')) {
       const value = word === '-c' || word === '--config-env' ? args[++at] : word.slice('--config-env='.length)
-      // Aliases, and settings that name a program to run.
-      if (
-        value === null ||
-        value === undefined ||
-        /^(alias|core|pager|diff|merge|filter|credential|gpg|sequence|remote|include|includeif|url|protocol|uploadpack|interactive|browser|web|man|instaweb|difftool|mergetool|submodule|ssh)\b/i.test(
-          value,
-        )
-      )
-        renamed = true
+      // Aliases, and settings that name a program to run. Of settings that are not known, it is not known.
+      if (value === null || value === undefined || !harmlessSetting.test(value)) renamed = true
     } else if (/^(-C|--git-dir|--work-tree|--namespace|--exec-path|--super-prefix)$/.test(word)) {
       if (word === '--exec-path') renamed = true
       at++
@@ -357,6 +405,23 @@ function gitInner(args: readonly ShellWord[]): Inner {
     const what = rest.slice(rest.indexOf('foreach') + 1).filter((word) => word !== '--recursive' && word !== '--quiet')
     inner = both(inner, what.length === 1 ? script(what[0]) : runs(what))
   }
-  if (command === 'rebase') inner = both(inner, optionScripts(rest, /^(-x|--exec)$/))
-  return inner
+  // Written there, it is a command from then on.
+  if (command === 'config' && rest.some((word) => word === null || /^alias\./i.test(word))) inner = both(inner, unknown)
+  if (command === 'filter-branch') inner = both(inner, optionScripts(rest, /^--[a-z]+-filter$/))
+  const option = typeof command === 'string' ? runningOptions[command] : undefined
+  return option === undefined ? inner : both(inner, optionScripts(rest, option))
+}
+
+const harmlessSetting =
+  /^(user|author|committer|color|column|http|advice|commit|push|pull|fetch|rebase|status|log|branch|tag|safe|gc|pack|index|i18n|rerere|transfer|feature|init\.defaultbranch)\b/i
+/** Options of git's commands whose value a shell runs, cut short or not. */
+const runningOptions: Readonly<Record<string, RegExp>> = {
+  rebase: /^(-x|--exe?c?)$/,
+  difftool: /^(-x|--extc?m?d?)$/,
+  ...Object.fromEntries(
+    ['fetch', 'pull', 'clone', 'ls-remote', 'fetch-pack', 'push', 'send-pack', 'archive'].map((name) => [
+      name,
+      /^(-u|--upload?-?p?a?c?k?|--receive?-?p?a?c?k?|--exec)$/,
+    ]),
+  ),
 }

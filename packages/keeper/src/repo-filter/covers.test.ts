@@ -232,18 +232,18 @@ test('coverWorkspace() covers a folder that was closed as a whole, and does not 
   expect(new Set(seen.trim().split('\n'))).toEqual(new Set(['none,open/.env,pass,read']))
 })
 
-/** Runs a script as a user for whom modes count; root passes by all of them. */
+/** Runs a script as a user for whom modes count; root passes by all of them. Who that is may not reach the sources. */
 function asNobody(script: string): string {
   const asRoot = process.getuid?.() === 0
   if (asRoot) execFileSync('chown', ['-R', '65534:65534', base])
   const sources = ['covers', 'memory'].map((name) => import.meta.resolve(`./${name}.ts`))
   const prelude = `const [{ coverWorkspace }, { hiddenMemory }] = await Promise.all(${JSON.stringify(sources)}.map((url) => import(url)))
     const [base, workspace] = ${JSON.stringify([base, workspace])}
-    const cover = () => coverWorkspace(workspace, 'standard', base + '/covers', hiddenMemory(base + '/memory', 'standard'))\n`
+    const cover = () => coverWorkspace(workspace, 'standard', base + '/covers', hiddenMemory(base + '/memory', 'standard'))
+    if (${asRoot}) process.setgid(65534), process.setuid(65534)\n`
   return execFileSync(process.execPath, ['--input-type=module', '--eval', prelude + script], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: '/',
-    ...(asRoot ? { uid: 65534, gid: 65534 } : {}),
   })
 }
