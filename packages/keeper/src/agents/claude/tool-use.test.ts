@@ -82,7 +82,7 @@ async function before(tool: string, verdict: { allow: true } | { allow: false; w
   const { signal } = new AbortController()
   const input = { hook_event_name: 'PreToolUse', tool_name: tool, tool_input: { a: 1 }, tool_use_id: 'call' } as never
   const decided = (await preToolUse.hooks[0]!(input, 'call', { signal })) as { hookSpecificOutput: object }
-  return { ...decided.hookSpecificOutput, asked: await canUseTool(tool, {}, { signal, toolUseID: 'call', requestId: 'r' }) }
+  return { ...decided.hookSpecificOutput, asked: await canUseTool(tool, { a: 1 }, { signal, toolUseID: 'call', requestId: 'r' }) }
 }
 
 test('toolChecks() judges every tool before it runs, and what was allowed not again', async () => {
@@ -135,6 +135,28 @@ test('toolChecks() takes no call for one that was allowed because they begin ali
   await ask('Read', `${'x'.repeat(200)}b`)
   await ask('Read', 'x'.repeat(200))
   expect(told).toHaveLength(3)
+})
+
+test('toolChecks() judges a call again that is not the one that was allowed', async () => {
+  const judged: unknown[] = []
+  const heard = {
+    ask: async () => ({ decision: 'deny' }) as const,
+    async mayRun(tool: string, input: Readonly<Record<string, unknown>>) {
+      judged.push([tool, input])
+      return input.command === 'ls' && tool === 'Bash' ? ({ allow: true } as const) : ({ allow: false, why: 'Not now' } as const)
+    },
+  }
+  const { signal } = new AbortController()
+  for (const [tool, command, behavior] of [
+    ['Bash', 'ls', 'allow'],
+    ['Bash', 'git push', 'deny'],
+    ['Other', 'ls', 'deny'],
+  ] as const) {
+    const { preToolUse, canUseTool } = toolChecks(heard, { netTools: true })
+    await preToolUse.hooks[0]!({ tool_name: 'Bash', tool_input: { command: 'ls' }, tool_use_id: 'c' } as never, 'c', { signal })
+    expect(await canUseTool(tool, { command }, { signal, toolUseID: 'c', requestId: 'r' })).toMatchObject({ behavior })
+  }
+  expect(judged).toHaveLength(5)
 })
 
 test('toolChecks() remembers the newest of what was allowed, and judges the rest again', async () => {

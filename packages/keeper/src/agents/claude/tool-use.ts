@@ -1,6 +1,7 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
 import { isNetTool } from '@anchorhold/protocol/net-calls'
 import type { CanUseTool, HookCallback, HookCallbackMatcher, PreToolUseHookInput } from '@anthropic-ai/claude-agent-sdk'
+import { createHash } from 'node:crypto'
 import type { AgentListener } from '../agent.ts'
 
 const planCharsMax = 200_000
@@ -33,7 +34,7 @@ function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Allowances
     const call = toolUseId ?? tool_use_id
     const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), callOf(call), signal)
     if (!verdict.allow) return decide('deny', verdict.why)
-    allowed.add(call)
+    allowed.add(call, tool_name, tool_input)
     return decide('allow', 'Allowed')
   }
   return { hooks: [hook], timeout: waitSecondsMax, onFailure: 'block' }
@@ -44,17 +45,29 @@ const fieldsOf = (input: unknown): Readonly<Record<string, unknown>> =>
   typeof input === 'object' && input !== null ? { ...input } : { input }
 
 /** Calls that were allowed, until they are asked about once more, which is not done for all of them. The oldest are forgotten, and one whose
- *  id is longer than ids are is not remembered: it is judged again. */
-type Allowances = { add(call: unknown): void; take(call: unknown): boolean }
+ *  id is longer than ids are is not remembered: it is judged again. So is one that a hook of the workspace's has changed in between. */
+type Allowances = {
+  add(call: unknown, tool: string, input: unknown): void
+  take(call: unknown, tool: string, input: unknown): boolean
+}
 function allowances(): Allowances {
-  const calls = new Set<string>()
+  const calls = new Map<string, string>()
+  const digest = (tool: string, input: unknown) =>
+    createHash('sha256')
+      .update(JSON.stringify([tool, fieldsOf(input)]))
+      .digest('base64')
   return {
-    add(call) {
+    add(call, tool, input) {
       if (typeof call !== 'string' || call.length > callCharsMax) return
-      calls.add(call)
-      if (calls.size > allowedMax) calls.delete(calls.values().next().value!)
+      calls.set(call, digest(tool, input))
+      if (calls.size > allowedMax) calls.delete(calls.keys().next().value!)
     },
-    take: (call) => typeof call === 'string' && calls.delete(call),
+    take(call, tool, input) {
+      if (typeof call !== 'string') return false
+      const allowed = calls.get(call)
+      calls.delete(call)
+      return allowed === digest(tool, input)
+    },
   }
 }
 const allowedMax = 1000
@@ -81,7 +94,7 @@ function canUseTool(heard: Pick<AgentListener, 'ask' | 'mayRun'>, allowed: Allow
         ? { behavior: 'allow', updatedInput: input }
         : { behavior: 'deny', message: answer.reason ?? 'The user does not approve the plan' }
     }
-    if (allowed.take(toolUseID)) return { behavior: 'allow', updatedInput: input }
+    if (allowed.take(toolUseID, tool, input)) return { behavior: 'allow', updatedInput: input }
     const verdict = await heard.mayRun(tool, input, callOf(toolUseID), signal)
     return verdict.allow ? { behavior: 'allow', updatedInput: input } : { behavior: 'deny', message: verdict.why }
   }
