@@ -213,7 +213,7 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
       return args.some((word) => word === null || /^-[a-z]*[pf]/.test(word)) ? unknown : nothing
     default:
       // The loader runs what it is given.
-      if (/^ld(-linux.*|-musl.*)?\.so/.test(program) || /^ld-(linux|musl)/.test(program)) return both(unknown, guesses(args))
+      if (/^ld(-linux|-musl|\.so)/.test(program)) return both(unknown, guesses(args))
       return runnerInner(program, args, () => stdinInner(stdin))
   }
 }
@@ -232,7 +232,7 @@ function wrapperInner(
 ): Inner {
   const without = flags.split(' ')
   const withValue = takes.split(' ')
-  const isJoined = (word: string) => [...without, ...withValue].includes(/^(--[\w-]+)=/.exec(word)?.[1] ?? 'none')
+  const isJoined = (word: string) => /^--[\w-]+=/.test(word) && [...without, ...withValue].includes(nameOf(word))
   let at = 0
   let left = operands
   let environment = false
@@ -373,9 +373,8 @@ function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {
   let inner = nothing
   for (const [index, word] of args.entries()) {
     if (word === null) continue
-    const [, long] = /^(--[\w-]+)=/.exec(word) ?? []
     if (option.test(word)) inner = both(inner, script(args[index + 1]))
-    else if (long !== undefined && option.test(long)) inner = both(inner, script(valueOf(word)))
+    else if (word.startsWith('--') && option.test(nameOf(word))) inner = both(inner, script(valueOf(word)))
     else if (/^-[^-]./s.test(word) && option.test(word.slice(0, 2))) inner = both(inner, script(word.slice(2)))
   }
   return inner
