@@ -1,8 +1,9 @@
-// A model provider that answers at once, or after as long as the prompt says: a small JSON answer, or a stream of 200 tokens, each
-// its own write.
+// A model provider that answers at once, or as slowly as the prompt says: a small JSON answer, or a stream of 200 tokens, each its own
+// write.
 //   node upstream.ts PORT_FILE
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
 
 const usage = { input_tokens: 10, output_tokens: 5, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 }
 const answer = JSON.stringify({
@@ -19,7 +20,7 @@ const frame = (event: { type: string }) => `event: ${event.type}\ndata: ${JSON.s
 const server = createServer((request, response) => {
   let body = ''
   request.setEncoding('utf8').on('data', (text: string) => (body += text))
-  request.on('end', () => {
+  request.on('end', async () => {
     if (!body.includes('"stream":true')) {
       const respond = () =>
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(answer) }).end(answer)
@@ -34,7 +35,9 @@ const server = createServer((request, response) => {
     response.write(
       frame({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } } as { type: string }),
     )
+    const pace = /a word every (\d+) ms/.exec(body)
     for (let i = 0; i < 200; i++) {
+      if (pace !== null) await wait(Number(pace[1]))
       response.write(
         frame({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: `word${i} ` } } as { type: string }),
       )

@@ -2,7 +2,7 @@ import { createConnection, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /** What a connection reads into: little at first, four times as much after each read that fills it. */
-const bytes = { first: 16 * 1024, mostAsStream: 64 * 1024, most: 1024 * 1024, growth: 4 } as const
+const bytes = { first: 16 * 1024, mostAsStream: 64 * 1024, most: 2 * 1024 * 1024, growth: 4 } as const
 /** What all connections may hold beyond their first bytes. */
 const grownBytesMax = 32 * 1024 * 1024
 let grownBytes = 0
