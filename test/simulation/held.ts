@@ -17,12 +17,16 @@ export type Held = {
   sumNanos: number
   /** Since when the gate goes by another budget than the log, under the same daemon. */
   differs: { readonly parts: House['parts']; readonly gate: House['gate']; readonly since: number } | null
+  budgetSeenAt: number
 }
 const tellMs = 2000
+const budgetEveryMs = 100
 const hourMs = 3_600_000
 
 /** The gate goes by the budget that the log has, as soon as it can have heard of it. */
 export function holdBudget(one: House, store: Store, held: Held, elapsed: number): void {
+  if (elapsed - held.budgetSeenAt < budgetEveryMs) return
+  held.budgetSeenAt = elapsed
   const { parts, gate, session } = one
   const lease = gate?.leaseOf(session)
   const budget = store.sessions.get(session)?.budgetNanos

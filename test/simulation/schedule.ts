@@ -204,7 +204,7 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
   }
 
   let steps = 0
-  const held: Held = { sumNanos: 0, differs: null }
+  const held: Held = { sumNanos: 0, differs: null, budgetSeenAt: -Infinity }
   /** Until nothing happens any more within that time. */
   async function rest(withinMs = soonMs): Promise<void> {
     while (await machine.step(withinMs)) {
