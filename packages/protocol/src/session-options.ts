@@ -50,7 +50,7 @@ export const SessionOptions = z.strictObject({
   workspace_settings: z
     .enum(['ignore', 'load'])
     .optional()
-    .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell"),
+    .describe("Whether the workspace's own .claude settings, hooks and .mcp.json apply inside the cell, where they run unasked"),
   spend: Spend.optional().describe(
     'When the budget does not hold a model call: refuse it, or hold it for up to five minutes and ask',
   ),

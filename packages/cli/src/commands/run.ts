@@ -92,7 +92,10 @@ export function run(program: Command, context: Context): void {
       [],
     )
     .option('--plan', 'have the agent ask for approval of its plan first')
-    .option('--load-settings', "let the workspace's own .claude settings, hooks and .mcp.json apply inside the cell")
+    .option(
+      '--load-settings',
+      "let the workspace's own .claude settings, hooks and .mcp.json apply inside the cell, where they run unasked",
+    )
     .option('-d, --detach', 'print the session id and return at once')
     .option('--json', 'one event a line')
     .action(async (words: string[], options: Options) => {
