@@ -24,6 +24,9 @@ export const leave = (id: SessionId): void => void parting.notWatching({ params:
 
 export const isLoggedOut = (error: unknown): boolean => isFailure(error) && error.code === 'unauthenticated'
 
+/** What is known here is of a log that the daemon has no longer. */
+export const isOfAnotherLog = (error: unknown): boolean => isFailure(error) && error.code === 'conflict'
+
 /** Whether it was not the daemon that answered, or nobody, so that asking again may help. */
 export const isUnreachable = (error: unknown): boolean => !isFailure(error)
 

@@ -2,6 +2,7 @@ import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import type { Spending, TurnCost, Usage } from '@anchorhold/protocol/api/money'
 import type { NetHost } from '@anchorhold/protocol/api/records'
 import type { Event } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Network, Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { Found, SpendingFilter } from '../store/store.ts'
@@ -66,6 +67,12 @@ export function watchSession(parts: Parts, actor: Actor, id: SessionId, after: n
 
 export function watchAll(parts: Parts, actor: Actor, after: number, signal: AbortSignal): AsyncIterable<Seen> {
   require(parts, actor, 'house.read')
+  const last = parts.store.events.lastPos()
+  // Numbers begin anew where older files were put back: whoever waited behind them would hear nothing for as long as that takes.
+  if (after > last)
+    throw new Failure('conflict', `Nothing is known up to event ${after}: this house has had ${last}`, {
+      hint: 'Its database was put back from a backup. Read it anew',
+    })
   const only = seenBy(actor)
   const all = parts.hub.watch({
     session: null,

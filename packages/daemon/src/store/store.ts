@@ -92,7 +92,7 @@ export interface EventLog {
   /** Over all sessions, by `pos`. */
   afterPos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
   beforePos(pos: number, limit: number, seenBy: UserId | null): readonly Event[]
-  /** Of the newest event; 0 when there is none. */
+  /** The last that was given to an event, whether or not that is still there; 0 when there was none. */
   lastPos(): number
   /** What agents have done and what was decided upon, back to a time, the newest first. */
   acts(before: number, since: number, limit: number, seenBy: UserId | null): readonly Event[]

@@ -7,7 +7,7 @@ const session = 'ses_0000000000000001' as SessionId
 
 /** A tab of a browser whose login is `state.user`; the daemon ends each stream when it is told to. */
 function tab() {
-  const state = { user: 'ann', room: true, streams: true }
+  const state = { user: 'ann', room: true, streams: true, log: 'the same' }
   const notices = new Set<string>()
   const kept = new Map<string, string>()
   const window = new EventTarget()
@@ -34,6 +34,8 @@ function tab() {
   vi.stubGlobal('location', { reload })
   vi.stubGlobal('fetch', (url: string, { method, headers = {} }: { method: string; headers?: Record<string, string> }) => {
     if ('accept' in headers && !state.streams) return Promise.reject(new TypeError('Failed to fetch'))
+    const ahead = { error: { code: 'conflict', message: 'Nothing is known up to event 9' } }
+    if ('accept' in headers && state.log === 'another') return Promise.resolve(Response.json(ahead, { status: 409 }))
     if ('accept' in headers) return Promise.resolve(new Response(new ReadableStream({ start: (one) => void streams.push(one) })))
     if (method === 'POST') sent.push(url)
     const said = url.endsWith('/whoami') ? { user: { id: state.user } } : { events: [], id: 'prm_1' }
@@ -67,6 +69,14 @@ test('house() goes on after a lost connection for who was there before', async (
   outbox.add(session, 'hello', 'steer')
   await expect.poll(() => sent.length).toBe(1)
   expect(reload).not.toHaveBeenCalled()
+})
+
+test('house() opens the page anew when the daemon has another log than before', async () => {
+  const { connection, state, reload, window } = tab()
+  await expect.poll(connection).toBe('live')
+  state.log = 'another'
+  window.dispatchEvent(new Event('online'))
+  await expect.poll(() => reload.mock.calls.length).toBe(1)
 })
 
 test('house() sends what was written while nobody was known also where no stream gets through', async () => {

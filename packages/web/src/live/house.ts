@@ -1,7 +1,7 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { QueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useSyncExternalStore } from 'react'
-import { daemon, isLoggedOut, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
+import { daemon, isLoggedOut, isOfAnotherLog, isUnreachable, openEvents, wordsOf } from '../daemon.ts'
 import { type Outbox, outbox as makeOutbox, type Waiting } from '../outbox/outbox.ts'
 import { type Drafts, drafts as makeDrafts } from '../outbox/drafts.ts'
 import { applyTo, catchUp } from './apply.ts'
@@ -92,7 +92,14 @@ export function house(): House {
           return events[0]?.pos ?? 0
         },
         goOn: meet,
-        open: openEvents,
+        async open(after, end) {
+          try {
+            return await openEvents(after, end)
+          } catch (error) {
+            if (isOfAnotherLog(error)) startOver()
+            throw error
+          }
+        },
         isLoggedOut,
         hear: applyTo({ cache, daemon, outbox, settled: (requests) => void closeNotices(requests) }),
         tell(state) {
@@ -171,7 +178,7 @@ export function house(): House {
     void outbox.sendAll()
   }
 
-  /** Opens the page anew, so that nothing is left of whoever was logged in before, and nothing is done under their name. */
+  /** Opens the page anew, so that nothing is left of what it knew: of whoever was logged in before, or of a log that is no more. */
   function startOver(): void {
     known = false
     running?.abort()

@@ -358,6 +358,21 @@ test('a stream begins after the last event that was seen, with its number as id'
   await again.end()
 })
 
+test('a stream of all events is refused behind an event that never was, and not behind one that is gone', async () => {
+  const headers = { accept: 'text/event-stream' }
+  const last = parts.store.events.lastPos()
+  const refused = await call(`/events?after=${last + 1}`, { headers })
+  expect(refused.status).toBe(409)
+  expect(await refused.json()).toMatchObject({ error: { code: 'conflict' } })
+  const { id } = await createSession(parts, owner, {})
+  const gone = parts.store.events.lastPos()
+  expect(gone).toBeGreaterThan(last)
+  parts.store.sessions.purge(id)
+  const stream = await call(`/events?after=${gone}`, { headers })
+  expect(stream.status).toBe(200)
+  await stream.body!.cancel()
+})
+
 test('a stream ends when the token that opened it is revoked', async () => {
   const { token: made, secret } = createToken(parts, owner, { name: 'watcher' })
   const headers = { accept: 'text/event-stream', authorization: `Bearer ${secret}` }

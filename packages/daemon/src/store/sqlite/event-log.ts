@@ -58,7 +58,7 @@ export function sqliteEventLog(db: Database): EventLog {
   const afterPos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos > ? order by pos limit ?`)
   const beforePos = db.prepare<[number, number], EventRow>(`select ${columns} from event where pos < ? order by pos desc limit ?`)
   type Seen = { readonly pos: number; readonly limit: number; readonly seenBy: string }
-  const lastPos = db.prepare<[], { pos: number | null }>('select max(pos) as pos from event')
+  const lastPos = db.prepare<[], { pos: number }>("select seq as pos from sqlite_sequence where name = 'event'")
   // Not by the index over sessions, hence the plus: it would go through all that they have ever had.
   const seenAfter = db.prepare<[Seen], EventRow>(
     `select ${columns} from event where pos > @pos and +session_id in ${seenIds} order by pos limit @limit`,
@@ -161,7 +161,7 @@ export function sqliteEventLog(db: Database): EventLog {
     before: (session, seq, limit) => before.all(session, seq, limit).map(toEvent).reverse(),
     afterPos: (pos, limit, seenBy) =>
       (seenBy === null ? afterPos.all(pos, limit) : seenAfter.all({ pos, limit, seenBy })).map(toEvent),
-    lastPos: () => lastPos.get()!.pos ?? 0,
+    lastPos: () => lastPos.get()?.pos ?? 0,
     beforePos: (pos, limit, seenBy) =>
       (seenBy === null ? beforePos.all(pos, limit) : seenBefore.all({ pos, limit, seenBy })).map(toEvent).reverse(),
     acts: (before, since, limit, seenBy) => acts.all({ before, since, limit, seenBy }).map(toEvent),
