@@ -4,6 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { seenIds } from './people.ts'
+import { perScope, type Scopes } from './per-scope.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 /** So many hosts are told apart; a cell can ask for any number. */
@@ -39,7 +40,7 @@ type HostRow = Omit<NetHost, 'host' | 'port' | 'secrets'> & { readonly host: str
 type SecretRow = { readonly host: string; readonly port: number; readonly name: string; readonly count: number }
 
 const seen = `(@seenBy is null or session_id in ${seenIds})`
-const scopes = { all: seen, one: `session_id = @session and ${seen}` } as const
+const scopes: Scopes = { all: seen, one: `session_id = @session and ${seen}` }
 
 /** Of the day that `since` lies in, the events themselves; of those after it, their sums. */
 const sums = (where: string) => `
@@ -64,17 +65,12 @@ function ofEvent(name: 'host' | 'port'): string {
 }
 
 export function sqliteNet(db: Database): Store['net'] {
-  const perScope = <Row>(sql: (where: string) => string) => ({
-    all: db.prepare<[Filter], Row>(sql(scopes.all)),
-    one: db.prepare<[Filter], Row>(sql(scopes.one)),
-  })
-  const hosts = perScope<HostRow>(sums)
-  const secrets = perScope<SecretRow>(secretSums)
+  const hosts = perScope<Filter, HostRow>(db, scopes, sums)
+  const secrets = perScope<Filter, SecretRow>(db, scopes, secretSums)
   return (filter) => {
     const only = { ...filter, day: Math.ceil(filter.since / dayMs) }
-    const scope = filter.session === null ? 'all' : 'one'
     const told = new Map<string, NetHost>()
-    for (const { host, port, ...row } of hosts[scope].iterate(only)) {
+    for (const { host, port, ...row } of hosts(filter).iterate(only)) {
       const key = told.size < hostsMax || host === '' ? keyOf({ host, port }) : keyOf(theRest)
       const before = told.get(key)
       told.set(
@@ -82,7 +78,7 @@ export function sqliteNet(db: Database): Store['net'] {
         before === undefined ? { ...named(key, { host, port }), ...row, secrets: [] } : { ...before, ...together(before, row) },
       )
     }
-    for (const { host, port, name, count } of secrets[scope].iterate(only)) {
+    for (const { host, port, name, count } of secrets(filter).iterate(only)) {
       const one = told.get(keyOf({ host, port })) ?? told.get(keyOf(theRest))
       const known = one?.secrets.find((secret) => secret.name === name)
       if (known !== undefined) known.count += count

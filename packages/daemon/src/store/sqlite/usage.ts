@@ -4,6 +4,7 @@ import { microsUp } from '@anchorhold/protocol/money'
 import type { Database } from 'better-sqlite3'
 import type { SpendingFilter, Store } from '../store.ts'
 import { seenIds } from './people.ts'
+import { perScope, type Scopes } from './per-scope.ts'
 import { ofTurns } from './turns.ts'
 
 type Only = { readonly session: string | null; readonly seenBy: string | null; readonly since?: string | null }
@@ -11,14 +12,12 @@ type Sum = { simulated: number; calls: number; cost_nanos: number }
 
 /** What removed sessions have cost is kept under whose they were, in the place of a session's id. */
 const removed = 'removed/'
-/** Whose row of `usage` a filter lets through. Written apart for one session, because only then does the index over sessions serve. */
+/** Whose row of `usage` a filter lets through. */
 const seen = `(@seenBy is null or usage.session_id = '${removed}' || @seenBy or usage.session_id in ${seenIds})`
-const scopes = { all: seen, one: `usage.session_id = @session and ${seen}` } as const
-/** The same statement for everything and for one session. */
-function perScope<Row>(db: Database, sql: (where: string) => string): (filter: Only) => Row[] {
-  const all = db.prepare<[Only], Row>(sql(scopes.all))
-  const one = db.prepare<[Only], Row>(sql(scopes.one))
-  return (filter) => (filter.session === null ? all : one).all(filter)
+const scopes: Scopes = { all: seen, one: `usage.session_id = @session and ${seen}` }
+function rowsOf<Row>(db: Database, sql: (where: string) => string): (filter: Only) => Row[] {
+  const statement = perScope<Only, Row>(db, scopes, sql)
+  return (filter) => statement(filter).all(filter)
 }
 
 const counted = ['calls', 'cost_nanos', 'input', 'output', 'cache_read', 'cache_write'] as const
@@ -43,22 +42,22 @@ export const keepUsageSql = `insert into usage (${columns})
 
 export function sqliteUsage(db: Database): Store['usage'] {
   const sums = `sum(usage.calls) as calls, sum(usage.cost_nanos) as cost_nanos from usage`
-  const totals = perScope<Sum>(db, (where) => `select simulated, ${sums} where ${where} group by simulated`)
-  const days = perScope<Sum & { day: string }>(
+  const totals = rowsOf<Sum>(db, (where) => `select simulated, ${sums} where ${where} group by simulated`)
+  const days = rowsOf<Sum & { day: string }>(
     db,
     (where) => `select day, simulated, ${sums} where ${where} group by day, simulated order by day desc limit 366`,
   )
-  const sessions = perScope<Sum & { id: string; name: string }>(
+  const sessions = rowsOf<Sum & { id: string; name: string }>(
     db,
     (where) => `select session.id, session.name, usage.simulated, ${sums} join session on session.id = usage.session_id
       where ${where} group by session.id, usage.simulated order by sum(usage.cost_nanos) desc limit 500`,
   )
-  const models = perScope<Sum & { model: string }>(
+  const models = rowsOf<Sum & { model: string }>(
     db,
     (where) => `select usage.model, usage.simulated, ${sums} where ${where} group by usage.model, usage.simulated
       order by sum(usage.cost_nanos) desc limit 100`,
   )
-  const gone = perScope<Sum>(
+  const gone = rowsOf<Sum>(
     db,
     (where) => `select simulated, ${sums} where ${where} and usage.session_id >= '${removed}' and usage.session_id < 'removed0'
       group by simulated`,
@@ -100,7 +99,7 @@ export function sqliteSpending(db: Database): Store['spending'] {
     const sql = (where: string) => `select ${key} as key, ${name} as name, usage.simulated, ${sums}
       from usage left join session on session.id = usage.session_id where ${where} and (@since is null or usage.day >= @since)
       group by 1, usage.simulated order by ${by === 'day' ? '1 desc' : 'sum(usage.cost_nanos) desc'}, usage.simulated`
-    return [by, perScope<Row>(db, sql)] as const
+    return [by, rowsOf<Row>(db, sql)] as const
   })
   const statements = Object.fromEntries(prepared) as Record<SpendingFilter['by'], (typeof prepared)[number][1]>
   return ({ by, ...filter }) =>
