@@ -118,6 +118,20 @@ describe.each(doors)('by $name', (door) => {
   })
 })
 
+test('an interrupt ends what steers the turn as well, though the agent had not come to it, and keeps the agent', async () => {
+  const { id, workspace } = await busy(http)
+  const before = await last(id)
+  await http.send(id, 'run `touch after-the-interrupt; sleep 60`')
+  await it.event(id, before, ({ type }) => type === 'prompt')
+  await http.verb('interrupt', id)
+  expect(reason(await it.event(id, before, ended))).toBe('interrupted')
+  expect(textOf(await it.turn(id, 'say after that'))).toContain('after that')
+  const log = await it.log(id)
+  expect(types(log, 'keeper.started', 'keeper.left')).toEqual(['keeper.started'])
+  expect(types(log, 'turn.started', 'turn.ended')).toEqual(['turn.started', 'turn.ended', 'turn.started', 'turn.ended'])
+  expect(existsSync(join(workspace, 'after-the-interrupt'))).toBe(false)
+})
+
 test('who runs a turn at a terminal is told that it waits for an answer, where to give it, and that it went on', async () => {
   const asked = ['run', '--autonomy', 'restricted', 'run `echo gone-$((1))-on`']
   using person = atTerminal(process.execPath, [command, '--state', it.state, ...asked], { columns: 160 })

@@ -155,12 +155,15 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
         })
       },
       async interrupt() {
+        let letGo: readonly AgentPrompt[] = []
         await told(50, () => {
           interrupted = running
+          letGo = inbox.splice(0)
           for (const abort of asking) abort.abort()
         })
         // Now and then it does not listen.
         if (chance(0.05)) await pause(clock, 8000)
+        return letGo.map(({ id }) => id)
       },
       setModel: () => process.sometime(),
       commands: async () => [],

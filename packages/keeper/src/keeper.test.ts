@@ -410,6 +410,81 @@ test('keeper() goes on with what is queued after an interrupt', async () => {
   expect(agents.prompts.at(-1)?.id).toBe(queued)
 })
 
+test('keeper() is done with what steered a turn that a person interrupted, also where the agent had not come to it', async () => {
+  const [first, steering] = [newId(), newId()]
+  const { one, prompt, work, agents, events } = await make({ agents: { interrupt: async () => [steering] } })
+  await prompt(first)
+  agents.heard.state('running')
+  await prompt(steering)
+  await one.handle({ do: 'interrupt' })
+  agents.heard.result({ ok: false, why: 'interrupted', prompts: [first] })
+  agents.heard.state('idle')
+  await settled()
+  const next = newId()
+  await prompt(next)
+  await work([next])
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first, steering, next])
+  const ends = (await events()).flatMap((event) => (event.type === 'turn.ended' ? [event.body.left] : []))
+  expect(ends).toEqual([undefined, undefined])
+})
+
+test('keeper() hands on once more what the agent let go when its turn took too long', async () => {
+  const [first, steering] = [newId(), newId()]
+  const { prompt, agents, types, ended } = await make({
+    start: { timeout_ms: 2000 },
+    agents: { interrupt: async () => [steering] },
+  })
+  await prompt(first)
+  agents.heard.state('running')
+  await prompt(steering)
+  await vi.advanceTimersByTimeAsync(2000)
+  agents.heard.result({ ok: false, why: 'interrupted', prompts: [first] })
+  agents.heard.state('idle')
+  await settled()
+  expect(agents.prompts.map(({ id }) => id)).toEqual([first, steering, steering])
+  expect(await ended()).toEqual([['interrupted', 'It took longer than 2 s']])
+  expect((await types()).slice(-3)).toEqual(['turn.ended', 'prompt.again', 'turn.started'])
+})
+
+test('keeper() hands nothing on to a turn that was interrupted, and lets no tool run in it', async () => {
+  const { one, prompt, agents, ended } = await make()
+  await prompt(newId())
+  agents.heard.state('running')
+  await one.handle({ do: 'interrupt' })
+  const later = newId()
+  void prompt(later)
+  await settled()
+  expect(agents.prompts).toHaveLength(1)
+  const verdict = await agents.heard.mayRun('Bash', { command: 'ls' }, 'call', new AbortController().signal)
+  expect(verdict).toEqual({ allow: false, why: 'The turn was interrupted' })
+  agents.heard.state('idle')
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+  expect(agents.prompts.at(-1)?.id).toBe(later)
+})
+
+test('keeper() ends a turn whose prompt the agent let go before it began', async () => {
+  const id = newId()
+  const { one, prompt, ended, types } = await make({ agents: { interrupt: async () => [id] } })
+  await prompt(id)
+  await one.handle({ do: 'interrupt' })
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+  await vi.advanceTimersByTimeAsync(6000)
+  expect(await types()).not.toContain('keeper.left')
+})
+
+test('keeper() keeps an agent that has stopped while its usage is still being settled', async () => {
+  const slowly = Promise.withResolvers<null>()
+  const { one, prompt, agents, ended, types } = await make({ settle: () => slowly.promise })
+  await prompt(newId())
+  agents.heard.state('running')
+  await one.handle({ do: 'interrupt' })
+  agents.heard.state('idle')
+  await vi.advanceTimersByTimeAsync(6000)
+  expect(await types()).not.toContain('keeper.left')
+  slowly.resolve(null)
+  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+})
+
 test('keeper() interrupts a turn that takes longer than it may', async () => {
   const { prompt, agents, ended } = await make({ start: { timeout_ms: 2000 } })
   await prompt(newId())

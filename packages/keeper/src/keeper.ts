@@ -201,7 +201,7 @@ export function keeper(options: KeeperOptions): Keeper {
   async function heldBack(): Promise<string | null> {
     const passed = leaving.signal.aborted ? 'refused' : await pause.passed()
     if (leaving.signal.aborted) return 'The session is being stopped'
-    return passed === 'refused' ? 'The turn was interrupted' : null
+    return passed === 'refused' || turns.isCut ? 'The turn was interrupted' : null
   }
 
   /** Stops the timer by which a keeper that has nothing to do leaves. */

@@ -21,7 +21,9 @@ export interface Prompts {
   /** Sees to it that the agent never gets this one; false where it has it, or did have. */
   drop(id: PromptId): boolean
   /** It is with the agent. */
-  handed(id: PromptId): void
+  handed(prompt: WaitingPrompt): void
+  /** The agent has let these go, of those that it was given: they are to be handed on once more, before all others. */
+  takeBack(ids: readonly PromptId[]): void
   /** The agent is done with it. */
   confirm(id: PromptId): void
   /** With the agent, and not yet part of a result. */
@@ -31,7 +33,7 @@ export interface Prompts {
 export function prompts(): Prompts {
   const taken = new Set<PromptId>()
   const queue: WaitingPrompt[] = []
-  const handed = new Set<PromptId>()
+  const handed = new Map<PromptId, WaitingPrompt>()
   return {
     get waiting() {
       return queue.length
@@ -60,8 +62,13 @@ export function prompts(): Prompts {
       if (index !== -1) queue.splice(index, 1)
       return true
     },
-    handed: (id) => void handed.add(id),
+    handed: (prompt) => void handed.set(prompt.id, prompt),
+    takeBack(ids) {
+      const back = ids.flatMap((id) => handed.get(id) ?? [])
+      for (const { id } of back) handed.delete(id)
+      queue.unshift(...back.map((prompt) => ({ ...prompt, again: true as const })))
+    },
     confirm: (id) => void handed.delete(id),
-    unconfirmed: () => [...handed],
+    unconfirmed: () => [...handed.keys()],
   }
 }

@@ -20,6 +20,8 @@ export interface Turns {
   /** How many have begun. */
   readonly count: number
   readonly running: boolean
+  /** Whether the running turn is not to go on. */
+  readonly isCut: boolean
   /** Nothing runs, and nothing waits to be run. */
   readonly quiet: boolean
   /** False for a prompt that was taken before. It is handed on with the next `handOn`. */
@@ -74,8 +76,11 @@ type Turn = {
   /** `again` where a keeper before this one had handed it on already. */
   readonly given: 'once' | 'again'
   cut: Cut | null
+  /** Resolves when the agent was told to stop, and what it let go is known. */
+  stopping: Promise<void>
   /** Whether the agent has said or done anything in it. */
   heard: boolean
+  ending: boolean
   readonly circles: BreakerWatch
   readonly inTime: () => void
 }
@@ -105,7 +110,9 @@ export function turns(options: TurnsOptions): Turns {
       prompt,
       given,
       cut: null,
+      stopping: Promise.resolve(),
       heard: false,
+      ending: false,
       circles: breakerWatch(check.terms.policy.breakers),
       inTime: limitMs === null ? () => {} : clock.after(limitMs, () => tooLong(limitMs)),
     }
@@ -125,6 +132,7 @@ export function turns(options: TurnsOptions): Turns {
   async function end(crashed: string | null): Promise<void> {
     const ending = turn
     if (ending === null) return
+    ending.ending = true
     ending.inTime()
     // An agent that took up its turn by itself may not have come to a prompt that it was given meanwhile, or once more; nor has one whose
     // turn was parked before it said anything. The next one knows what it has read.
@@ -135,10 +143,13 @@ export function turns(options: TurnsOptions): Turns {
     if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
     await journal.closeBlocks()
     const settlement = await settle()
+    await ending.stopping
+    // What a person ended is over, whether the agent had come to it or not.
+    if (ending.cut?.unread === 'dropped') for (const id of prompts.unconfirmed()) prompts.confirm(id)
     const how = howItEnded(ending, crashed, result, settlement)
     turn = null
     // What the agent had not read when it was done.
-    const left = ending.cut?.unread === 'dropped' || crashed !== null ? [] : prompts.unconfirmed()
+    const left = crashed === null ? prompts.unconfirmed() : []
     const body = {
       ...how,
       duration_ms: Math.round(clock.elapsed() - ending.startedAt),
@@ -157,7 +168,8 @@ export function turns(options: TurnsOptions): Turns {
   }
 
   async function handOn(): Promise<void> {
-    while (agent !== null && !leaving.aborted) {
+    // What steers a turn that was cut would be cut with it.
+    while (agent !== null && !leaving.aborted && turn?.cut == null) {
       const next = prompts.next(turn === null ? 'rest' : 'turn')
       if (next === null) break
       const { id, text, images } = next
@@ -165,7 +177,7 @@ export function turns(options: TurnsOptions): Turns {
         next.again ? { type: 'prompt.again', body: { id } } : { type: 'prompt', body: { id, text, images: images.length } },
       )
       if (turn === null) await begin(next.cause, id, next.again ? 'again' : 'once')
-      prompts.handed(id)
+      prompts.handed(next)
       agent.send(next)
     }
     onChange()
@@ -181,13 +193,21 @@ export function turns(options: TurnsOptions): Turns {
     const interrupted = turn
     // Before anything that lets the agent go on: it is to stop where it is.
     const graceMs = interruptGraceMs * slowness()
-    const stopped = answerWithin(clock, graceMs, agent.interrupt()).catch(() => {})
+    const letGo = answerWithin(clock, graceMs, agent.interrupt()).catch(() => [])
+    const before = interrupted.stopping
+    interrupted.stopping = letGo.then(async (ids) => {
+      await before
+      const [own, others] = [ids.filter((id) => id === interrupted.prompt), ids.filter((id) => id !== interrupted.prompt)]
+      if (interrupted.cut?.unread === 'kept') prompts.takeBack(others)
+      // It had not even begun: no word of its end will come.
+      if (own.length > 0 && agentState === 'idle') behind(async () => turn === interrupted && end(null))
+    })
     await check.takeBackAll(how.why)
     // A paused tool would hold the turn open.
     pause.refuseHeld()
     // Whatever it says later would be taken for the next turn's: such an agent is let go, and another one goes on in its place.
-    clock.after(graceMs, () => turn === interrupted && onStuck())
-    await stopped
+    clock.after(graceMs, () => turn === interrupted && !interrupted.ending && onStuck())
+    await interrupted.stopping
   }
 
   return {
@@ -196,6 +216,9 @@ export function turns(options: TurnsOptions): Turns {
     },
     get running() {
       return turn !== null
+    },
+    get isCut() {
+      return turn?.cut != null
     },
     get quiet() {
       return turn === null && prompts.waiting === 0 && tasks === 0 && agentState === 'idle'

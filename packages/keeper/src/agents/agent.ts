@@ -25,8 +25,8 @@ export interface Agent extends AsyncDisposable {
   send(prompt: AgentPrompt): void
   /** Lets it know of a prompt without beginning a turn: it belongs to the next one. */
   remind(prompt: AgentPrompt): void
-  /** Ends the running turn; the agent stays usable. */
-  interrupt(): Promise<void>
+  /** Ends the running turn; the agent stays usable. What it was given and had not come to is let go, and named. */
+  interrupt(): Promise<readonly PromptId[]>
   setModel(model: string): Promise<void>
   /** What it knows by name, for whoever writes a prompt. */
   commands(): Promise<readonly SlashCommand[]>

@@ -17,7 +17,8 @@ export interface FakeAgents extends AgentDriver {
 export type FakeAgentsOptions = {
   /** Resolves when the agent stands; rejects when it cannot. */
   readonly starting?: () => Promise<void>
-  readonly interrupt?: () => Promise<void>
+  /** What it lets go of when it is interrupted. */
+  readonly interrupt?: () => Promise<readonly PromptId[]>
   /** What it remembers of its unfinished prompts; all of them if nothing is said. */
   readonly unseen?: readonly PromptId[]
   /** Whether it finds the conversation; as it was asked to if nothing is said. */
@@ -26,7 +27,7 @@ export type FakeAgentsOptions = {
 
 export function fakeAgents({
   starting = async () => {},
-  interrupt = async () => {},
+  interrupt = async () => [],
   unseen = [],
   resumed,
 }: FakeAgentsOptions = {}): FakeAgents {

@@ -1,4 +1,4 @@
-import { uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { promptOfUuid, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { netToolServer } from '@anchorhold/protocol/net-calls'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { type SlashCommand, slashCommandsMax } from '@anchorhold/protocol/workspace'
@@ -117,7 +117,10 @@ async function start(options: AgentStart): Promise<Agent> {
     send: (prompt) => prompts.push(userMessage(prompt)),
     remind: (prompt) => prompts.push({ ...userMessage(prompt), shouldQuery: false }),
     async interrupt() {
-      await session.interrupt()
+      // By itself the CLI would begin at once with whatever else it was given. The SDK does this, and does not say so in its types.
+      const whole = session as Query & { interrupt(how: { cancelQueued: boolean }): ReturnType<Query['interrupt']> }
+      const { cancelled = [] } = (await whole.interrupt({ cancelQueued: true })) ?? {}
+      return cancelled.flatMap((uuid) => promptOfUuid(uuid) ?? [])
     },
     async setModel(model) {
       await session.setModel(model)
