@@ -402,7 +402,12 @@ describe('the rest of the command line', () => {
     const credentials = join(it.state, 'config/credentials.yaml')
     writeFileSync(credentials, 'credentials:\n  - host: a.example\n')
     expect((await it.cli(['status'])).out).toMatch(/credentials\.yaml.*no session starts but with --network none/)
+    const before = (await it.cli(['ls', '--json'])).out
+    expect(await it.cli(['run', 'say hi'])).toMatchObject({ code: 7, err: expect.stringContaining('credentials.yaml') as string })
     rmSync(credentials)
+    const err = expect.stringMatching(/There is no toolchain "nope"\n.*anchorhold doctor/) as string
+    expect(await it.cli(['run', '--toolchain', 'nope', 'say hi'])).toMatchObject({ code: 7, err })
+    expect((await it.cli(['ls', '--json'])).out).toBe(before)
   })
 
   test('watch follows a session from any number on, across a restart of the daemon', async () => {
