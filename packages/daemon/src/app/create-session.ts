@@ -1,4 +1,5 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { requirePatterns } from '@anchorhold/core/policy/repo-filters'
 import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
@@ -41,6 +42,7 @@ async function make(
   provider: ProviderRow,
   keep: (id: SessionId) => void,
 ): Promise<Session> {
+  requirePatterns(options.repo_filter)
   const model = options.model ?? provider.model
   const wanted = {
     options,
