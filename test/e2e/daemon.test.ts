@@ -410,6 +410,21 @@ describe('the rest of the command line', () => {
     expect((await it.cli(['ls', '--json'])).out).toBe(before)
   })
 
+  test('watch says when it begins after what there is', async () => {
+    const { session } = await it.run('say one')
+    const { length } = await it.log(session.id)
+    const far = String(length + 5)
+    const watching = it.start(['watch', '--json', '--after', far, session.id])
+    await until(() =>
+      watching.err.includes(`${session.id} has only ${length} events; waiting for what comes after number ${far}`),
+    )
+    watching.kill('SIGINT')
+    expect(await watching.ended).toMatchObject({ code: 0, out: '' })
+    await it.cli(['archive', session.id])
+    const over = await it.cli(['watch', '--json', '--after', '1000', session.id])
+    expect(over).toMatchObject({ code: 0, out: '', err: expect.stringContaining('it is archived, and no more come') as string })
+  })
+
   test('watch follows a session from any number on, across a restart of the daemon', async () => {
     const { id } = await it.api.createSession({ body: { prompt: { text: 'say one' } } })
     await it.event(id, 0, ended)
