@@ -119,6 +119,25 @@ describe('what outlives what', () => {
     await it.api.archive({ params: { id } })
   })
 
+  test('a daemon that was killed is where it was when another command starts it', async () => {
+    const state = join(base, 'k')
+    const free = createServer().listen(0, '127.0.0.1')
+    await once(free, 'listening')
+    const { port } = free.address() as { port: number }
+    await new Promise((resolve) => free.close(resolve))
+    const given = ['--port', String(port), '--public-url', 'https://agents.example']
+    expect(await anchorhold(state, 'up', '--detach', ...given).ended).toMatchObject({ code: 0 })
+    const endpoint = () => JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string; pid: number }
+    const { pid } = endpoint()
+    process.kill(pid, 'SIGKILL')
+    await until(() => processesOf(state).every((one) => one.pid !== pid))
+    expect(await anchorhold(state, 'run', '--detach', 'say hi').ended).toMatchObject({ code: 0 })
+    expect(endpoint()).toMatchObject({ url: `http://127.0.0.1:${port}` })
+    const status = JSON.parse((await anchorhold(state, 'status', '--json').ended).out) as { url: string }
+    expect(status.url).toBe('https://agents.example')
+    expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
+  })
+
   test('a keeper that is killed takes its cell along; the session says so, and the next prompt goes on', async () => {
     // What was said in a turn that ended is written down; the agent may not have got so far with what it was just told.
     const workspace = it.workspace()
