@@ -429,6 +429,22 @@ describe('the rest of the command line', () => {
     expect((await it.cli(['ls', '--json'])).out).toBe(before)
   })
 
+  test('fork, provider test and expose check say the same to programs', async () => {
+    const json = async (code: number, ...args: readonly string[]) => {
+      const told = await it.cli([...args, '--json'])
+      expect(told).toMatchObject({ code, err: '' })
+      return JSON.parse(told.out) as unknown
+    }
+    const { session: one } = await it.run('say one')
+    expect(await json(0, 'fork', one.id)).toMatchObject({ forked_from: one.id, state: 'ready' })
+    expect(await json(0, 'provider', 'test', 'rehearsal')).toMatchObject({ verdict: 'ok' })
+    const url = 'https://agents.example'
+    const findings = [
+      { ok: false, what: expect.stringContaining(`not as ${url}`) as string, remedy: expect.any(String) as string },
+    ]
+    expect(await json(1, 'expose', 'check', '--url', url)).toEqual({ url, findings })
+  })
+
   test('watch says when it begins after what there is', async () => {
     const { session } = await it.run('say one')
     const { length } = await it.log(session.id)
