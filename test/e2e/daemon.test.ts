@@ -460,6 +460,18 @@ describe('the rest of the command line', () => {
     expect(over).toMatchObject({ code: 0, out: '', err: expect.stringContaining('it is archived, and no more come') as string })
   })
 
+  test('watch ends quietly with what happens after its reader has gone', async () => {
+    const { session: one } = await it.run('say one')
+    const line = [process.execPath, command, '--state', it.state, 'watch', '--json', one.id].map((word) => `'${word}'`)
+    const watching = start('bash', [
+      '-c',
+      `${line.join(' ')} | { head -n 1 > /dev/null; echo gone; } >&2; echo "\${PIPESTATUS[0]}"`,
+    ])
+    await until(() => watching.err.includes('gone'))
+    await it.turn(one.id, 'say two')
+    expect(await watching.ended).toMatchObject({ code: 0, out: '0\n', err: 'gone\n' })
+  })
+
   test('watch follows a session from any number on, across a restart of the daemon', async () => {
     const { id } = await it.api.createSession({ body: { prompt: { text: 'say one' } } })
     await it.event(id, 0, ended)
