@@ -119,6 +119,25 @@ describe('what outlives what', () => {
     await it.api.archive({ params: { id } })
   })
 
+  test('a daemon that was killed is where it was when another command starts it', async () => {
+    const state = join(base, 'k')
+    const free = createServer().listen(0, '127.0.0.1')
+    await once(free, 'listening')
+    const { port } = free.address() as { port: number }
+    await new Promise((resolve) => free.close(resolve))
+    const given = ['--port', String(port), '--public-url', 'https://agents.example']
+    expect(await anchorhold(state, 'up', '--detach', ...given).ended).toMatchObject({ code: 0 })
+    const endpoint = () => JSON.parse(readFileSync(join(state, 'daemon.json'), 'utf8')) as { url: string; pid: number }
+    const { pid } = endpoint()
+    process.kill(pid, 'SIGKILL')
+    await until(() => processesOf(state).every((one) => one.pid !== pid))
+    expect(await anchorhold(state, 'run', '--detach', 'say hi').ended).toMatchObject({ code: 0 })
+    expect(endpoint()).toMatchObject({ url: `http://127.0.0.1:${port}` })
+    const status = JSON.parse((await anchorhold(state, 'status', '--json').ended).out) as { url: string }
+    expect(status.url).toBe('https://agents.example')
+    expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
+  })
+
   test('a keeper that is killed takes its cell along; the session says so, and the next prompt goes on', async () => {
     // What was said in a turn that ended is written down; the agent may not have got so far with what it was just told.
     const workspace = it.workspace()
@@ -402,7 +421,55 @@ describe('the rest of the command line', () => {
     const credentials = join(it.state, 'config/credentials.yaml')
     writeFileSync(credentials, 'credentials:\n  - host: a.example\n')
     expect((await it.cli(['status'])).out).toMatch(/credentials\.yaml.*no session starts but with --network none/)
+    const before = (await it.cli(['ls', '--json'])).out
+    expect(await it.cli(['run', 'say hi'])).toMatchObject({ code: 7, err: expect.stringContaining('credentials.yaml') as string })
     rmSync(credentials)
+    const err = expect.stringMatching(/There is no toolchain "nope"\n.*anchorhold doctor/) as string
+    expect(await it.cli(['run', '--toolchain', 'nope', 'say hi'])).toMatchObject({ code: 7, err })
+    expect((await it.cli(['ls', '--json'])).out).toBe(before)
+  })
+
+  test('fork, provider test and expose check say the same to programs', async () => {
+    const json = async (code: number, ...args: readonly string[]) => {
+      const told = await it.cli([...args, '--json'])
+      expect(told).toMatchObject({ code, err: '' })
+      return JSON.parse(told.out) as unknown
+    }
+    const { session: one } = await it.run('say one')
+    expect(await json(0, 'fork', one.id)).toMatchObject({ forked_from: one.id, state: 'ready' })
+    expect(await json(0, 'provider', 'test', 'rehearsal')).toMatchObject({ verdict: 'ok' })
+    const url = 'https://agents.example'
+    const findings = [
+      { ok: false, what: expect.stringContaining(`not as ${url}`) as string, remedy: expect.any(String) as string },
+    ]
+    expect(await json(1, 'expose', 'check', '--url', url)).toEqual({ url, findings })
+  })
+
+  test('watch says when it begins after what there is', async () => {
+    const { session } = await it.run('say one')
+    const { length } = await it.log(session.id)
+    const far = String(length + 5)
+    const watching = it.start(['watch', '--json', '--after', far, session.id])
+    await until(() =>
+      watching.err.includes(`${session.id} has only ${length} events; waiting for what comes after number ${far}`),
+    )
+    watching.kill('SIGINT')
+    expect(await watching.ended).toMatchObject({ code: 0, out: '' })
+    await it.cli(['archive', session.id])
+    const over = await it.cli(['watch', '--json', '--after', '1000', session.id])
+    expect(over).toMatchObject({ code: 0, out: '', err: expect.stringContaining('it is archived, and no more come') as string })
+  })
+
+  test('watch ends quietly with what happens after its reader has gone', async () => {
+    const { session: one } = await it.run('say one')
+    const line = [process.execPath, command, '--state', it.state, 'watch', '--json', one.id].map((word) => `'${word}'`)
+    const watching = start('bash', [
+      '-c',
+      `${line.join(' ')} | { head -n 1 > /dev/null; echo gone; } >&2; echo "\${PIPESTATUS[0]}"`,
+    ])
+    await until(() => watching.err.includes('gone'))
+    await it.turn(one.id, 'say two')
+    expect(await watching.ended).toMatchObject({ code: 0, out: '0\n', err: 'gone\n' })
   })
 
   test('watch follows a session from any number on, across a restart of the daemon', async () => {

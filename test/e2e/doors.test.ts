@@ -299,6 +299,7 @@ describe('what is sent', () => {
     ['a model that looks like an option', { model: '--dangerously-skip-permissions' }],
     ['a tool with a rule in it', { tools: ['Bash(rm:*)'] }],
     ['a toolchain with a path', { toolchains: ['../../etc'] }],
+    ['a pattern that nothing fits', { repo_filter: { denylist: ['['] } }],
     ['a name that is too long', { name: 'x'.repeat(201) }],
     ['a name that is empty', { name: '   ' }],
     ['a prototype', JSON.parse('{"__proto__": {"rung": "none"}}') as object],

@@ -3,7 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { existsSync } from 'node:fs'
 import { allSessions } from './all-sessions.ts'
-import { type Daemon, findDaemon, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
+import { type Daemon, findDaemon, givenBefore, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import { homeFolder } from './here.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -61,7 +61,7 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
       const found = await findDaemon(where())
       if (found !== null) return found
       terminal.spin('starting the daemon')
-      const daemon = await startDaemon({ where: where() })
+      const daemon = await startDaemon({ where: where(), ...givenBefore(where()) })
       terminal.still()
       return daemon
     },

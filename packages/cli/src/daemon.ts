@@ -108,6 +108,18 @@ export async function findDaemon({ state, as }: Where): Promise<Daemon | null> {
 
 export type StartOptions = { readonly where: Where; readonly port?: string | undefined; readonly publicUrl?: string | undefined }
 
+/** What a daemon of this folder that was killed had been given: whoever knows where it was finds the next one there. One that ended of
+ *  itself leaves nothing behind. */
+export function givenBefore({ state }: Where): Pick<StartOptions, 'port' | 'publicUrl'> {
+  type Endpoint = { given?: { port: string | null; publicUrl: string | null } }
+  try {
+    const { given } = JSON.parse(readFileSync(endpointFile(state), 'utf8')) as Endpoint
+    return { port: given?.port ?? undefined, publicUrl: given?.publicUrl ?? undefined }
+  } catch {
+    return {}
+  }
+}
+
 /** Starts a daemon that outlives this command, and waits until it answers. */
 export async function startDaemon({ where, port, publicUrl }: StartOptions): Promise<Daemon> {
   const logPath = `${where.state}/daemon.log`

@@ -188,6 +188,8 @@ export type Config = {
   readonly home: string
   readonly root: boolean
   readonly port: number
+  /** What flags said, for a daemon that is started in the place of this one if it should be killed. */
+  readonly given: { readonly port: string | null; readonly publicUrl: string | null }
   readonly publicUrl: string | null
   readonly trustedProxies: number
   readonly passwordHash: string | null
@@ -264,6 +266,7 @@ export function readConfig(
     home,
     root: uid === 0,
     port: port === undefined ? file.port : portOf(port),
+    given: { port: values.port ?? null, publicUrl: values['public-url'] ?? null },
     publicUrl: publicUrl === undefined ? null : publicUrlOf(publicUrl),
     trustedProxies: file.trusted_proxies,
     passwordHash: passwordHash === undefined ? null : readPasswordHash(passwordHash),

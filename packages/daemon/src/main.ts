@@ -236,7 +236,7 @@ async function main(): Promise<void> {
   )
   writeFileSync(
     endpointFile(config.state),
-    JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid, mark: ownerMark() }),
+    JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid, mark: ownerMark(), given: config.given }),
     {
       mode: 0o600,
     },

@@ -7,6 +7,7 @@ export const failureCodes = {
   foreign_host: { status: 403, meaning: 'The Host header does not name this daemon' },
   foreign_origin: { status: 403, meaning: 'The request comes from another site' },
   not_found: { status: 404, meaning: 'There is nothing under this id or path' },
+  wrong_method: { status: 405, meaning: 'There is something under this path, but not by this method' },
   wrong_state: { status: 409, meaning: 'The session is in a state that does not allow this' },
   conflict: { status: 409, meaning: 'This was already done differently' },
   too_large: { status: 413, meaning: 'The request is larger than the limit' },

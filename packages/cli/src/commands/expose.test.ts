@@ -59,6 +59,26 @@ test('expose() says what to run, where the settings go, and how to try it', asyn
   expect(text).toContain('  public_url: https://ada.example\n')
 })
 
+test('expose() says the same to programs, in one line', async () => {
+  const json = async (...words: readonly string[]) => {
+    const text = await exposed(...words, '--json')
+    expect(text.trimEnd()).not.toContain('\n')
+    return JSON.parse(text) as unknown
+  }
+  const command = 'anchorhold expose caddy --url https://agents.example'
+  expect(await json()).toContainEqual({ how: 'caddy', what: expect.stringContaining('a proxy') as string, command })
+  const file = { path: join(state, 'expose/Caddyfile'), text: 'ada.example {\n\treverse_proxy 127.0.0.1:7777\n}\n' }
+  const plan = {
+    file,
+    commands: [`caddy run --config ${file.path}`, 'anchorhold up --public-url https://ada.example'],
+    config: { path: `${state}/config/config.yaml`, public_url: 'https://ada.example', trusted_proxies: 1 },
+  }
+  expect(await json('caddy', '--url', 'https://ada.example', '--print')).toEqual(plan)
+  expect(existsSync(file.path)).toBe(false)
+  expect(await json('caddy', '--url', 'https://ada.example')).toEqual(plan)
+  expect(readFileSync(file.path, 'utf8')).toBe(file.text)
+})
+
 test('expose() ends a daemon that runs before one with the public URL is started', async () => {
   const daemon = createServer((_, response) => {
     response.setHeader('content-type', 'application/json')

@@ -1,10 +1,10 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
-import { checkReach } from '../reach.ts'
+import { checkReach, type Finding } from '../reach.ts'
 import { table } from '../terminal.ts'
 
 type Place = { readonly port: string; readonly host: string }
@@ -59,8 +59,13 @@ export function expose(program: Command, context: Context): void {
     .argument('[how]', `${Object.keys(ways).join(', ')}, or check; shows what there is otherwise`)
     .option('--url <url>', 'the public URL that it is to have')
     .option('--print', 'show what would be written, and write nothing')
-    .action(async (how: string | undefined, options: { url?: string; print?: true }) => {
-      if (how === undefined) return tellWays(context, hostOf(options.url))
+    .option('--json', 'as JSON')
+    .action(async (how: string | undefined, options: { url?: string; print?: true; json?: true }) => {
+      const asJson = (value: unknown) => context.terminal.line(JSON.stringify(value))
+      if (how === undefined) {
+        const offered = waysFor(hostOf(options.url))
+        return options.json ? asJson(offered) : tellWays(context, offered)
+      }
       const running = await findDaemon(context.where())
       if (how === 'check') {
         const daemon = running ?? (await context.daemon())
@@ -69,7 +74,10 @@ export function expose(program: Command, context: Context): void {
           throw new Failure('conflict', 'There is nothing to check: no public URL is set', {
             hint: 'anchorhold expose shows the ways to have one; one that you have already is checked with --url',
           })
-        if (!(await tellReach(context, daemon, url))) context.exit(1)
+        const findings = await reachOf(context, daemon, url)
+        if (options.json) asJson({ url, findings })
+        else tellFindings(context, findings)
+        if (!findings.every(({ ok }) => ok)) context.exit(1)
         return
       }
       const way = ways[how]
@@ -83,7 +91,10 @@ export function expose(program: Command, context: Context): void {
           hint: `Give it: --url ${exampleUrl}`,
         })
       const port = running === null ? '7777' : new URL(running.url).port
-      tellWay(context, way, { port, host }, { running: running !== null, print: options.print === true })
+      const plan = planOf(context, way, { port, host }, running !== null)
+      if (options.print !== true) writeFileOf(plan)
+      if (options.json) asJson(plan)
+      else tellPlan(context, plan, { print: options.print === true })
     })
 }
 
@@ -94,57 +105,86 @@ function hostOf(url: string | undefined): string | null {
   throw new Failure('bad_request', `Cannot use the public URL "${url}": it is no https address without a path`)
 }
 
-function tellWays({ terminal }: Context, host: string | null): void {
+type Offered = { readonly how: string; readonly what: string; readonly command: string }
+
+function waysFor(host: string | null): readonly Offered[] {
   const url = host === null ? exampleUrl : `https://${host}`
-  const rows = Object.entries(ways).map(([how, { what, usualHost }]) => [
-    `anchorhold expose ${how}${usualHost === null || host !== null ? ` --url ${url}` : ''}`,
-    terminal.style('dim', what),
-  ])
-  for (const row of table(rows)) terminal.line(row)
+  return Object.entries(ways).map(([how, { what, usualHost }]) => ({
+    how,
+    what,
+    command: `anchorhold expose ${how}${usualHost === null || host !== null ? ` --url ${url}` : ''}`,
+  }))
 }
 
-type Told = { readonly running: boolean; readonly print: boolean }
+function tellWays({ terminal }: Context, offered: readonly Offered[]): void {
+  for (const row of table(offered.map(({ command, what }) => [command, terminal.style('dim', what)]))) terminal.line(row)
+}
 
-function tellWay({ terminal, where, config }: Context, way: Way, place: Place, { running, print }: Told): void {
+/** What is to be done, one after the other. */
+type Plan = {
+  readonly file: { readonly path: string; readonly text: string } | null
+  readonly commands: readonly string[]
+  readonly config: { readonly path: string; readonly public_url: string; readonly trusted_proxies: number }
+}
+
+function planOf({ where, config }: Context, way: Way, place: Place, running: boolean): Plan {
   const file = way.file?.(place) ?? null
-  const folder = join(where().state, 'expose')
-  const path = file === null ? '' : join(folder, file.name)
+  const path = file === null ? '' : join(where().state, 'expose', file.name)
+  const publicUrl = `https://${place.host}`
+  return {
+    file: file === null ? null : { path, text: file.text },
+    commands: [
+      ...way.commands(place).map((command) => command.replace('FILE', path)),
+      // One that runs would keep the address it has.
+      ...(running ? ['anchorhold down'] : []),
+      `anchorhold up --public-url ${publicUrl}`,
+    ],
+    config: { path: config(), public_url: publicUrl, trusted_proxies: 1 },
+  }
+}
+
+function writeFileOf({ file }: Plan): void {
+  if (file === null) return
+  mkdirSync(dirname(file.path), { recursive: true, mode: 0o700 })
+  writeFileSync(file.path, file.text, { mode: 0o600 })
+}
+
+function tellPlan({ terminal }: Context, { file, commands, config }: Plan, { print }: { readonly print: boolean }): void {
   if (file !== null && print) {
-    terminal.line(terminal.style('dim', `# ${path}`))
+    terminal.line(terminal.style('dim', `# ${file.path}`))
     terminal.line(file.text)
   } else if (file !== null) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    writeFileSync(path, file.text, { mode: 0o600 })
-    terminal.line(`${terminal.style('green', '✓')} ${path} is written.`)
+    terminal.line(`${terminal.style('green', '✓')} ${file.path} is written.`)
     terminal.line()
   }
-  const publicUrl = `https://${place.host}`
   terminal.line('Run, one after the other:')
-  for (const command of way.commands(place)) terminal.line(`  ${command.replace('FILE', path)}`)
-  // One that runs would keep the address it has.
-  if (running) terminal.line('  anchorhold down')
-  terminal.line(`  anchorhold up --public-url ${publicUrl}`)
+  for (const command of commands) terminal.line(`  ${command}`)
   terminal.line()
-  terminal.line(`And in ${config()}, so that it stays so and devices are told apart:`)
-  terminal.line(`  public_url: ${publicUrl}`)
-  terminal.line('  trusted_proxies: 1')
+  terminal.line(`And in ${config.path}, so that it stays so and devices are told apart:`)
+  terminal.line(`  public_url: ${config.public_url}`)
+  terminal.line(`  trusted_proxies: ${config.trusted_proxies}`)
   terminal.line()
   terminal.line('Then: anchorhold expose check')
 }
 
-/** Tells what stands in the way from outside, each with its remedy; true when nothing does. */
-export async function tellReach({ terminal, config }: Context, daemon: Daemon, publicUrl: string): Promise<boolean> {
+/** What stands in the way from outside, each with its remedy. */
+async function reachOf({ terminal, config }: Context, daemon: Daemon, publicUrl: string): Promise<readonly Finding[]> {
   const { url } = await daemon.api.status()
   if (url !== new URL(publicUrl).origin) {
-    terminal.line(`${terminal.style('red', '✗')} The daemon runs as ${url}, not as ${publicUrl}`)
-    terminal.line(`  Restart it: anchorhold down, then anchorhold up --public-url ${publicUrl}`)
-    return false
+    const remedy = `Restart it: anchorhold down, then anchorhold up --public-url ${publicUrl}`
+    return [{ ok: false, what: `The daemon runs as ${url}, not as ${publicUrl}`, remedy }]
   }
   terminal.spin(`asking for ${publicUrl}`)
-  const findings = await checkReach(daemon, publicUrl, config())
+  return checkReach(daemon, publicUrl, config())
+}
+
+function tellFindings({ terminal }: Context, findings: readonly Finding[]): void {
   for (const { ok, what, remedy } of findings) {
     terminal.line(`${ok ? terminal.style('green', '✓') : terminal.style('red', '✗')} ${terminal.foreign(what)}`)
     if (remedy !== undefined) terminal.line(`  ${terminal.foreign(remedy)}`)
   }
-  return findings.every(({ ok }) => ok)
+}
+
+export async function tellReach(context: Context, daemon: Daemon, publicUrl: string): Promise<void> {
+  tellFindings(context, await reachOf(context, daemon, publicUrl))
 }

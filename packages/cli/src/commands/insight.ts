@@ -1,3 +1,5 @@
+import type { SearchHit } from '@anchorhold/protocol/api/records'
+import type { Session } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { ago } from '../terminal.ts'
@@ -22,11 +24,43 @@ export function search(program: Command, context: Context): void {
       for (const { id, name, workspace } of sessions)
         terminal.line(`${id} ${terminal.foreign(name)} ${terminal.style('dim', terminal.foreign(workspace))}`)
       if (hits.length + sessions.length === 0) return terminal.line('Nothing found.')
-      for (const hit of hits) {
-        terminal.line(
-          `${hit.session} #${hit.seq} ${terminal.style('dim', `${hit.type} · ${ago(hit.at)} · ${terminal.foreign(hit.session_name)}`)}`,
-        )
-        terminal.line(`    ${terminal.foreign(hit.snippet)}`)
+      for (const { session: id, seq, type, at, session_name: name, excerpt } of toldOnce(hits, sessions)) {
+        const about = [type, ago(at), ...(name === null ? [] : [terminal.foreign(name)])].join(' · ')
+        terminal.line(`${id} #${seq} ${terminal.style('dim', about)}`)
+        terminal.line(`    ${terminal.foreign(excerpt)}`)
       }
     })
 }
+
+type Told = Omit<SearchHit, 'snippet' | 'session_name'> & {
+  /** On one line. */
+  readonly excerpt: string
+  /** Null where it is said already. */
+  readonly session_name: string | null
+}
+
+/** A prompt is found where it was queued, and as the name that its session got from it; the sessions are told before their hits. */
+export function toldOnce(hits: readonly SearchHit[], sessions: readonly Pick<Session, 'id' | 'name'>[]): readonly Told[] {
+  const names = new Map(sessions.map(({ id, name }) => [id, bare(name)]))
+  const told = new Set<string>()
+  const isNew = ({ session, snippet }: SearchHit) => told.size < told.add(`${session} ${bare(snippet)}`).size
+  const isInOther = ({ session, snippet }: SearchHit) =>
+    names.get(session)?.includes(bare(snippet)) ||
+    hits.some((other) => other.session === session && !isName(other) && bare(other.snippet).includes(bare(snippet)))
+  return hits
+    .filter((hit) => !(isName(hit) && isInOther(hit)) && isNew(hit))
+    .map(({ snippet, session_name: name, ...hit }) => ({
+      ...hit,
+      excerpt: oneLine(snippet),
+      session_name: names.has(hit.session) || bare(name) === bare(snippet) ? null : name,
+    }))
+}
+
+const isName = ({ type }: SearchHit) => type === 'session.created' || type === 'session.changed'
+/** Without what marks the words that were found, and where it was cut. */
+const bare = (text: string) =>
+  oneLine(text)
+    .replaceAll(/[«»]/g, '')
+    .replaceAll(/^ ?… ?| ?… ?$/g, '')
+    .trim()
+const oneLine = (text: string) => text.replaceAll(/(?:\r?\n)+/g, ' ')

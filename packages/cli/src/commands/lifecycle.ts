@@ -64,7 +64,8 @@ export function lifecycle(program: Command, context: Context): void {
     .option('--at <event>', 'the number of the last event that it is to know of (anchorhold show prints them)')
     .option('--share-workspace', 'work in the same folder, as the same user, instead of in a copy')
     .option('--key <key>', 'an idempotency key: the same key makes one fork')
-    .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true; key?: string }) => {
+    .option('--json', 'the new session as JSON')
+    .action(async (name: string, options: { name?: string; at?: string; shareWorkspace?: true; key?: string; json?: true }) => {
       if (options.at !== undefined && !/^[1-9]\d{0,14}$/.test(options.at))
         throw new Failure('bad_request', `"${options.at}" is not the number of an event`, { hint: 'anchorhold show prints them' })
       const daemon = await context.daemon()
@@ -78,7 +79,7 @@ export function lifecycle(program: Command, context: Context): void {
           idempotency_key: options.key ?? randomUUID(),
         },
       })
-      context.terminal.line(session.id)
+      context.terminal.line(options.json ? JSON.stringify(session) : session.id)
     })
   program
     .command('rename')

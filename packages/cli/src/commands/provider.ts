@@ -95,11 +95,12 @@ export function provider(program: Command, context: Context): void {
     .command('test')
     .summary('make one small call')
     .argument('<name>')
-    .action(async (name: string) => {
+    .option('--json', 'as JSON')
+    .action(async (name: string, options: { json?: true }) => {
       const { api } = await context.daemon()
-      const { verdict, message } = await api.testProvider({ params: { name } })
-      context.terminal.line(context.terminal.foreign(message))
-      context.exit(verdict === 'ok' ? 0 : 1)
+      const told = await api.testProvider({ params: { name } })
+      context.terminal.line(options.json ? JSON.stringify(told) : context.terminal.foreign(told.message))
+      context.exit(told.verdict === 'ok' ? 0 : 1)
     })
   command
     .command('rm')

@@ -1,3 +1,4 @@
+import { counted } from '@anchorhold/core/counted'
 import type { Command } from 'commander'
 import { type Context, whichSession } from '../context.ts'
 import { follow } from './follow.ts'
@@ -14,6 +15,11 @@ export function watch(program: Command, context: Context): void {
       const daemon = await context.daemon()
       const session = await context.session(daemon, name)
       const last = session.state === 'archived' ? session.last_seq : undefined
+      if (options.after > session.last_seq) {
+        const then =
+          last === undefined ? `waiting for what comes after number ${options.after}` : 'it is archived, and no more come'
+        context.terminal.error(`${session.id} has only ${counted(session.last_seq, 'event')}; ${then}`)
+      }
       if (last !== undefined && options.after >= last) return
       context.exit(
         await follow(context, {

@@ -24,6 +24,7 @@ test('repoFilterOf() hides more than the standard filter, and not less, where no
 test.each([
   ['a list beside another filter', { repoFilter: 'strict', hide: ['*.x'], show: [] }],
   ['a custom filter without a list', { repoFilter: 'custom', ...none }],
+  ['a pattern that nothing fits', { hide: ['['], show: [] }],
 ] as const)('repoFilterOf() refuses %s', (_, flags) => {
   expect(() => repoFilterOf(flags)).toThrow()
 })

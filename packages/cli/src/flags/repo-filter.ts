@@ -1,4 +1,4 @@
-import { standardNames } from '@anchorhold/core/policy/repo-filters'
+import { requirePatterns, standardNames } from '@anchorhold/core/policy/repo-filters'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { type Command, Option } from 'commander'
@@ -31,7 +31,13 @@ export function withRepoFilter(command: Command): Command {
 }
 
 /** Undefined where nothing was said. What is hidden or shown without naming a filter is so beside what the standard one hides. */
-export function repoFilterOf({ repoFilter, hide, show }: RepoFilterFlags): RepoFilter | undefined {
+export function repoFilterOf(flags: RepoFilterFlags): RepoFilter | undefined {
+  const filter = filterOf(flags)
+  requirePatterns(filter)
+  return filter
+}
+
+function filterOf({ repoFilter, hide, show }: RepoFilterFlags): RepoFilter | undefined {
   const isOwn = hide.length > 0 || show.length > 0
   if (repoFilter === 'custom' ? hide.length === 0 : isOwn && repoFilter !== undefined)
     throw new Failure(

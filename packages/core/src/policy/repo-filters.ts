@@ -57,3 +57,54 @@ export function filterRefusal(asked: RepoFilter, { repoFilters }: Pick<Effective
   )
   return required === undefined ? null : `repo_filter ${JSON.stringify(asked)}: the policy requires ${JSON.stringify(required)}`
 }
+
+/** Refuses a filter of one's own with a pattern that no path can fit: it would hide nothing, and say nothing. */
+export function requirePatterns(filter: RepoFilter | undefined): void {
+  if (filter === undefined || typeof filter === 'string') return
+  for (const pattern of [...filter.denylist, ...filter.allowlist]) {
+    const refusal = patternRefusal(pattern)
+    if (refusal === null) continue
+    const [why, hint] = refusal
+    throw new Failure('bad_request', `Cannot use the pattern "${pattern}" in a filter: ${why}`, { hint })
+  }
+}
+
+/** Why nothing below a workspace fits a pattern, and what to write instead. */
+function patternRefusal(pattern: string): readonly [why: string, hint: string] | null {
+  const below = 'Write it as it is seen from the workspace: private/notes.txt'
+  if (pattern.startsWith('/')) return ['it begins with a slash, and paths are below the workspace', below]
+  if (pattern.endsWith('/')) return ['it ends with a slash', 'Leave that out: a folder goes by its name, with all that is in it']
+  const names = pattern.replace(/^\.\//, '').split('/')
+  if (names.some((name) => ['', '.', '..'].includes(name))) return ['it does not go straight down', below]
+  const open = openIn(pattern)
+  if (open === '\\') return ['a backslash is its last character', 'Write \\\\ for a backslash']
+  if (open !== null) return [`"${open}" is never closed`, `Write \\${open} where the character itself is meant`]
+  const backwards = pattern.match(/\\.|\[[^\]]+\]/gs)?.find((part) => part.startsWith('[') && !isClass(part))
+  return backwards === undefined ? null : [`"${backwards}" fits no character`, 'Write [a-z], the lower end first']
+}
+
+function isClass(text: string): boolean {
+  try {
+    return new RegExp(text) instanceof RegExp
+  } catch {
+    return false
+  }
+}
+
+/** The first character that needs another one behind it, and has none. */
+function openIn(pattern: string): string | null {
+  const closes = { '{': '}', '(': ')' } as const
+  const open: ('{' | '(')[] = []
+  for (let at = 0; at < pattern.length; at++) {
+    const char = pattern[at]!
+    if (char === '\\' && ++at === pattern.length) return char
+    if (char === '[') {
+      // The first one inside is a character like any other.
+      const end = pattern.indexOf(']', at + (/^\[[!^]/.test(pattern.slice(at)) ? 3 : 2))
+      if (end === -1) return char
+      at = end
+    } else if (char === '{' || char === '(') open.push(char)
+    else if (open.length > 0 && char === closes[open.at(-1)!]) open.pop()
+  }
+  return open[0] ?? null
+}

@@ -1,15 +1,19 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { requirePatterns } from '@anchorhold/core/policy/repo-filters'
 import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
+import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
+import type { Look } from '../processes/doctor-process.ts'
 import type { ProviderRow, Store } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
+import { requireCredentials } from './credentials.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
@@ -38,6 +42,7 @@ async function make(
   provider: ProviderRow,
   keep: (id: SessionId) => void,
 ): Promise<Session> {
+  requirePatterns(options.repo_filter)
   const model = options.model ?? provider.model
   const wanted = {
     options,
@@ -55,6 +60,7 @@ async function make(
   requireRoom(parts, actor, held)
   rootFor(parts, rung, options.image)
   await requireRung(parts, rung)
+  await requireToolchains(parts, rung, options)
   if (options.extras !== undefined && rung !== 'container' && Object.values(options.extras).includes(true))
     throw new Failure('bad_request', `A cell of rung "${rung}" can have neither GPU, sudo nor containers of its own`, {
       hint: 'Choose the rung "container"',
@@ -62,6 +68,7 @@ async function make(
   const spend = options.spend ?? parts.config.spend
   const network = networkFor(parts.config, rung, options.network, held)
   if (network === 'host') requireProof(parts, actor, 'start a session on the host network')
+  requireCredentials(parts, network)
   const repo_filter = repoFilter ?? options.repo_filter ?? usualFilter(parts.config, options)
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image, secrets } = options
@@ -147,6 +154,25 @@ export async function requireRung(parts: Parts, rung: Session['rung']): Promise<
       hint: lacks.map(({ remedy }) => remedy).join('; ') || 'anchorhold doctor shows what this machine can do',
     },
   )
+}
+
+/** The same of toolchains. The owner of a host folder may reach more than doctor, who looks as a user of the session's own: there the
+ *  keeper alone can tell. */
+async function requireToolchains(
+  parts: Parts,
+  rung: Session['rung'],
+  { toolchains = [], workspace, workspace_access: access = 'owner' }: SessionOptions,
+): Promise<void> {
+  if (parts.config.root && workspace !== undefined && access === 'owner') return
+  const lacking = async (look: Look) => {
+    const offered = (await parts.doctor(look)).toolchains
+    return toolchains.find((wanted) => !offered.some(({ name }) => name === wanted))
+  }
+  if (toolchains.length === 0 || (await lacking({ fresh: false, rung })) === undefined) return
+  // One may have been installed since this rung was looked at.
+  const unknown = await lacking({ fresh: false })
+  if (unknown === undefined) return
+  throw new Failure('cell_unavailable', `There is no toolchain "${unknown}"`, { hint: 'anchorhold doctor names them' })
 }
 
 /** As root, every session has a user of its own. */

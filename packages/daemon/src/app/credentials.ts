@@ -1,4 +1,6 @@
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
+import { Failure } from '@anchorhold/protocol/failures'
+import type { Network } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
 import { type Credential, readCredentials } from '../policy/read-credentials.ts'
 import type { ProviderTable, SecretTable } from '../store/store.ts'
@@ -16,6 +18,15 @@ export function troubleWithCredentials(parts: InConfig): string | null {
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
+}
+
+/** Refuses a session whose net window could not be told which secrets are for which endpoints. */
+export function requireCredentials(parts: InConfig, network: Network): void {
+  const trouble = network === 'proxy_only' ? troubleWithCredentials(parts) : null
+  if (trouble !== null)
+    throw new Failure('cell_unavailable', trouble, {
+      hint: 'An owner mends that file; a session with --network none starts without it',
+    })
 }
 
 /** Those that sessions of this user may use; null for a cell that is nobody's, which has what is for everybody. */

@@ -12,6 +12,7 @@ import type { SessionRow } from '../store/store.ts'
 import { holdFolder } from '../workspace/held-folder.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
+import { requireCredentials } from './credentials.ts'
 import { requireInside } from './inside-secrets.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
@@ -62,6 +63,7 @@ async function make(
   if (origin.network === 'host') requireProof(parts, actor, 'start a session on the host network')
   requireRoom(parts, actor, held)
   requireInside(parts, actor, origin.options)
+  requireCredentials(parts, origin.network)
   const shares = input.share_workspace ?? false
   if (shares) refuseUnlessShareable(parts, actor, origin)
   const id = newSessionId(parts.random)

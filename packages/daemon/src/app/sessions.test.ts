@@ -24,6 +24,7 @@ beforeEach(() => {
 afterEach(() => parts[Symbol.dispose]())
 
 const create = (input: Parameters<typeof createSession>[2] = {}) => createSession(parts, owner, input)
+const allSessions = () => parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })
 const stateOf = (id: SessionId) => parts.store.sessions.get(id)?.state
 const started: NewEvent = {
   type: 'keeper.started',
@@ -75,7 +76,7 @@ test('createSession() makes one session of one key, also when two calls come at 
   const [one, two] = await Promise.all([create({ idempotency_key: 'k' }), create({ idempotency_key: 'k' })])
   expect(two.id).toBe(one.id)
   expect((await create({ idempotency_key: 'k' })).id).toBe(one.id)
-  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })).toHaveLength(1)
+  expect(allSessions()).toHaveLength(1)
   await expect(create({ idempotency_key: 'k', name: 'Another' })).rejects.toMatchObject({ code: 'conflict' })
 })
 
@@ -85,11 +86,44 @@ test('createSession() refuses a rung that this machine does not have, and says t
   await expect(create({ rung: 'none' })).rejects.toMatchObject({ code: 'cell_unavailable' })
 })
 
+test('createSession() refuses a toolchain that this machine does not have, before there is a session', async () => {
+  const refusal = { code: 'cell_unavailable', message: 'There is no toolchain "nope"', hint: 'anchorhold doctor names them' }
+  parts.toolchains = [{ name: 'nvm', folders: [] }]
+  await expect(create({ toolchains: ['nvm', 'nope'] })).rejects.toMatchObject(refusal)
+  expect(allSessions()).toEqual([])
+  await create({ toolchains: ['nvm'] })
+})
+
+test('createSession() finds a toolchain that was installed since the rung was looked at', async () => {
+  const { doctor } = parts
+  parts = Object.assign(parts, {
+    doctor: async (look: Parameters<typeof doctor>[0]) => ({
+      ...(await doctor(look)),
+      toolchains: look.rung === undefined ? [{ name: 'bun', folders: [] }] : [],
+    }),
+  })
+  await create({ toolchains: ['bun'] })
+})
+
+test('createSession() refuses a net window while credentials.yaml cannot be used, before there is a session', async () => {
+  const id = await ready()
+  writeFileSync(join(parts.config.config, 'credentials.yaml'), 'credentials: [{ host: a.example }]')
+  const refusal = {
+    code: 'cell_unavailable',
+    message: expect.stringMatching(/^Cannot use ".*credentials.yaml": /) as string,
+    hint: expect.stringContaining('--network none') as string,
+  }
+  await expect(create()).rejects.toMatchObject(refusal)
+  await expect(forkSession(parts, owner, id, {})).rejects.toMatchObject(refusal)
+  expect(allSessions().map((one) => one.id)).toEqual([id])
+  await create({ network: 'none' })
+})
+
 test('createSession() leaves no folder behind when the workspace is refused', async () => {
   await expect(create({ workspace: '/nonexistent' })).rejects.toMatchObject({ code: 'workspace_refused' })
   await expect(create({ workspace: parts.config.state })).rejects.toMatchObject({ code: 'workspace_refused' })
   await expect(create({ provider: 'nobody' })).rejects.toMatchObject({ code: 'provider_unavailable' })
-  expect(parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })).toEqual([])
+  expect(allSessions()).toEqual([])
 })
 
 test('createSession() whose keeper cannot start has failed, and says why', async () => {

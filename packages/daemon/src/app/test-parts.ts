@@ -29,6 +29,8 @@ export type TestParts = Omit<Parts, 'now'> & {
   readonly logged: string[]
   /** What the machine is said to be able to isolate. */
   lacking: DoctorReport['rungs'][number]['missing']
+  /** The toolchains that it is said to have. */
+  toolchains: DoctorReport['toolchains']
   /** The time that `now` gives. */
   at: number
   all(id: SessionId): readonly Event[]
@@ -62,12 +64,13 @@ export function testParts(): TestParts {
     gate: fakeGate(),
     keepers: fakeKeepers(),
     lacking: [],
+    toolchains: [],
     at: 1000,
     now: () => parts.at++,
     async doctor() {
       const available = parts.lacking.length === 0
       const rung = { rung: 'bwrap' as const, available, tried_at: 1, start_ms: 1, limits: [], missing: parts.lacking }
-      return { rungs: [rung], toolchains: [], kernel: {} } as unknown as DoctorReport
+      return { rungs: [rung], toolchains: parts.toolchains, kernel: {} } as unknown as DoctorReport
     },
     random: randomBytes,
     log,

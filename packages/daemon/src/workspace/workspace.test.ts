@@ -80,6 +80,20 @@ test.each([
   await expect(prepare({ asked: asked() })).rejects.toMatchObject({ code: 'workspace_refused' })
 })
 
+test.each(['copy', 'snapshot', 'acl', 'chown'] as const)(
+  'prepareWorkspace() refuses %s where no folder is named',
+  async (access) => {
+    const hint = expect.stringContaining('--workspace') as string
+    await expect(prepare({ asked: null, access })).rejects.toMatchObject({ code: 'workspace_refused', hint })
+    expect(existsSync(join(root, 'own'))).toBe(false)
+  },
+)
+
+test.each(['acl', 'chown'] as const)('prepareWorkspace() refuses %s where there is no other user to let in', async (access) => {
+  const hint = expect.stringContaining(`Leave --acl and --chown out`) as string
+  await expect(prepare({ asked: project(), access })).rejects.toMatchObject({ code: 'workspace_refused', hint })
+})
+
 test('prepareWorkspace() copies without following a link, and leaves the original alone', async () => {
   writeFileSync(join(project(), 'hello.txt'), 'hi')
   symlinkSync('/etc/passwd', join(project(), 'link'))

@@ -50,6 +50,10 @@ export async function prepareWorkspace({
   within,
 }: WorkspaceOptions): Promise<Workspace> {
   if (asked === null) {
+    if (access !== null && access !== 'owner')
+      throw new Failure('workspace_refused', `Cannot have the access "${access}" to a folder: none was named`, {
+        hint: 'Name it with --workspace, or leave --copy, --snapshot, --acl and --chown out: the session has a folder of its own',
+      })
     makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [], from: null }
   }
@@ -73,6 +77,12 @@ export async function prepareWorkspace({
     return { path: own, runAs: fresh, grants: [], from }
   }
   if (fresh === null) {
+    if (access === 'acl' || access === 'chown')
+      throw refused(
+        path,
+        `"${access}" changes who may use it, which only root does, and Anchorhold runs as you here`,
+        'Leave --acl and --chown out: the cell enters the folder as you do',
+      )
     if (!(await canEnter(path, null)))
       throw refused(path, 'you cannot write to it', 'Choose a folder of yours, or let the session work on a copy: --copy')
     return { path, runAs: null, grants: [], from }

@@ -15,8 +15,8 @@ import type { Reply } from './reply.ts'
 
 /** The calls of the contract, by method and path. */
 export interface HttpApi {
-  /** Null where there is no such call. */
-  answer(asked: ApiRequest): Promise<ApiAnswer | null>
+  /** Where there is no such call, the methods of those that there are under its path, if any. */
+  answer(asked: ApiRequest): Promise<ApiAnswer | { readonly allow: readonly string[] }>
 }
 
 export type ApiRequest = {
@@ -64,11 +64,16 @@ export type HttpApiOptions = Callers & { readonly version: string; readonly call
 const bodyBytesMax = 140 * 1024 * 1024
 /** What someone who is not logged in may send. */
 const openBodyBytesMax = 16_384
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const nobody: Actor = { kind: 'nobody', user: null, name: 'nobody', door: 'http' }
 
 /** This router gives parameters by name, as its node says; others give numbers. */
 type Params = Readonly<Record<string, string>>
-type Handler = { readonly status: number; readonly answer: (asked: ApiRequest, params: Params) => unknown }
+type Handler = {
+  readonly status: number
+  readonly open: boolean
+  readonly answer: (asked: ApiRequest, params: Params) => unknown
+}
 
 export function httpApi({ address, version, whoIs, trustedProxies, calls }: HttpApiOptions): HttpApi {
   const router = new TrieRouter<Handler>()
@@ -94,6 +99,7 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
     const { method, path } = apiAddress(name as ApiName)
     router.add(method, `${apiRoot}${path}`, {
       status: route.status,
+      open: route.open ?? false,
       async answer({ request, query, signal }, params) {
         // Who asks is known before anything they sent is looked at.
         const { actor, token } = route.open ? { actor: nobody, token: null } : identify(request)
@@ -114,16 +120,25 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
   }
   router.add('GET', `${apiRoot}/openapi.json`, {
     status: 200,
+    open: false,
     answer({ request }) {
       identify(request)
       return openapi(version)
     },
   })
 
+  const handlerOf = (method: string, pathname: string) => router.match(method, pathname)[0][0]
+  const others = ({ request, pathname }: ApiRequest): readonly string[] => {
+    const allow = methods.filter((method) => handlerOf(method, pathname) !== undefined)
+    // Who is not logged in hears what every other method would say.
+    if (allow.length > 0 && !allow.some((method) => handlerOf(method, pathname)?.[0].open)) identify(request)
+    return allow.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  }
+
   return {
     async answer(asked) {
-      const [[found]] = router.match(asked.method, asked.pathname)
-      if (found === undefined) return null
+      const found = handlerOf(asked.method, asked.pathname)
+      if (found === undefined) return { allow: others(asked) }
       const [{ status, answer }, params] = found
       return { status, answer: await answer(asked, decoded(params as Params)) }
     },

@@ -211,6 +211,24 @@ test('httpDoor() says that there is nothing under an unknown id or path', async 
   expect(await codeOf(ask('/../etc/passwd'))).toBe('404 not_found')
 })
 
+test('httpDoor() says which methods a path has where it is asked by another', async () => {
+  const told = async (path: string, options: Call) => {
+    const answer = await ask(path, options)
+    return [answer.headers.get('allow'), await codeOf(answer)]
+  }
+  const session = `${apiRoot}/sessions/${newSessionId(randomBytes)}`
+  expect(await told(session, { method: 'POST', body: {} })).toEqual(['GET, HEAD, PATCH, DELETE', '405 wrong_method'])
+  expect(await told(`${session}/interrupt`, {})).toEqual(['POST', '405 wrong_method'])
+  expect(await told(`${apiRoot}/openapi.json`, { method: 'OPTIONS' })).toEqual(['GET, HEAD', '405 wrong_method'])
+  expect(await told('/inbox', { method: 'POST' })).toEqual(['GET, HEAD', '405 wrong_method'])
+  for (const path of [`${apiRoot}/nothing`, '/nothing'])
+    expect(await told(path, { method: 'POST', headers: { accept: 'text/html' } })).toEqual([null, '404 not_found'])
+  // A stranger hears the same of every method.
+  const headers = { authorization: '' }
+  for (const method of ['GET', 'PUT']) expect(await told(session, { method, headers })).toEqual([null, '401 unauthenticated'])
+  expect(await told(`${apiRoot}/login`, { method: 'PUT', headers })).toEqual(['GET, HEAD, POST', '405 wrong_method'])
+})
+
 test('httpDoor() reads no more of a body than its limit, and little of a stranger’s', async () => {
   const raw = JSON.stringify({ secret: 'x'.repeat(20_000) })
   const headers = { authorization: '', 'content-type': 'application/json' }

@@ -30,12 +30,14 @@ export function httpDoor({ address, api, web, log }: HttpDoorOptions): HttpDoor 
       const gone = new AbortController()
       response.once('close', () => gone.abort())
       const answered = await (await api()).answer({ request, method, pathname, query, signal: gone.signal })
-      if (answered !== null) return send(response, answered.status, answered.answer)
-    } else if (method === 'GET') {
+      if (!('allow' in answered)) return send(response, answered.status, answered.answer)
+      if (answered.allow.length > 0) throw wrongMethod(request, response, answered.allow)
+    } else {
       const accepts = request.headers['accept-encoding'] ?? ''
       const file = webAnswer(web, pathname, accepts)
+      if (file !== null && method !== 'GET') throw wrongMethod(request, response, ['GET', 'HEAD'])
       if (file !== null) return send(response, 200, file)
-      const lost = /\btext\/html\b/.test(request.headers.accept ?? '') ? lostAnswer(web, accepts) : null
+      const lost = method === 'GET' && /\btext\/html\b/.test(request.headers.accept ?? '') ? lostAnswer(web, accepts) : null
       if (lost !== null) return send(response, 404, lost)
     }
     throw new Failure('not_found', 'There is nothing under this path', {
@@ -70,6 +72,14 @@ function send(response: ServerResponse, status: number, answer: unknown): void {
   // What says nothing else is an answer of the API, which nobody is to keep.
   const usual = { 'content-type': 'application/json', 'cache-control': 'no-store', 'content-length': body.length }
   response.writeHead(status, { ...usual, ...headers }).end(body)
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9110#section-15.5.6 */
+function wrongMethod({ method }: IncomingMessage, response: ServerResponse, allow: readonly string[]): Failure {
+  response.setHeader('allow', allow.join(', '))
+  return new Failure('wrong_method', `There is nothing under this path by the method "${method}"`, {
+    hint: `Use ${allow.join(' or ')}; the API is described at ${apiRoot}/openapi.json`,
+  })
 }
 
 function urlOf({ url = '/' }: IncomingMessage): URL {
