@@ -3,6 +3,10 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { isEnded, type Parts, record } from './parts.ts'
 
+/** How a keeper says that it goes, and what is said where it does not answer. */
+export const isLeaving = (error: unknown): boolean => error instanceof Failure && error.code === 'wrong_state'
+export const isLost = (error: unknown): boolean => error instanceof Failure && error.code === 'keeper_unavailable'
+
 /** Sees to it that the session has a keeper and that the keeper has every prompt that is queued. A prompt leaves the queue
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */
 export async function deliver(parts: Parts, id: SessionId): Promise<void> {
@@ -15,13 +19,17 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
       for (const { id: prompt, text, images, mode, cause } of parts.store.prompts.queued(id)) {
         // It may have been taken back while the one before it was handed over.
         if (parts.store.prompts.get(prompt)?.state !== 'queued') continue
-        await parts.keepers.do(id, { do: 'prompt', id: prompt, text, images: [...images], mode, cause })
+        await parts.keepers
+          .do(id, { do: 'prompt', id: prompt, text, images: [...images], mode, cause })
+          .catch((error: unknown) => {
+            // It has the prompt, and a cell that takes long to stand.
+            if (!isLost(error) || !parts.keepers.has(id)) throw error
+          })
       }
       return
     } catch (error) {
       // The keeper was leaving, or died: the next one gets what is still queued.
-      const gone = error instanceof Failure && (error.code === 'wrong_state' || error.code === 'keeper_unavailable')
-      if (!gone) throw error
+      if (!isLeaving(error) && !isLost(error)) throw error
       await parts.keepers.gone(id)
       if (parts.store.sessions.get(id)?.state === 'failed' || parts.store.prompts.queued(id).length === 0) return
     }

@@ -7,7 +7,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { SessionRow } from '../store/store.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
-import { keepWarm, warmUp } from './deliver.ts'
+import { isLeaving, keepWarm, warmUp } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { effectiveFor, requireModel } from './policy.ts'
 import { providerFor } from './providers.ts'
@@ -122,7 +122,11 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
   const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
   const { model } = input
   const had = parts.keepers.has(id)
-  if (model !== undefined && had) await parts.keepers.do(id, { do: 'model', model })
+  if (model !== undefined && had)
+    await parts.keepers.do(id, { do: 'model', model }).catch((error: unknown) => {
+      // The next one starts with it.
+      if (!isLeaving(error)) throw error
+    })
   const paid = parts.store.atomically(() => {
     record(parts, id, {
       type: 'session.changed',

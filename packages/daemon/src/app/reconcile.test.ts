@@ -163,6 +163,16 @@ test('policyChanged() takes the net window from sessions that were made with one
       },
     }),
   )
+  // One that is still being started is told when it stands.
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  const starts = parts.keepers.ensure(bare)
+  parts.keepers.commands.length = 0
+  reconcile.policyChanged()
+  await told('none')
+  standing.resolve()
+  await starts
+  await vi.waitFor(() => expect(parts.keepers.commands.map(({ command }) => command.do)).toContain('leave'))
   parts.gate.commands.length = 0
   write('')
   reconcile.policyChanged()

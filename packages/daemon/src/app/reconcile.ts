@@ -127,8 +127,7 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
         // One that may not have what it has is not let go on with it.
         void openWindows(parts(), id).catch((error: unknown) => {
           tell(error)
-          if (error instanceof Failure && error.code === 'forbidden')
-            void parts().keepers.do(id, { do: 'leave', why: error.message }).catch(tell)
+          if (error instanceof Failure && error.code === 'forbidden') void parts().keepers.end(id, error.message).catch(tell)
         })
         void enforcePolicy(parts(), id).catch(tell)
       }

@@ -15,6 +15,7 @@ import { panic } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { listSessions } from './read.ts'
+import { inCell } from './workspace.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
@@ -314,6 +315,35 @@ test('dropPrompt() waits for a keeper that is just being started, and drops what
   }
   standing.resolve()
   expect((await dropped).queued_prompts).toBe(0)
+})
+
+test('deliver() hands over all that is queued to a keeper that does not answer in time', async () => {
+  const id = await ready()
+  for (const text of ['One', 'Two']) prompt(parts, owner, id, { text })
+  parts.keepers.handle = () => Promise.reject(new Failure('keeper_unavailable', 'No answer'))
+  await deliver(parts, id)
+  expect(delivered()).toEqual(expect.arrayContaining(['One', 'Two']))
+  expect(parts.keepers.starts).toBe(1)
+})
+
+test('change() sets the model where the keeper is just leaving: the next one starts with it', async () => {
+  const id = await ready()
+  await parts.keepers.ensure(id)
+  parts.keepers.handle = () => Promise.reject(new Failure('wrong_state', 'leaving'))
+  expect(await change(parts, owner, id, { name: 'Roof', model: 'other' })).toMatchObject({ name: 'Roof', model: 'other' })
+})
+
+test('inCell() waits for a keeper that is leaving, and asks the next one', async () => {
+  const id = await ready()
+  let tries = 0
+  parts.keepers.handle = async (session) => {
+    if (++tries > 1) return { entries: [], more: false }
+    // Its link stands until it has gone.
+    setTimeout(() => parts.keepers.vanish(session), 20)
+    throw new Failure('wrong_state', 'leaving')
+  }
+  await inCell(parts, id, { do: 'workspace', asked: { ask: 'list', path: '' } })
+  expect([tries, parts.keepers.starts]).toEqual([2, 2])
 })
 
 test('deliver() does not hand over what was taken back while it handed over another', async () => {

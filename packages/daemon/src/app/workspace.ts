@@ -20,6 +20,7 @@ import {
 } from '@anchorhold/protocol/workspace'
 import { z } from 'zod'
 import type { SessionRow } from '../store/store.ts'
+import { isLeaving, isLost } from './deliver.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** How often a keeper may leave just when it is asked. */
@@ -34,8 +35,8 @@ export async function inCell(parts: Parts, id: SessionId, command: KeeperCommand
     try {
       return await parts.keepers.do(id, command)
     } catch (error) {
-      const gone = error instanceof Failure && (error.code === 'wrong_state' || error.code === 'keeper_unavailable')
-      if (!gone || parts.keepers.has(id) || tries === triesMax) throw error
+      const isGone = isLeaving(error) || (isLost(error) && !parts.keepers.has(id))
+      if (!isGone || tries === triesMax) throw error
       await parts.keepers.gone(id)
       // It could not start its cell: it would not the next time either.
       const { state, why } = sessionFor(parts, id, null)

@@ -94,10 +94,10 @@ export async function reapLaunched(folders: Folders, runtime: Runtime): Promise<
 /** Programs of releases before this one go when no process runs them any more. */
 async function reapRuntimes(folders: Folders, runtime: Runtime): Promise<void> {
   const mine = basename(join(runtime.node, '..'))
-  const used = entriesOf('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map((pid) => readText(`/proc/${pid}/cmdline`))
-    .join('\n')
+  const pids = entriesOf('/proc').filter((name) => /^\d+$/.test(name))
+  // Where nobody tells what runs, everything may.
+  if (pids.length === 0) return
+  const used = pids.map((pid) => readText(`/proc/${pid}/cmdline`)).join('\n')
   for (const name of entriesOf(folders.runtime)) {
     if (name !== mine && /^[0-9a-f]{16}$/.test(name) && !used.includes(`${folders.runtime}/${name}/`))
       await removeTree(join(folders.runtime, name))

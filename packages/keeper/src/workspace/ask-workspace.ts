@@ -38,6 +38,6 @@ export async function askWorkspace(
     if (cause instanceof Failure) throw cause
     if (cause instanceof TooMuchSaid)
       throw new Failure('too_large', 'Cannot look at the workspace: the answer is too long', { cause })
-    throw new Failure('wrong_state', 'Cannot look at the workspace: its cell gave no answer', { cause })
+    throw new Failure('cell_unavailable', 'Cannot look at the workspace: its cell gave no answer', { cause })
   }
 }
