@@ -191,6 +191,21 @@ test('warmUp() says nothing of a session that was stopped meanwhile', async () =
   expect(stateOf(id)).toBe('stopped')
 })
 
+test('warmUp() says in the log alone what cannot be written down', async () => {
+  const { id } = await create()
+  await settled()
+  parts.keepers.vanish(id)
+  parts.keepers.standing = () => Promise.reject(new Error('no cell'))
+  const append = vi.spyOn(parts.store.events, 'append').mockImplementation(() => {
+    throw new Failure('storage_unavailable', 'the disk is full')
+  })
+  warmUp(parts, id)
+  await settled()
+  expect(parts.logged).toEqual([`session ${id}: no cell`, `session ${id}: the disk is full`])
+  append.mockRestore()
+  expect(stateOf(id)).toBe('creating')
+})
+
 test('stop() ends the keeper and keeps what is queued, and start() delivers it', async () => {
   const id = await ready(turn)
   parts.keepers.handle = async () => ({ had: false })
