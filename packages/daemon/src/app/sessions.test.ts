@@ -241,6 +241,42 @@ test('purge() wants an archived session and its id once more, and removes its fo
   expect(stateOf(id)).toBeUndefined()
 })
 
+test('purge() waits for a keeper that is still leaving, and the session is gone before its folder is', async () => {
+  const id = await ready()
+  record(parts, id, { type: 'session.state', body: { from: 'ready', to: 'archived', why: null } })
+  const left = Promise.withResolvers<void>()
+  const { end } = parts.keepers
+  parts.keepers.end = async (...how) => {
+    await left.promise
+    await end(...how)
+  }
+  const { purge: forget } = parts.store.sessions
+  const seen: unknown[] = []
+  vi.spyOn(parts.store.sessions, 'purge').mockImplementation((one) => {
+    seen.push(parts.keepers.has(one), existsSync(parts.folders.session(one)))
+    forget(one)
+  })
+  const purging = purge(parts, owner, id, id)
+  await settled()
+  expect([stateOf(id), existsSync(parts.folders.workspace(id))]).toEqual(['archived', true])
+  left.resolve()
+  await purging
+  expect(seen).toEqual([false, true])
+  expect(existsSync(parts.folders.session(id))).toBe(false)
+})
+
+test('purge() leaves its folder to a fork that was made meanwhile', async () => {
+  const id = await ready()
+  await archive(parts, owner, id)
+  const { end } = parts.keepers
+  parts.keepers.end = async () => {
+    parts.keepers.end = end
+    await forkSession(parts, owner, id, { share_workspace: true })
+  }
+  await expect(purge(parts, owner, id, id)).rejects.toMatchObject({ code: 'conflict' })
+  expect([stateOf(id), existsSync(parts.folders.workspace(id))]).toEqual(['archived', true])
+})
+
 test('pause() stops windows and tools, and resume() lets them go on', async () => {
   const id = await ready(turn)
   expect((await pause(parts, owner, id)).state).toBe('paused')
