@@ -1,7 +1,7 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newPromptId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
-import { existsSync, mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -426,6 +426,14 @@ test('panic() kills every keeper, also one that is just being started, and nothi
   expect(delivered()).toEqual([])
   expect(parts.keepers.sessions).toEqual([])
   expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
+})
+
+test('panic() stops a session that is just being made, and none that is asked for afterwards', async () => {
+  const making = create({ prompt: { text: 'Hello' } })
+  await panic(parts, owner)
+  await expect(making).rejects.toMatchObject({ code: 'conflict', message: 'Cannot make the session: a panic stopped it' })
+  expect([parts.keepers.starts, readdirSync(join(parts.config.state, 'sessions'))]).toEqual([0, []])
+  expect((await create()).state).toBe('creating')
 })
 
 test('panic() and stop() end agents also when nothing can be written down, and what was not written is said', async () => {

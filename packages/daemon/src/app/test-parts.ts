@@ -61,6 +61,7 @@ export function testParts(): TestParts {
     sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),
+    panics: [],
     lacking: [],
     at: 1000,
     now: () => parts.at++,
