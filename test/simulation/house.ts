@@ -225,6 +225,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         log,
         onUp: (served) => void reconcile.gateUp(served),
       }),
+      panics: [],
       keepers: keeperProcesses({
         folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '' },
         host: hostOf(process),

@@ -170,6 +170,7 @@ async function main(): Promise<void> {
     sources,
     gate,
     keepers,
+    panics: [],
     doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor, images: folders.images }, log),
     now: Date.now,
     random: randomBytes,

@@ -4,6 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { rm } from 'node:fs/promises'
 import { removeCgroups } from '../processes/cgroups.ts'
+import type { SessionRow } from '../store/store.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
@@ -47,25 +48,32 @@ async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): 
 /** Removes an archived session for good. A host folder that it worked in is left alone. */
 export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
   require(parts, actor, 'session.purge', id)
-  const session = sessionFor(parts, id, 'purge')
+  sessionFor(parts, id, 'purge')
   if (confirm !== id)
     throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
-  const [sharing] = parts.store.sessions.sharing(session)
-  if (sharing !== undefined && session.workspace === parts.folders.workspace(id)) {
-    throw new Failure('conflict', `Cannot purge session "${id}": session "${sharing.id}" works in its folder`, {
-      hint: 'Purge that one first',
-    })
-  }
-  await removeTree(parts.folders.session(id))
-  await rm(parts.folders.windows(id), { recursive: true, force: true })
+  // Its keeper may still be leaving.
+  await putAway(parts, actor, id, `Purged by ${actor.name}`)
+  // The log first: from here on nobody forks it. Folders that a daemon did not live to remove are nobody's, and reaped by the next.
   parts.store.atomically(() => {
+    const session = sessionFor(parts, id, 'purge')
+    refuseIfShared(parts, session)
     const hash = parts.store.chains.head(id)?.hash ?? null
     const { name, last_seq: seq } = session
     note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
     parts.store.sessions.purge(id)
   })
   parts.watches.recheck()
+  await removeTree(parts.folders.session(id))
+  await rm(parts.folders.windows(id), { recursive: true, force: true })
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
   await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)
+}
+
+function refuseIfShared(parts: Parts, session: SessionRow): void {
+  const [sharing] = parts.store.sessions.sharing(session)
+  if (sharing === undefined || session.workspace !== parts.folders.workspace(session.id)) return
+  throw new Failure('conflict', `Cannot purge session "${session.id}": session "${sharing.id}" works in its folder`, {
+    hint: 'Purge that one first',
+  })
 }

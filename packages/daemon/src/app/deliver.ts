@@ -64,18 +64,23 @@ export function keepWarm(parts: Parts, id: SessionId): void {
 
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
 export function warmUp(parts: Parts, id: SessionId): void {
-  void deliver(parts, id).catch((error: unknown) => {
-    // What is queued is delivered by the next daemon.
-    if (parts.keepers.startsNoMore) return
-    const why = error instanceof Error ? error.message : String(error)
-    const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
-    const code = error instanceof Failure ? { code: error.code } : {}
-    parts.log(`session ${id}: ${why}`)
-    const state = parts.store.sessions.get(id)?.state
-    // The keeper itself may have said why it could not go on.
-    if (state === undefined || state === 'failed' || isEnded(parts, id)) return
-    // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
-    if (error instanceof Failure && error.code === 'storage_unavailable') return
-    record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })
-  })
+  void deliver(parts, id)
+    .catch((error: unknown) => showFailure(parts, id, error))
+    // The disk may be full by now.
+    .catch((error: unknown) => parts.log(`session ${id}: ${error instanceof Error ? error.message : String(error)}`))
+}
+
+function showFailure(parts: Parts, id: SessionId, error: unknown): void {
+  // What is queued is delivered by the next daemon.
+  if (parts.keepers.startsNoMore) return
+  const why = error instanceof Error ? error.message : String(error)
+  const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
+  const code = error instanceof Failure ? { code: error.code } : {}
+  parts.log(`session ${id}: ${why}`)
+  const state = parts.store.sessions.get(id)?.state
+  // The keeper itself may have said why it could not go on.
+  if (state === undefined || state === 'failed' || isEnded(parts, id)) return
+  // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
+  if (error instanceof Failure && error.code === 'storage_unavailable') return
+  record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })
 }

@@ -1,13 +1,14 @@
 import { type Actor, may } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import { setTimeout as wait } from 'node:timers/promises'
-import { by, note, type Parts, record, require } from './parts.ts'
+import { by, note, ownerOf, type Parts, record, require } from './parts.ts'
 
 /** Stops every agent, revokes every lease and closes every window, at once. Every session must be started again by hand. Who is no
  *  owner stops the sessions that they may work on. */
 export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sessions: number }> {
   require(parts, actor, 'panic')
   const why = `Panic by ${actor.name}`
+  parts.panics.push(actor)
   const live = [...new Set([...parts.store.sessions.tended().map(({ id }) => id), ...parts.keepers.sessions])]
   const tended = live.filter((id) => {
     const ties = parts.store.people.ties(id)
@@ -44,6 +45,14 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
     )
   }
   return { sessions: tended.length }
+}
+
+/** Refuses to make a session for this actor when somebody who could have stopped it has panicked meanwhile.
+ *  @param since how many panics there had been when it was asked for */
+export function refuseAfterPanic({ panics }: Pick<Parts, 'panics'>, actor: Actor, since: number): void {
+  const ties = { owner: ownerOf(actor), shares: [] }
+  if (panics.slice(since).some((one) => may(one, 'session.work', ties)))
+    throw new Failure('conflict', 'Cannot make the session: a panic stopped it', { hint: 'Ask for it again' })
 }
 
 function attempt(work: () => void): Error | null {

@@ -36,6 +36,8 @@ export type Parts = {
   readonly sources: Sources
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses
+  /** Who has panicked since the start: what is being made meanwhile is no session yet that could be stopped. */
+  readonly panics: Actor[]
   /** What this machine can isolate; `fresh` looks again. */
   readonly doctor: (look: Look) => Promise<DoctorReport>
   readonly now: () => number

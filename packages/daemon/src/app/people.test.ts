@@ -243,6 +243,13 @@ test('a member who panics stops what they may work on, and nothing of others', a
   expect(parts.gate.commands).toContainEqual({ do: 'panic' })
 })
 
+test('a member who panics stops what is just being made for them, and nothing of others', async () => {
+  const ann = somebody('ann', 'member')
+  const making = Promise.allSettled([sessionOf(ann.actor), sessionOf(owner)])
+  await panic(door.parts, ann.actor)
+  expect((await making).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+})
+
 test('what is no session has its place in the log of the house, with who did it and through which door', async () => {
   const { parts } = door
   const bob = somebody('bob', 'member')

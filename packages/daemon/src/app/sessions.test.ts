@@ -1,7 +1,7 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newPromptId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
-import { existsSync, mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -226,6 +226,21 @@ test('warmUp() says nothing of a session that was stopped meanwhile', async () =
   expect(stateOf(id)).toBe('stopped')
 })
 
+test('warmUp() says in the log alone what cannot be written down', async () => {
+  const { id } = await create()
+  await settled()
+  parts.keepers.vanish(id)
+  parts.keepers.standing = () => Promise.reject(new Error('no cell'))
+  const append = vi.spyOn(parts.store.events, 'append').mockImplementation(() => {
+    throw new Failure('storage_unavailable', 'the disk is full')
+  })
+  warmUp(parts, id)
+  await settled()
+  expect(parts.logged).toEqual([`session ${id}: no cell`, `session ${id}: the disk is full`])
+  append.mockRestore()
+  expect(stateOf(id)).toBe('creating')
+})
+
 test('stop() ends the keeper and keeps what is queued, and start() delivers it', async () => {
   const id = await ready(turn)
   parts.keepers.handle = async () => ({ had: false })
@@ -259,6 +274,42 @@ test('purge() wants an archived session and its id once more, and removes its fo
   await purge(parts, owner, id, id)
   expect(existsSync(parts.folders.session(id))).toBe(false)
   expect(stateOf(id)).toBeUndefined()
+})
+
+test('purge() waits for a keeper that is still leaving, and the session is gone before its folder is', async () => {
+  const id = await ready()
+  record(parts, id, { type: 'session.state', body: { from: 'ready', to: 'archived', why: null } })
+  const left = Promise.withResolvers<void>()
+  const { end } = parts.keepers
+  parts.keepers.end = async (...how) => {
+    await left.promise
+    await end(...how)
+  }
+  const { purge: forget } = parts.store.sessions
+  const seen: unknown[] = []
+  vi.spyOn(parts.store.sessions, 'purge').mockImplementation((one) => {
+    seen.push(parts.keepers.has(one), existsSync(parts.folders.session(one)))
+    forget(one)
+  })
+  const purging = purge(parts, owner, id, id)
+  await settled()
+  expect([stateOf(id), existsSync(parts.folders.workspace(id))]).toEqual(['archived', true])
+  left.resolve()
+  await purging
+  expect(seen).toEqual([false, true])
+  expect(existsSync(parts.folders.session(id))).toBe(false)
+})
+
+test('purge() leaves its folder to a fork that was made meanwhile', async () => {
+  const id = await ready()
+  await archive(parts, owner, id)
+  const { end } = parts.keepers
+  parts.keepers.end = async () => {
+    parts.keepers.end = end
+    await forkSession(parts, owner, id, { share_workspace: true })
+  }
+  await expect(purge(parts, owner, id, id)).rejects.toMatchObject({ code: 'conflict' })
+  expect([stateOf(id), existsSync(parts.folders.workspace(id))]).toEqual(['archived', true])
 })
 
 test('pause() stops windows and tools, and resume() lets them go on', async () => {
@@ -439,6 +490,14 @@ test('panic() kills every keeper, also one that is just being started, and nothi
   expect(delivered()).toEqual([])
   expect(parts.keepers.sessions).toEqual([])
   expect(parts.gate.commands.at(-1)).toEqual({ do: 'panic' })
+})
+
+test('panic() stops a session that is just being made, and none that is asked for afterwards', async () => {
+  const making = create({ prompt: { text: 'Hello' } })
+  await panic(parts, owner)
+  await expect(making).rejects.toMatchObject({ code: 'conflict', message: 'Cannot make the session: a panic stopped it' })
+  expect([parts.keepers.starts, readdirSync(join(parts.config.state, 'sessions'))]).toEqual([0, []])
+  expect((await create()).state).toBe('creating')
 })
 
 test('panic() and stop() end agents also when nothing can be written down, and what was not written is said', async () => {

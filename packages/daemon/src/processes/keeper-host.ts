@@ -76,7 +76,7 @@ export function keeperHost({
   isOwned,
   log,
 }: KeeperHostOptions): KeeperHost {
-  const spares = spareKeepers({ folders, runtime, spare, newUser })
+  const spares = spareKeepers({ folders, runtime, spare, newUser, log })
   const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear, log })
 
   function makePlace(rung: Rung) {

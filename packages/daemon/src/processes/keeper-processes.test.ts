@@ -164,6 +164,21 @@ test('kill() ends a keeper that does not stand yet', async () => {
   await keepers.ensure(session)
 })
 
+test('kill() ends a keeper that stands and that nobody is attached to yet', async () => {
+  const sources = sourcesOf(store)
+  const one = processes(null, {
+    ...sources,
+    async attach(...how) {
+      const attachment = await sources.attach(...how)
+      one.kill(session)
+      return attachment
+    },
+  })
+  await expect(one.ensure(session)).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  await one.gone(session)
+  expect([one.sessions, keeperPids(), told()]).toEqual([[], [], ['started']])
+})
+
 test('ensure() fails in words when a keeper cannot start', async () => {
   model = 'broken'
   await expect(keepers.ensure(session)).rejects.toMatchObject({

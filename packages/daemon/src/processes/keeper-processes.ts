@@ -171,6 +171,14 @@ export function keeperProcesses({
       () => false,
     )
 
+  /** One that `kill` came too early for, because nobody was attached to it yet, is ended now. */
+  async function attachedUnlessEnded(session: SessionId, signal: AbortSignal): Promise<boolean> {
+    if (!(await attached(session))) return false
+    if (signal.aborted) kill(session)
+    signal.throwIfAborted()
+    return true
+  }
+
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
     await finding.get(session)?.catch(() => {})
     if (live.get(session)?.attachment.open) return
@@ -180,10 +188,10 @@ export function keeperProcesses({
     for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
-      if (await attached(session)) return
+      if (await attachedUnlessEnded(session, signal)) return
       const launched = await host.launch(described.start, described.runAs, signal)
       if (launched.ready) {
-        if (await attached(session)) return
+        if (await attachedUnlessEnded(session, signal)) return
         // It left at once, and has said why; or it died, and had begun by itself with what it was given.
         await afterDeath(session, launched.pid)
         await whenStorable(() => onGone(session))

@@ -22,16 +22,19 @@ export type SpareKeepersOptions = {
   readonly runtime: Runtime
   readonly spare: boolean
   readonly newUser: () => User | null
+  readonly log: (message: string) => void
 }
 
 type Spare = { readonly prepared: Prepared; readonly user: User | null }
 
 /** The next one is loaded when the session that took the last one has had time to start. */
 const refillMs = 2000
+/** Where it could not be, as on a full disk, it is tried again so much later. */
+const againMs = 10_000
 /** How long a claimed user's keeper waits for its session. */
 const claimedMs = 60_000
 
-export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersOptions): SpareKeepers {
+export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKeepersOptions): SpareKeepers {
   let waiting: Spare | null = null
   let timer: NodeJS.Timeout | null = null
   const claimed = new Map<number, Spare>()
@@ -55,8 +58,13 @@ export function spareKeepers({ folders, runtime, spare, newUser }: SpareKeepersO
     timer = setTimeout(() => {
       timer = null
       if (waiting?.prepared.alive) return
-      const user = waiting?.user ?? newUser()
-      waiting = { prepared: make(user), user }
+      try {
+        const user = waiting?.user ?? newUser()
+        waiting = { prepared: make(user), user }
+      } catch (error) {
+        log(`a spare keeper: ${String(error)}`)
+        refill(againMs)
+      }
     }, afterMs)
     timer.unref()
   }

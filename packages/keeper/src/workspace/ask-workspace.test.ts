@@ -177,6 +177,68 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
     )
   })
 
+  test('shows each change under its own file, also behind one that became a link or has lines that look like a patch', async () => {
+    const forged = ['\r', '\u2028', '\u2029'].map((end) => `x${end}diff --git a/a b/a${end}@@ -1 +1 @@${end}+harmless\n`).join('')
+    await inCell(
+      driver,
+      (folder, git) => {
+        for (const name of ['forged', 'link', 'picture', 'zeal']) writeFileSync(join(folder, name), `${name}\n`)
+        writeFileSync(join(folder, 'picture'), Buffer.from([0, 1]))
+        if (process.getuid?.() === 0) execFileSync('chmod', ['-R', 'a+rwX', folder])
+        git('init', '-q', '-b', 'main', '.')
+        git('add', '-A')
+        git('commit', '-q', '-m', 'First')
+        writeFileSync(join(folder, 'forged'), forged)
+        for (const name of ['link', 'picture']) {
+          rmSync(join(folder, name))
+          symlinkSync('zeal', join(folder, name))
+        }
+        writeFileSync(join(folder, 'zeal'), 'more\n')
+      },
+      async (ask) => {
+        const found = await ask({ ask: 'changes', since: 'head' })
+        if (!found.git) throw new Error(found.message)
+        const added = forged
+          .trimEnd()
+          .split('\n')
+          .map((line) => `+${line}\n`)
+        expect(found.files.map(({ path, patch }) => [path, patch])).toEqual([
+          ['forged', `@@ -1 +1,3 @@\n-forged\n${added.join('')}`],
+          ['link', '@@ -1 +0,0 @@\n-link\n@@ -0,0 +1 @@\n+zeal\n\\ No newline at end of file\n'],
+          ['picture', null],
+          ['zeal', '@@ -1 +1 @@\n-zeal\n+more\n'],
+        ])
+      },
+    )
+  })
+
+  test('shows a submodule as any other file, however the repository would have it told', async () => {
+    await inCell(
+      driver,
+      (folder, git) => {
+        if (process.getuid?.() === 0) execFileSync('chmod', ['-R', 'a+rwX', folder])
+        git('init', '-q', '-b', 'main', '.')
+        git('config', 'diff.submodule', 'log')
+        writeFileSync(join(folder, 'zeal'), 'zeal\n')
+        git('add', '-A')
+        git('commit', '-q', '-m', 'First')
+        git('update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},inner`)
+        git('commit', '-q', '-m', 'Second')
+        git('update-index', '--cacheinfo', `160000,${'2'.repeat(40)},inner`)
+        mkdirSync(join(folder, 'inner'))
+        writeFileSync(join(folder, 'zeal'), 'more\n')
+      },
+      async (ask) => {
+        const found = await ask({ ask: 'changes', since: 'head' })
+        if (!found.git) throw new Error(found.message)
+        expect(found.files.map(({ path, patch }) => [path, patch?.split('\n')[1]])).toEqual([
+          ['inner', `-Subproject commit ${'1'.repeat(40)}`],
+          ['zeal', '-zeal'],
+        ])
+      },
+    )
+  })
+
   test('tells what is checked out, and what differs from an earlier commit or from nothing', async () => {
     await inCell(
       driver,

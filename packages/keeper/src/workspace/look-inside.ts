@@ -205,36 +205,29 @@ export function lookInside(): void {
     const [hash = '', subject = ''] = last?.out.trim().split('\0') ?? []
     // What has no commit to be held against is held against an empty repository.
     const base = hash === '' ? git(['hash-object', '-t', 'tree', '/dev/null'], 1000).out.trim() : against
-    const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames', '--ignore-submodules=dirty', base, '--']
+    const asFiles = ['--submodule=short', '--ignore-submodules=dirty']
+    const plain = ['--no-ext-diff', '--no-textconv', '--no-color', '--find-renames', ...asFiles, base, '--']
     const statuses = git(['diff', '--name-status', '-z', ...plain], 4_000_000)
     const counts = git(['diff', '--numstat', '-z', ...plain], 4_000_000)
     const patched = git(['diff', '--patch', ...plain], 8_000_000)
     for (const ran of [statuses, counts, patched])
       if (!ran.ok) return { git: false, why: 'unreadable', message: ran.err.trim().slice(0, 500) }
-    // No line of a patch itself begins so: each has a sign before it.
-    const patches = patched.out.split(/^(?=diff --git )/m).filter((part) => part.startsWith('diff --git '))
     const words = { A: 'added', D: 'deleted', R: 'renamed', C: 'added' } as const
     const files: ChangedFile[] = []
-    const [marks, numbers] = [namesIn(statuses), namesIn(counts)]
+    const entries = entriesIn(namesIn(statuses))
+    const patches = patchesOf(entries, patched, statuses.cut)
+    const numbers = namesIn(counts)
     let left = bounds.patchesChars
-    for (let at = 0, n = 0, index = 0; at < marks.length; index++) {
-      const mark = marks[at]!.charAt(0)
-      const moved = mark === 'R' || mark === 'C'
-      const [from, path] = moved ? [marks[at + 1], marks[at + 2]] : [undefined, marks[at + 1]]
-      at += moved ? 3 : 2
-      if (path === undefined) break
+    let n = 0
+    for (const [index, { mark, from, path }] of entries.entries()) {
       const [added = '-', removed = '-', name = ''] = (numbers[n] ?? '').split('\t')
-      n += name === '' && moved ? 3 : 1
+      n += name === '' && from !== null ? 3 : 1
       const binary = added === '-'
-      // The last one may have been cut off.
-      const patch = patched.cut && index >= patches.length - 1 ? undefined : patches[index]
-      const body = patch === undefined ? -1 : patch.search(/^@@/m)
-      const lines = patch === undefined || binary ? null : body === -1 ? '' : patch.slice(body)
-      const bounded = bound(lines, left)
+      const bounded = binary ? { patch: null, truncated: false } : bound(patches[index], left)
       left -= bounded.patch?.length ?? 0
       const status = mark in words ? words[mark as keyof typeof words] : 'modified'
       const counted = (text: string) => (binary ? null : Number(text))
-      files.push({ path, from: from ?? null, status, added: counted(added), removed: counted(removed), binary, ...bounded })
+      files.push({ path, from, status, added: counted(added), removed: counted(removed), binary, ...bounded })
     }
     const others = untracked()
     const fresh = namesIn(others)
@@ -252,9 +245,42 @@ export function lookInside(): void {
       more: statuses.cut || others.cut || all > bounds.changedFiles,
     }
   }
-  function bound(lines: string | null, left: number): Pick<ChangedFile, 'patch' | 'truncated'> {
+  type Entry = { readonly mark: string; readonly from: string | null; readonly path: string }
+  function entriesIn(told: readonly string[]): Entry[] {
+    const entries: Entry[] = []
+    for (let at = 0; at < told.length;) {
+      const mark = told[at]!.charAt(0)
+      const moved = mark === 'R' || mark === 'C'
+      const [from, path] = moved ? [told[at + 1]!, told[at + 2]] : [null, told[at + 1]]
+      at += moved ? 3 : 2
+      if (path !== undefined) entries.push({ mark, from, path })
+    }
+    return entries
+  }
+  /** What was changed in each, by their order. Where the two do not agree on how many there are, nothing: better than another's. */
+  function patchesOf(entries: readonly Entry[], patched: ReturnType<typeof git>, more: boolean): (string | undefined)[] {
+    // No line of a patch itself begins so: each has a sign before it. A line ends where git ends one, and nowhere else.
+    const sections = patched.out.split(/(?<=\n)(?=diff --git )/).filter((part) => part.startsWith('diff --git '))
+    // The last one may have been cut off.
+    const whole = patched.cut ? sections.slice(0, -1) : sections
+    let next = 0
+    const patches = entries.map(({ mark }) => {
+      // A file that becomes a link is told as one that goes and another that comes.
+      const parts = mark === 'T' ? 2 : 1
+      const mine = whole.slice(next, next + parts)
+      next += parts
+      return mine.length === parts ? mine.map(hunksIn).join('') : undefined
+    })
+    return patched.cut || more || next === sections.length ? patches : []
+  }
+  function hunksIn(section: string): string {
+    const before = section.indexOf('\n@@')
+    return before === -1 ? '' : section.slice(before + 1)
+  }
+  function bound(lines: string | undefined, left: number): Pick<ChangedFile, 'patch' | 'truncated'> {
     const most = Math.min(bounds.patchChars, left)
-    if (lines === null || lines.length <= most) return { patch: lines, truncated: false }
+    if (lines === undefined) return { patch: null, truncated: true }
+    if (lines.length <= most) return { patch: lines, truncated: false }
     const whole = lines.lastIndexOf('\n', most - 1)
     return most < 1000 || whole < 1 ? { patch: null, truncated: true } : { patch: lines.slice(0, whole), truncated: true }
   }

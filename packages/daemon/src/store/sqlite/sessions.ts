@@ -94,7 +94,7 @@ export function sqliteSessions(db: Database): SessionTable {
   const lastUid = db.prepare<[number, number], { uid: number | null }>(
     `select max(json_extract(run_as, '$.uid')) as uid from session where json_extract(run_as, '$.uid') between ? and ?`,
   )
-  /** Given away since the start; the sessions that they are for may not be stored yet. */
+  /** Given away since the start; the sessions that they are for may not be stored yet, or purged and not yet off the disk. */
   let taken = 0
   const purges = [
     keepUsageSql,
@@ -148,6 +148,7 @@ export function sqliteSessions(db: Database): SessionTable {
       return taken
     },
     purge: db.transaction((id: SessionId) => {
+      taken = Math.max(taken, lastUid.get(0, uidMax)?.uid ?? 0)
       for (const purge of purges) purge.run(id)
     }),
   }

@@ -551,6 +551,13 @@ test('purge() leaves nothing of a session, and nothing but that', () => {
   rmSync(join(path, '..'), { recursive: true })
 })
 
+test('takeUid() gives no user anew whose session was purged: its files may not be off the disk yet', () => {
+  const id = newSessionId(randomBytes)
+  store.sessions.insert({ id, options: {}, runAs: { uid: 107, gid: 107 }, conversation: 'c', conversing: false, grants: [] })
+  store.sessions.purge(id)
+  expect([store.sessions.takeUid(100), store.sessions.takeUid(100)]).toEqual([108, 109])
+})
+
 test('purge() keeps what the session has cost in every sum, without its name, and its owner still sees it', () => {
   const ada = newUserId(randomBytes)
   store.people.insert({ id: ada, name: 'ada', role: 'member', policy: null, created_at: 1 })
