@@ -188,7 +188,8 @@ export function keeper(options: KeeperOptions): Keeper {
     async mayRun(tool, input, call, signal) {
       const before = await heldBack()
       if (before !== null) return { allow: false, why: before }
-      const meaning = toolMeaning({ kind: 'tool', tool, input }, { workspace: cell?.place(start.workspace) ?? start.workspace })
+      const [workspace, home] = [start.workspace, `${start.folder}/home`].map((one) => cell?.place(one) ?? one)
+      const meaning = toolMeaning({ kind: 'tool', tool, input }, { workspace: workspace!, home: home! })
       const pins = async () => (cell === null ? [] : pinFiles(cell, { ...start, path: outfit.path }, meaning))
       const verdict = await check.judge({ meaning, call, pins }, signal)
       // It may have been paused while a person was asked.

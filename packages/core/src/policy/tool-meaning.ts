@@ -11,14 +11,15 @@ const shellTools: ReadonlyMap<string, string> = new Map([
   ['Bash', 'command'],
   ['Monitor', 'command'],
 ])
-/** Tools that are about one file or folder. */
-const pathTools: ReadonlyMap<string, { readonly field: string; readonly searches: boolean }> = new Map([
-  ['Read', { field: 'file_path', searches: false }],
-  ['Write', { field: 'file_path', searches: false }],
-  ['Edit', { field: 'file_path', searches: false }],
-  ['MultiEdit', { field: 'file_path', searches: false }],
-  ['NotebookEdit', { field: 'notebook_path', searches: false }],
-  ['Glob', { field: 'path', searches: true }],
+/** Tools that are about one file or folder. `pattern` is a field that may lead elsewhere. */
+type PathTool = { readonly field: string; readonly searches?: true; readonly pattern?: string }
+const pathTools: ReadonlyMap<string, PathTool> = new Map<string, PathTool>([
+  ['Read', { field: 'file_path' }],
+  ['Write', { field: 'file_path' }],
+  ['Edit', { field: 'file_path' }],
+  ['MultiEdit', { field: 'file_path' }],
+  ['NotebookEdit', { field: 'notebook_path' }],
+  ['Glob', { field: 'path', searches: true, pattern: 'pattern' }],
   ['Grep', { field: 'path', searches: true }],
   ['LS', { field: 'path', searches: true }],
 ])
@@ -31,28 +32,68 @@ const commandsMax = 500
 const textCharsMax = 16_384
 const openingsMax = 1000
 
-/** What a tool call means: which commands it would run, which file it is about. `workspace` is the folder's path inside the cell. */
-export function toolMeaning(action: ToolAction, { workspace = '/workspace' }: { readonly workspace?: string } = {}): Meaning {
+/** Where an agent is: folders by their paths inside the cell. */
+export type Whereabouts = { readonly workspace?: string; readonly home?: string }
+type Folders = Required<Whereabouts>
+
+/** What a tool call means: which commands it would run, which file it is about. */
+export function toolMeaning(action: ToolAction, { workspace = '/workspace', home = '/home/agent' }: Whereabouts = {}): Meaning {
   const field = shellTools.get(action.tool)
   const about = pathTools.get(action.tool)
   const text = field === undefined ? undefined : action.input[field]
   return {
     action,
     commands: field === undefined ? null : typeof text === 'string' ? commandsOf(text) : text === undefined ? [] : [anything],
-    paths: about === undefined ? [] : pathsOf(action.input[about.field], workspace, about.searches),
-    searches: about?.searches ?? false,
+    ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home })),
   }
 }
 
-/** A path by its name from the root, and within the workspace. */
-function pathsOf(value: unknown, workspace: string, searches: boolean): readonly string[] {
-  if (value === undefined && searches) return [workspace, '']
-  if (typeof value !== 'string') return []
-  const path = resolvePath(value.startsWith('/') ? value : `${workspace}/${value}`).replace(/(.)\/$/, '$1')
-  // A search from above goes through all of the workspace.
-  const isAbove = searches && (path === '/' || workspace.startsWith(`${path}/`))
-  if (path === workspace || isAbove) return [path, '']
-  return path.startsWith(`${workspace}/`) ? [path, path.slice(workspace.length + 1)] : [path]
+/** The place that a tool is about, and what it looks through, by each name. */
+function placesOf(about: PathTool, input: ToolAction['input'], folders: Folders): Pick<Meaning, 'paths' | 'searches'> {
+  const value = input[about.field]
+  if (value === undefined && about.searches !== true) return { paths: [], searches: [] }
+  const folder = value === undefined ? folders.workspace : typeof value === 'string' ? fromRoot(value, folders) : null
+  const path = folder === null || about.pattern === undefined ? folder : globbed(input[about.pattern], folder, folders)
+  // What cannot be read may lead anywhere.
+  if (path === null) return { paths: ['/'], searches: ['/', '~', ''] }
+  const paths = namesOf(path, folders)
+  return { paths, searches: about.searches === true ? [...paths, ...folderNamesBelow(path, folders)] : [] }
+}
+
+/** A path as the tool takes it: without blanks around it, from the home folder behind a tilde, else from the workspace. */
+function fromRoot(value: string, { workspace, home }: Folders): string {
+  const path = value.trim()
+  const whole = path.startsWith('/') ? path : /^~(\/|$)/.test(path) ? home + path.slice(1) : `${workspace}/${path}`
+  return resolvePath(whole).replace(/(.)\/$/, '$1')
+}
+
+/** Where a search for a pattern begins: it may leave its folder. Null where it may go anywhere. */
+function globbed(pattern: unknown, folder: string, folders: Folders): string | null {
+  if (pattern === undefined) return folder
+  if (typeof pattern !== 'string') return null
+  const text = pattern.trim()
+  if (!/^[/~]/.test(text)) return leavesFolder.test(text) ? null : folder
+  const [fixed = ''] = /^[^*?[{(\\]*/.exec(text) ?? []
+  if (fixed === text) return fromRoot(text, folders)
+  return leavesFolder.test(text.slice(fixed.length)) ? null : fromRoot(fixed.slice(0, fixed.lastIndexOf('/') + 1), folders)
+}
+/** A step upwards, or an alternative that begins at the root or the home folder. */
+const leavesFolder = /(^|[/{,(|])\.\.($|[/},)|])|[{,(|][/~]/
+
+/** A path by its name from the root, from the home folder, and within the workspace. */
+function namesOf(path: string, { workspace, home }: Folders): readonly string[] {
+  const below = (folder: string) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])
+  return [
+    path,
+    ...(path === home ? ['~'] : below(home).map((rest) => `~/${rest}`)),
+    ...(path === workspace ? [''] : below(workspace)),
+  ]
+}
+
+/** A search from above goes through all of the workspace, or of the home folder. */
+function folderNamesBelow(path: string, { workspace, home }: Folders): readonly string[] {
+  const isAbove = (folder: string) => folder.startsWith(path === '/' ? path : `${path}/`)
+  return [...(isAbove(home) ? ['~'] : []), ...(isAbove(workspace) ? [''] : [])]
 }
 
 /** Every command that a shell would run for this text. */

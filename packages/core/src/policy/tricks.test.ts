@@ -383,6 +383,52 @@ test('a search from above the workspace meets rules on what is in it', () => {
   expect(['/', '/workspace', '/tmp'].map((path) => decide(policy, search(path)).effect)).toEqual(['ask', 'ask', 'allow'])
 })
 
+const onPath = (effect: 'allow' | 'deny', path: string) => ({ on: 'tool', match: { tool: '*', path }, effect }) as const
+const readings: readonly (readonly [tool: string, input: Readonly<Record<string, unknown>>, denied: string, allowed: string])[] =
+  [
+    ['Read', { file_path: 'src/a.ts' }, 'allow', 'allow'],
+    ['Read', { file_path: '/etc/passwd' }, 'deny', 'ask'],
+    ['Read', { file_path: ' /etc/passwd\n' }, 'deny', 'ask'],
+    ['Read', { file_path: ['/etc/passwd'] }, 'ask', 'ask'],
+    ['Read', { file_path: '~/.ssh/id' }, 'deny', 'ask'],
+    ['Read', { file_path: '/home/agent/.ssh/id' }, 'deny', 'ask'],
+    ['Read', { file_path: '~/notes' }, 'allow', 'ask'],
+    ['Grep', { pattern: '/etc/x' }, 'allow', 'allow'],
+    ['Grep', { pattern: 'x', path: 'src' }, 'allow', 'allow'],
+    ['Grep', { pattern: 'x', path: '~/.ssh' }, 'deny', 'ask'],
+    ['Grep', { pattern: 'x', path: '~' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: '/home' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: '/etc' }, 'deny', 'ask'],
+    ['Grep', { pattern: 'x', path: '/' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: 7 }, 'ask', 'ask'],
+    ['LS', { path: '~/.ssh' }, 'deny', 'ask'],
+    ['Glob', { pattern: 'src/**/[...slug]/*.ts' }, 'allow', 'allow'],
+    ['Glob', { pattern: '/workspace/src/*' }, 'allow', 'allow'],
+    ['Glob', { pattern: '/etc/**' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/etc/**', path: 'src' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/etc/passwd' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/et*/passwd' }, 'ask', 'ask'],
+    ['Glob', { pattern: '/opt/../etc/*' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/opt/*/../../etc/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: '~/.ssh/*' }, 'deny', 'ask'],
+    ['Glob', { pattern: '../etc/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: '{/etc,x}/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: ['/etc/*'] }, 'ask', 'ask'],
+  ]
+test('an allowance of a folder is none for a search from above it', () => {
+  const policy = compilePolicy(policyOf([onPath('allow', '~*'), onPath('allow', 'src/*')]))
+  const search = (path: string) =>
+    decide(policy, toolMeaning({ kind: 'tool', tool: 'Grep', input: { path, pattern: 'x' } })).effect
+  expect(['/', '/home', '~', '/workspace', 'src'].map(search)).toEqual(['ask', 'ask', 'allow', 'ask', 'allow'])
+})
+
+test.each(readings)('rules on paths see where %s %j looks', (tool, input, denied, allowed) => {
+  const closed = compilePolicy(policyOf([onPath('deny', '/etc/*'), onPath('deny', '~/.ssh/*')], { autonomy: 'full' }))
+  const open = compilePolicy(policyOf([onPath('allow', '/workspace/*')]))
+  const meaning = toolMeaning({ kind: 'tool', tool, input })
+  expect([decide(closed, meaning).effect, decide(open, meaning).effect]).toEqual([denied, allowed])
+})
+
 test('decide() reads a command that is as long as people write them', () => {
   const long = `git status ${'some-file '.repeat(1000)}`
   expect(decide(supervised, bash(long)).effect).toBe('allow')
