@@ -147,6 +147,23 @@ export function doesMore([program, ...args]: readonly ShellWord[]): boolean {
 }
 const isOrdinary = (name: ShellWord | undefined): boolean => typeof name === 'string' && /^[a-z_][a-z0-9_]*$/.test(name)
 
+/** Whether a command changes how those after it run, or runs what those before it print. Where a shell is leaves it out: the agent's
+ *  stays in its folder from one call to the next. */
+export function affectsOthers([program, ...args]: readonly ShellWord[]): boolean {
+  if (program === null || program === undefined) return true
+  return (
+    changesShell.has(program) || (interpreters.test(baseName(program)) && args.every((word) => word?.startsWith('-') ?? true))
+  )
+}
+const changesShell: ReadonlySet<string> = new Set(
+  '. source eval exec export declare typeset local readonly set unset shopt alias unalias enable hash trap umask ulimit read mapfile readarray getopts let bind complete command builtin'.split(
+    ' ',
+  ),
+)
+/** Programs whose first operand is what they run. */
+export const interpreters =
+  /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
+
 /** What a command runs besides itself, as far as its words tell. */
 export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   const [first, ...args] = words
