@@ -9,6 +9,8 @@ export type ShellCommand = {
   readonly plain: boolean
   /** One of several readings: what would deny it or ask for it counts, and nothing is needed to allow it. */
   readonly guess?: true
+  /** It does nothing: nothing is needed to allow it beside another. */
+  readonly idle?: true
 }
 
 /** An action together with what was found out about it, so that deciding needs no parser. */

@@ -1,5 +1,5 @@
 import type { Policy, Rule } from '@anchorhold/protocol/policy'
-import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, partsOf } from './decide.ts'
+import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, needsNoRule, partsOf } from './decide.ts'
 import type { Meaning, ShellCommand } from './meaning.ts'
 import { baseName, literalGlob, patternWord, type ShellWord } from './patterns.ts'
 import { interpreters, runsAnything } from './wrappers.ts'
@@ -14,7 +14,7 @@ export function suggestRule(compiled: CompiledPolicy, meaning: Meaning): Suggest
   if (decision.decider !== 'no rule') return { rule: null, inTheWay: decision.by }
   const whole = matchesWhole(compiled, meaning)
   const open = partsOf(meaning).filter(
-    (part) => part?.guess !== true && [...whole, ...matchesCommand(compiled, meaning, part)].length === 0,
+    (part) => !needsNoRule(part) && [...whole, ...matchesCommand(compiled, meaning, part)].length === 0,
   )
   const [part = null, ...others] = open
   const rule = candidateFor(meaning, part)

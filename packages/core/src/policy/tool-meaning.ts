@@ -4,7 +4,7 @@ import { forEachChild, parse, type Command, type RedirectDescriptor, type Redire
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
 import type { Inner, Stdin } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
-import { evaluates, innerOf, doesMore } from './wrappers.ts'
+import { doesMore, evaluates, innerOf, isIdle } from './wrappers.ts'
 
 /** Tools that hand a text to a shell, and the field that holds it. */
 const shellTools: ReadonlyMap<string, string> = new Map([
@@ -202,7 +202,7 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   const plain =
     command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile) && !doesMore(words)
   // A redirection alone, or nothing at all: there is no program to allow.
-  if (words.length > 0 || !plain) found.push({ words, plain })
+  if (words.length > 0 || !plain) found.push({ words, plain, ...(plain && isIdle(words) ? { idle: true as const } : {}) })
   if (words.length === 0) return
   if (evaluates(words)) seen.evaluated = true
   takeIn(innerOf(words, stdinOf(command)), depth, found, seen)
@@ -254,14 +254,20 @@ function argumentOf(argument: Command['args'][number]): ShellWord {
   return value === null ? null : `${argument.name}${argument.append === true ? '+=' : '='}${value}`
 }
 
-/** Whether the shell writes a file here. Descriptors and /dev/null are none. */
+/** Whether the shell writes a file here. Its own outputs and /dev/null are none, as long as no file that is read takes their place:
+ *  `1<file >/dev/stdout` writes it. */
 function writesFile(redirect: Redirection): boolean {
-  if (redirect.descriptor?.type === 'FileDescriptorVariable') return true
-  if (redirect.type !== 'Redirect' || redirect.operator === '<' || redirect.operator === '<&') return false
+  const { descriptor } = redirect
+  if (descriptor?.type === 'FileDescriptorVariable') return true
+  if (redirect.type !== 'Redirect') return false
+  if (redirect.operator === '<' || redirect.operator === '<&') return descriptor !== undefined && isOutput(descriptor)
   const target = redirect.target === undefined ? null : wordOf(redirect.target)
-  if (target === '/dev/null') return false
-  return !(redirect.operator === '>&' && target !== null && /^(\d+-?|-)$/.test(target))
+  if (target === '/dev/null' || target === '/dev/stdout' || target === '/dev/stderr') return false
+  return !(redirect.operator === '>&' && target !== null && /^([12]-?|-)$/.test(target))
 }
+
+const isOutput = (descriptor: RedirectDescriptor): boolean =>
+  descriptor.type !== 'FileDescriptor' || descriptor.value === 1 || descriptor.value === 2
 
 /** What a command reads from its standard input, where its text says so. */
 function stdinOf({ redirects }: Command): Stdin {

@@ -271,6 +271,28 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ["f() { echo $(($1)); }; f 'a[$(git push)]'", 'ask', 'ask'],
   ['echo $((1 + 2))', 'allow', 'allow'],
   ['echo $(cat f)', 'allow', 'allow'],
+  // What does nothing needs no rule beside another command, and alone is what it is.
+  ['ls || :', 'allow', 'allow'],
+  ['ls; false', 'allow', 'allow'],
+  ['make || true x', 'ask', 'allow'],
+  ['ls || true x', 'allow', 'allow'],
+  ['ls || : > f', 'ask', 'allow'],
+  ['ls; PATH=/tmp :', 'ask', 'allow'],
+  [':', 'ask', 'allow'],
+  [': $(git push)', 'deny', 'deny'],
+  ['ls; : $(make)', 'ask', 'allow'],
+  [': $(ls)', 'allow', 'allow'],
+  ['/tmp/true; ls', 'ask', 'allow'],
+  ['true() { make; }; true; ls', 'ask', 'allow'],
+  // Its own outputs, and what is made to look like them.
+  ['ls > /dev/stdout 2> /dev/stderr', 'allow', 'allow'],
+  ['ls >> /dev/stderr', 'allow', 'allow'],
+  ['ls > /dev/stdout/../x', 'ask', 'allow'],
+  ['echo x 1<f >/dev/stdout', 'ask', 'allow'],
+  ['echo x <f 1<&0 >/dev/stdout', 'ask', 'allow'],
+  ['echo x <f >&0 >/dev/stdout', 'ask', 'allow'],
+  ['echo x 3<f >&3 >/dev/stdout', 'ask', 'allow'],
+  ['{ echo x >/dev/stdout; } 1<f', 'ask', 'allow'],
   // Variables that change how commands run, set by other means.
   ['((PATH=1)); ls', 'ask', 'allow'],
   ['echo $((PATH=1)); ls', 'ask', 'allow'],
@@ -308,6 +330,12 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ['setarch x86_64 git push', 'deny', 'deny'],
   ['/lib64/ld-linux-x86-64.so.2 /usr/bin/git push', 'deny', 'deny'],
   ["uv run bash -c '{git,push}'", 'ask', 'ask'],
+  // Values that are joined to their option.
+  ['timeout -k3 -sKILL 5 git status', 'allow', 'allow'],
+  ['timeout -k3 5 git push', 'deny', 'deny'],
+  ['timeout -k3 5 make', 'ask', 'allow'],
+  ['nice -n5 git push', 'deny', 'deny'],
+  ['nice -x5 ls', 'ask', 'ask'],
   // What cannot be parsed.
   ["git status 'x", 'ask', 'ask'],
   ['git push; if', 'deny', 'deny'],
@@ -374,6 +402,13 @@ test('an allowance of printf or read covers none that sets how commands run', ()
     (command) => decide(policy, bash(command)).effect,
   )
   expect(decided).toEqual(['ask', 'ask', 'ask', 'allow', 'allow'])
+})
+
+test('a wrapper and what it runs are allowed by a rule each, however its options are written', () => {
+  const policy = compilePolicy(policyOf(['nice *', 'ionice *', 'make'].map((one) => onCommand('allow', one))))
+  const commands = ['nice -n5 make', 'nice -n 5 make', 'nice -5 make', 'nice --adjustment=5 make', 'ionice -c2 -n7 nice make']
+  expect(commands.map((command) => decide(policy, bash(command)).effect)).toEqual(commands.map(() => 'allow'))
+  expect(decide(policy, bash('nice -n5 ls')).effect).toBe('ask')
 })
 
 test('a search from above the workspace meets rules on what is in it', () => {

@@ -89,6 +89,9 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
   } satisfies Record<string, Wrapper>),
 )
 
+/** Those that are known to take an option's value in its own word: `nice -n5`. */
+const joinValues: ReadonlySet<string> = new Set('env nice ionice timeout stdbuf sudo flock chrt time'.split(' '))
+
 /** Those that start a shell where they are given no command. */
 const startShells: ReadonlySet<string> = new Set(
   'sudo doas chroot unshare nsenter fakeroot firejail proot linux32 linux64 systemd-run'.split(' '),
@@ -163,6 +166,9 @@ const changesShell: ReadonlySet<string> = new Set(
 /** Programs whose first operand is what they run. */
 export const interpreters =
   /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
+
+/** Whether a command does nothing: what its words do was done before it ran. */
+export const isIdle = ([program]: readonly ShellWord[]): boolean => program === 'true' || program === 'false' || program === ':'
 
 /** What a command runs besides itself, as far as its words tell. */
 export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
@@ -271,6 +277,7 @@ function wrapperInner(
       without.includes(word) ||
       isJoined(word) ||
       (program === 'xargs' && /^-([nPLsId].)/.test(word)) ||
+      (joinValues.has(program) && /^-\w./.test(word) && withValue.includes(word.slice(0, 2))) ||
       (program === 'nice' && /^-\d+$/.test(word))
     )
       continue
