@@ -309,32 +309,30 @@ function envSplit([option, ...rest]: readonly ShellWord[]): Inner {
 
 function shellInner(args: readonly ShellWord[], stdin: Stdin): Inner {
   let takesScript = false
+  let readsInput = false
   for (let at = 0; at < args.length; at++) {
     const word = args[at]
     if (word === null || word === undefined) return unknown
     if (word === '--version' || word === '--help') return nothing
-    if (word === '--') return operand(args[at + 1])
-    if (/^--(rcfile|init-file)$/.test(word)) return unknown
-    if (word.startsWith('--')) continue
-    if (/^[-+]\w*[oO]$/.test(word)) {
-      if (/^-\w*c/.test(word)) takesScript = true
-      at++
-      continue
-    }
-    if (/^[-+]\w+$/.test(word)) {
-      if (/^-\w*c/.test(word)) takesScript = true
-      if (/^-\w*s/.test(word) && !takesScript) return stdinInner(stdin)
-      continue
-    }
-    return operand(word)
+    // Both end the options.
+    if (word === '--' || word === '-') return operand(args[at + 1])
+    if (shellFlags.test(word)) continue
+    if (!/^[-+]/.test(word)) return operand(word)
+    // Shells differ in where they look for the value of an `o` that is not the last letter, and so in what follows.
+    const [, letters, last] = /^[-+]([^oO\W]*)([oO]?)$/.exec(word) ?? []
+    if (letters === undefined) return both(unknown, guesses(args.slice(at + 1)))
+    takesScript ||= letters.includes('c')
+    readsInput ||= letters.includes('s')
+    if (last !== '' && args[++at] === null) return both(unknown, guesses(args.slice(at)))
   }
   return takesScript ? nothing : stdinInner(stdin)
 
   function operand(word: ShellWord | undefined): Inner {
     if (takesScript) return script(word)
-    return word === undefined ? stdinInner(stdin) : fileInner(word, stdin)
+    return word === undefined || readsInput ? stdinInner(stdin) : fileInner(word, stdin)
   }
 }
+const shellFlags = /^--(norc|noprofile|posix|login|verbose|restricted|noediting|debugger)$/
 
 const stdinInner = (stdin: Stdin): Inner => (stdin.kind === 'text' ? script(stdin.text) : unknown)
 
