@@ -1,8 +1,17 @@
 // The one file that knows a shell's grammar. The gate must not import it: it decides upon meanings.
 import type { ToolAction } from '@anchorhold/protocol/actions'
-import { forEachChild, parse, type Command, type RedirectDescriptor, type Redirection, type SyntaxNode, type Word } from 'unbash'
+import {
+  forEachChild,
+  parse,
+  type Assignment,
+  type Command,
+  type RedirectDescriptor,
+  type Redirection,
+  type SyntaxNode,
+  type Word,
+} from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
-import type { Inner, Stdin } from './inner.ts'
+import { type Inner, type Stdin, variableInner } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
 import { doesMore, evaluates, innerOf, isIdle } from './wrappers.ts'
 
@@ -202,6 +211,8 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   const plain =
     command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile) && !doesMore(words)
   // A redirection alone, or nothing at all: there is no program to allow.
+  for (const one of [...command.prefix, ...command.args])
+    if (one.type === 'Assignment') takeIn(assignmentInner(one), depth, found, seen)
   if (words.length > 0 || !plain) found.push({ words, plain, ...(plain && isIdle(words) ? { idle: true as const } : {}) })
   if (words.length === 0) return
   if (evaluates(words)) seen.evaluated = true
@@ -246,6 +257,8 @@ function wordOf(word: Word): ShellWord {
   )
   return isFixed ? word.value : null
 }
+
+const assignmentInner = ({ name, value }: Assignment): Inner => variableInner(name, value.type === 'Word' ? wordOf(value) : null)
 
 function argumentOf(argument: Command['args'][number]): ShellWord {
   if (argument.type === 'Word') return wordOf(argument)

@@ -1,4 +1,4 @@
-import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown } from './inner.ts'
+import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown, variablesInner } from './inner.ts'
 import { resolvePath } from './meaning.ts'
 import { baseName, type ShellWord } from './patterns.ts'
 import { isRunner, runnerInner } from './runners.ts'
@@ -183,6 +183,12 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   switch (program) {
     case 'eval':
       return args.every((word) => word !== null) ? script(args.join(' ')) : unknown
+    case 'export':
+    case 'declare':
+    case 'typeset':
+    case 'readonly':
+    case 'local':
+      return variablesInner(args)
     case '.':
     case 'source':
       return fileInner(args[0], stdin)
@@ -259,10 +265,11 @@ function wrapperInner(
   let at = 0
   let left = operands
   let environment = false
+  let variables = nothing
   let replaced: string | null = null
   for (; at < args.length; at++) {
     const word = args[at]
-    if (word === null || word === undefined) return both(unknown, guesses(args.slice(at)))
+    if (word === null || word === undefined) return both(both(unknown, variables), guesses(args.slice(at)))
     if (word === '--') {
       at++
       break
@@ -287,15 +294,17 @@ function wrapperInner(
       continue
     }
     if (word.startsWith('-') && word !== '-') return both(unknown, guesses(args.slice(at + 1)))
-    if (assignments === true && /^\w+=/.test(word)) environment = true
-    else if (left > 0) left--
+    if (assignments === true && /^\w+=/.test(word)) {
+      environment = true
+      variables = both(variables, variablesInner([word]))
+    } else if (left > 0) left--
     else break
   }
   for (; left > 0 && at < args.length; left--) at++
   if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
   const words = args.slice(at)
   if (words.length === 0) return startShells.has(program) ? stdinInner(stdin) : nothing
-  if (program !== 'xargs') return { ...nothing, commands: [{ words, plain: !environment }] }
+  if (program !== 'xargs') return { ...variables, commands: [...variables.commands, { words, plain: !environment }] }
   const mark = replaced
   return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
 }
