@@ -67,5 +67,9 @@ const readings = (args: readonly ShellWord[]): Inner => ({
   commands: args.flatMap((word, index) =>
     word === null ? [] : [{ words: args.slice(index), plain: true, guess: true as const }],
   ),
-  guessed: args.flatMap((word) => (word !== null && /[\s;&|$`(<{]/.test(word) ? [word.replace(/^-{1,2}[\w-]+=/, '')] : [])),
+  guessed: args.flatMap((word) =>
+    word !== null && /[\s;&|$`(<{]/.test(word)
+      ? [...new Set([word.replace(/^-{1,2}[\w-]+=/, ''), word.replace(/^[\w-]+=/, '')])]
+      : [],
+  ),
 })

@@ -243,6 +243,9 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     default:
       // The loader runs what it is given.
       if (/^ld(-linux|-musl|\.so)/.test(program)) return both(unknown, guesses(args))
+      // Git's commands are programs too.
+      if (/^git-./.test(program))
+        return { ...nothing, commands: [{ words: ['git', program.slice(4), ...args], plain: true, guess: true }] }
       return runnerInner(program, args, () => stdinInner(stdin))
   }
 }
@@ -265,11 +268,11 @@ function wrapperInner(
   let at = 0
   let left = operands
   let environment = false
-  let variables = nothing
+  let besides = nothing
   let replaced: string | null = null
   for (; at < args.length; at++) {
     const word = args[at]
-    if (word === null || word === undefined) return both(both(unknown, variables), guesses(args.slice(at)))
+    if (word === null || word === undefined) return both(both(unknown, besides), guesses(args.slice(at)))
     if (word === '--') {
       at++
       break
@@ -279,6 +282,7 @@ function wrapperInner(
     if (program === 'env' && (word.startsWith('-S') || (word.startsWith('--s') && '--split-string'.startsWith(nameOf(word)))))
       return envSplit(args.slice(at))
     if (program === 'flock' && /^(-c|--command)$/.test(word)) return script(args[at + 1])
+    if (program === 'strace') besides = both(besides, outputInner(word, args[at + 1]))
     if (program === 'xargs' && /^(-I.|--replace(=.|$))/.test(word)) replaced = word.replace(/^(-I|--replace=?)/, '') || '{}'
     if (
       without.includes(word) ||
@@ -293,10 +297,10 @@ function wrapperInner(
       if (program === 'xargs' && word === '-I') replaced = args[at] ?? null
       continue
     }
-    if (word.startsWith('-') && word !== '-') return both(unknown, guesses(args.slice(at + 1)))
+    if (word.startsWith('-') && word !== '-') return both(both(unknown, besides), guesses(args.slice(at + 1)))
     if (assignments === true && /^\w+=/.test(word)) {
       environment = true
-      variables = both(variables, variablesInner([word]))
+      besides = both(besides, variablesInner([word]))
     } else if (left > 0) left--
     else break
   }
@@ -304,9 +308,17 @@ function wrapperInner(
   if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
   const words = args.slice(at)
   if (words.length === 0) return startShells.has(program) ? stdinInner(stdin) : nothing
-  if (program !== 'xargs') return { ...variables, commands: [...variables.commands, { words, plain: !environment }] }
+  if (program !== 'xargs') return both(besides, { ...nothing, commands: [{ words, plain: !environment }] })
   const mark = replaced
   return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
+}
+
+/** `strace -o '|TEXT'` writes to a command. */
+function outputInner(word: string, next: ShellWord | undefined): Inner {
+  const [, value] = /^(?:-o|--output(?:=|$))(.*)$/s.exec(word) ?? []
+  const target = value === '' ? next : value
+  if (target === null) return unknown
+  return target !== undefined && /^[|!]/.test(target) ? script(target.slice(1)) : nothing
 }
 
 /** `env -S` takes a text apart much as a shell does. */
@@ -407,6 +419,8 @@ function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {
     if (option.test(word)) inner = both(inner, script(args[index + 1]))
     else if (word.startsWith('--') && option.test(nameOf(word))) inner = both(inner, script(valueOf(word)))
     else if (/^-[^-]./s.test(word) && option.test(word.slice(0, 2))) inner = both(inner, script(word.slice(2)))
+    // The last of several letters.
+    else if (/^-[A-Za-z]+$/.test(word) && option.test(`-${word.at(-1)}`)) inner = both(inner, script(args[index + 1]))
   }
   return inner
 }
@@ -437,15 +451,28 @@ function gitInner(args: readonly ShellWord[]): Inner {
   }
   // Written there, it is a command from then on.
   if (command === 'config' && rest.some((word) => word === null || /^alias\./i.test(word))) inner = both(inner, unknown)
+  if (command === 'config') inner = both(inner, guesses(rest))
+  // Settings of the new repository, and hooks that are put into it.
+  if (command === 'clone' && rest.some((word, at) => setsClone(word, rest[at + 1]))) inner = both(inner, unknown)
+  if ((command === 'clone' || command === 'init') && rest.some((word) => word?.startsWith('--te') === true))
+    inner = both(inner, unknown)
   if (command === 'filter-branch') inner = both(inner, optionScripts(rest, /^--[a-z]+-filter$/))
   const option = typeof command === 'string' ? runningOptions[command] : undefined
   return option === undefined ? inner : both(inner, optionScripts(rest, option))
 }
 
+function setsClone(word: ShellWord, next: ShellWord | undefined): boolean {
+  if (word === null) return false
+  const [, joined] = /^(?:-c|--conf?i?g?=)(.+)$/s.exec(word) ?? []
+  const value = /^(-c|--conf?i?g?)$/.test(word) ? next : joined
+  return value === null || (value !== undefined && !harmlessSetting.test(value))
+}
+
 const harmlessSetting =
-  /^(user|author|committer|color|column|http|advice|commit|push|pull|fetch|rebase|status|log|branch|tag|safe|gc|pack|index|i18n|rerere|transfer|feature|init\.defaultbranch)\b/i
+  /^(?![\w.-]*(hook|command|cmd|program|helper|editor|pager))(user|author|committer|color|column|http|advice|commit|push|pull|fetch|rebase|status|log|branch|tag|safe|gc|pack|index|i18n|rerere|transfer|feature|init\.defaultbranch)\b/i
 /** Options of git's commands whose value a shell runs, cut short or not. */
 const runningOptions: Readonly<Record<string, RegExp>> = {
+  grep: /^(-O|--op[a-z-]*)$/,
   rebase: /^(-x|--exe?c?)$/,
   difftool: /^(-x|--extc?m?d?)$/,
   ...Object.fromEntries(
