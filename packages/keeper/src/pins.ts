@@ -12,6 +12,8 @@ export type PinFiles = (cell: Cell, place: PinPlace, meaning: Meaning) => Promis
 export type PinPlace = {
   readonly workspace: string
   readonly folder: string
+  /** Where the agent's shell stands, inside the cell. */
+  readonly shell: string
   readonly files: { readonly node: string }
   /** Toolchain folders of the agent's own path. */
   readonly path: readonly string[]
@@ -20,14 +22,14 @@ export type PinPlace = {
 /** Hashes the files that a shell tool would execute, as the cell sees them: the program of each command, and the scripts that an
  *  interpreter is given.
  *  Does not stop: code in the cell that swaps a file after it was looked at; what a program loads or runs by itself. */
-export const pinFiles: PinFiles = async (cell, { workspace, folder, files, path }, { commands }) => {
+export const pinFiles: PinFiles = async (cell, { workspace, folder, shell, files, path }, { commands }) => {
   const wanted = executed((commands ?? []).map(({ words }) => words))
   if (wanted.length === 0) return []
   if (wanted.length > wantedMax) throw tooMany()
   const home = cell.place(`${folder}/home`)
   const env = cellEnvironment({ home, path, env: {} })
   const process = cell.spawn([cell.place(files.node), '-e', hashThem], { env, cwd: cell.place(workspace) })
-  process.stdin.end(JSON.stringify({ wanted, max: actionBounds.pins }))
+  process.stdin.end(JSON.stringify({ wanted, shell, max: actionBounds.pins }))
   let pins: readonly Pin[]
   try {
     const { text } = await outputOf(process, { bytesMax: pinsBytesMax, withinMs: hashMsMax * slownessOf(cell.limits) })
@@ -65,10 +67,10 @@ function shellPath() {
 const dirs = shellPath().split(':');
 const isFile = (f) => { try { return fs.statSync(f).isFile() } catch { return false } };
 const out = new Map();
-const { wanted, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
+const { wanted, shell, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
 for (const { name, base, program } of wanted) {
   if (out.size > max) break;
-  const from = p.resolve(base.replace(/^~(?=\/|$)/, home));
+  const from = p.resolve(shell, base.replace(/^~(?=\/|$)/, home));
   const at = name.includes('/') || !program ? p.resolve(from, name.replace(/^~(?=\/)/, home)) : dirs.map((d) => p.resolve(from, d, name)).find(isFile);
   if (at === undefined || out.has(at) || !isFile(at)) continue;
   const hash = createHash('sha256'), fd = fs.openSync(at, 'r'), chunk = Buffer.alloc(1 << 20);

@@ -41,19 +41,22 @@ const commandsMax = 500
 const textCharsMax = 16_384
 const openingsMax = 1000
 
-/** Where an agent is: folders by their paths inside the cell. */
-export type Whereabouts = { readonly workspace?: string; readonly home?: string }
+/** Where an agent is: folders by their paths inside the cell. `folder` is where its shell stands, else in the workspace. */
+export type Whereabouts = { readonly workspace?: string; readonly home?: string; readonly folder?: string }
 type Folders = Required<Whereabouts>
 
 /** What a tool call means: which commands it would run, which file it is about. */
-export function toolMeaning(action: ToolAction, { workspace = '/workspace', home = '/home/agent' }: Whereabouts = {}): Meaning {
+export function toolMeaning(
+  action: ToolAction,
+  { workspace = '/workspace', home = '/home/agent', folder = workspace }: Whereabouts = {},
+): Meaning {
   const field = shellTools.get(action.tool)
   const about = pathTools.get(action.tool)
   const text = field === undefined ? undefined : action.input[field]
   return {
     action,
     commands: field === undefined ? null : typeof text === 'string' ? commandsOf(text) : text === undefined ? [] : [anything],
-    ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home })),
+    ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home, folder })),
   }
 }
 
@@ -61,7 +64,7 @@ export function toolMeaning(action: ToolAction, { workspace = '/workspace', home
 function placesOf(about: PathTool, input: ToolAction['input'], folders: Folders): Pick<Meaning, 'paths' | 'searches'> {
   const value = input[about.field]
   if (value === undefined && about.searches !== true) return { paths: [], searches: [] }
-  const folder = value === undefined ? folders.workspace : typeof value === 'string' ? fromRoot(value, folders) : null
+  const folder = value === undefined ? folders.folder : typeof value === 'string' ? fromRoot(value, folders) : null
   const path = folder === null || about.pattern === undefined ? folder : globbed(input[about.pattern], folder, folders)
   // What cannot be read may lead anywhere.
   if (path === null) return { paths: ['/'], searches: ['/', '~', ''] }
@@ -69,10 +72,11 @@ function placesOf(about: PathTool, input: ToolAction['input'], folders: Folders)
   return { paths, searches: about.searches === true ? [...paths, ...folderNamesBelow(path, folders)] : [] }
 }
 
-/** A path as the tool takes it: without blanks around it, from the home folder behind a tilde, else from the workspace. */
-function fromRoot(value: string, { workspace, home }: Folders): string {
+/** A path as the tool takes it: without blanks around it, from the home folder behind a tilde, else from
+ *  where its shell stands. */
+function fromRoot(value: string, { home, folder }: Folders): string {
   const path = value.trim()
-  const whole = path.startsWith('/') ? path : /^~(\/|$)/.test(path) ? home + path.slice(1) : `${workspace}/${path}`
+  const whole = path.startsWith('/') ? path : /^~(\/|$)/.test(path) ? home + path.slice(1) : `${folder}/${path}`
   return resolvePath(whole).replace(/(.)\/$/, '$1')
 }
 

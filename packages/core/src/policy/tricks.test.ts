@@ -519,6 +519,17 @@ const readings: readonly (readonly [tool: string, input: Readonly<Record<string,
     ['Glob', { pattern: '{/etc,x}/*' }, 'ask', 'ask'],
     ['Glob', { pattern: ['/etc/*'] }, 'ask', 'ask'],
   ]
+test('what a tool names is looked for from where the shell stands', () => {
+  const policy = compilePolicy(policyOf([onPath('deny', 'secret/*')], { autonomy: 'full' }))
+  const effectOf = (tool: string, input: Readonly<Record<string, unknown>>, folder: string) =>
+    decide(policy, toolMeaning({ kind: 'tool', tool, input }, { folder })).effect
+  expect(effectOf('Read', { file_path: 'a' }, '/workspace/secret')).toBe('deny')
+  expect(effectOf('Read', { file_path: '../src/a' }, '/workspace/secret')).toBe('allow')
+  expect(effectOf('Read', { file_path: 'secret/a' }, '/workspace/src')).toBe('allow')
+  expect(effectOf('Grep', { pattern: 'x' }, '/workspace/secret')).toBe('deny')
+  expect(effectOf('Grep', { pattern: 'x' }, '/workspace/src')).toBe('allow')
+})
+
 test('an allowance of a folder is none for a search from above it', () => {
   const policy = compilePolicy(policyOf([onPath('allow', '~*'), onPath('allow', 'src/*')]))
   const search = (path: string) =>
