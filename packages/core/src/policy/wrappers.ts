@@ -243,11 +243,17 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     default:
       // The loader runs what it is given.
       if (/^ld(-linux|-musl|\.so)/.test(program)) return both(unknown, guesses(args))
-      // Git's commands are programs too.
-      if (/^git-./.test(program))
-        return { ...nothing, commands: [{ words: ['git', program.slice(4), ...args], plain: true, guess: true }] }
-      return runnerInner(program, args, () => stdinInner(stdin))
+      return both(
+        dashedInner(program, args),
+        runnerInner(program, args, () => stdinInner(stdin)),
+      )
   }
+}
+
+/** Git's commands are programs too: `git-push`. */
+function dashedInner(program: string, args: readonly ShellWord[]): Inner {
+  const [, ...words] = /^(git)-(.+)$/.exec(program) ?? []
+  return words.length === 0 ? nothing : { ...nothing, commands: [{ words: [...words, ...args], plain: true, guess: true }] }
 }
 
 const nameOf = (option: string): string => option.replace(/=.*/s, '')
