@@ -11,7 +11,7 @@ import {
   type Word,
 } from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
-import { type Inner, type Stdin, variableInner } from './inner.ts'
+import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
 import { doesMore, evaluates, innerOf, isIdle } from './wrappers.ts'
 
@@ -148,6 +148,10 @@ function readScript(text: string, depth: number, found: ShellCommand[], seen: Se
         // A loop sets a variable too; those in capitals may change how commands run.
         if (!/^[a-z_][a-z0-9_]*$/.test(node.name.value)) found.push({ words: [], plain: false })
         break
+      case 'ArithmeticCommand':
+        // To a plain `sh`, two subshells.
+        if (depth > 0) takeIn(mayRun(node.body), depth, found, seen)
+        break
       case 'Default':
         if (node.operator.endsWith('=')) found.push({ words: [], plain: false })
         break
@@ -220,7 +224,14 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   if (words.length > 0 || !plain) found.push({ words, plain, ...(plain && isIdle(words) ? { idle: true as const } : {}) })
   if (words.length === 0) return
   if (evaluates(words)) seen.evaluated = true
+  if (depth > 0) takeIn(behindAmpersand(command), depth, found, seen)
   takeIn(innerOf(words, stdinOf(command)), depth, found, seen)
+}
+
+/** To a plain `sh`, `a &>file b` is `a` in the background, and `b`. */
+function behindAmpersand({ args, redirects }: Command): Inner {
+  const from = redirects.find((one) => one.type === 'Redirect' && one.operator.startsWith('&>'))?.pos
+  return from === undefined ? nothing : guesses(args.filter(({ pos }) => pos > from).map(argumentOf))
 }
 
 function takeIn(inner: Inner, depth: number, found: ShellCommand[], seen: Seen): void {
