@@ -48,6 +48,17 @@ test('a script that is swapped between the asking and the running is not run, an
   expect(used(await it.log(again))).toHaveLength(1)
 })
 
+test('a script is looked for from where an earlier command has led the shell', async () => {
+  const workspace = it.workspace({ 'sub/build.sh': 'echo harmless', 'build.sh': 'echo another' })
+  const id = await create('run `cd sub`', { workspace, autonomy: 'full' })
+  await it.event(id, 0, ended)
+  await it.api.changeSession({ params: { id }, body: { autonomy: 'supervised' } })
+  const before = await last(id)
+  await it.api.prompt({ params: { id }, body: { text: 'run `sh build.sh`' } })
+  const asked = await request(id, before)
+  expect(asked.body.pins?.map(({ path }) => path)).toContain('/workspace/sub/build.sh')
+})
+
 test('a program that is put in front of another on the path is not run in its place', async () => {
   const workspace = it.workspace()
   const id = await create('run `echo first`', { workspace, autonomy: 'full' })

@@ -185,11 +185,16 @@ export function keeper(options: KeeperOptions): Keeper {
     stored: () => inOrder(journal.flush),
     live: journal.live,
     ask: (action, call, signal) => check.ask({ action, call }, signal),
-    async mayRun(tool, input, call, signal) {
+    async mayRun(tool, input, call, signal, folder) {
       const before = await heldBack()
       if (before !== null) return { allow: false, why: before }
-      const meaning = toolMeaning({ kind: 'tool', tool, input }, { workspace: cell?.place(start.workspace) ?? start.workspace })
-      const pins = async () => (cell === null ? [] : pinFiles(cell, { ...start, path: outfit.path }, meaning))
+      const [workspace, home] = [start.workspace, `${start.folder}/home`].map((one) => cell?.place(one) ?? one)
+      const meaning = toolMeaning(
+        { kind: 'tool', tool, input },
+        { workspace: workspace!, home: home!, folder: folder ?? workspace! },
+      )
+      const pins = async () =>
+        cell === null ? [] : pinFiles(cell, { ...start, path: outfit.path, shell: folder ?? workspace! }, meaning)
       const verdict = await check.judge({ meaning, call, pins }, signal)
       // It may have been paused while a person was asked.
       const after = verdict.allow ? await heldBack() : null

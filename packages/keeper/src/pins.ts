@@ -1,4 +1,3 @@
-import type { ShellWord } from '@anchorhold/core/policy/patterns'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { actionBounds, Pin } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -7,83 +6,51 @@ import { z } from 'zod'
 import { cellEnvironment } from './agents/claude/environment.ts'
 import type { Cell } from './cells/cell.ts'
 import { outputOf } from './cells/output-of.ts'
+import { executed } from './executed.ts'
 
 export type PinFiles = (cell: Cell, place: PinPlace, meaning: Meaning) => Promise<readonly Pin[]>
 export type PinPlace = {
   readonly workspace: string
   readonly folder: string
+  /** Where the agent's shell stands, inside the cell. */
+  readonly shell: string
   readonly files: { readonly node: string }
   /** Toolchain folders of the agent's own path. */
   readonly path: readonly string[]
 }
 
-/** Hashes the files that a shell tool would execute, as the cell sees them: the program of each command, and the script that an
+/** Hashes the files that a shell tool would execute, as the cell sees them: the program of each command, and the scripts that an
  *  interpreter is given.
  *  Does not stop: code in the cell that swaps a file after it was looked at; what a program loads or runs by itself. */
-export const pinFiles: PinFiles = async (cell, { workspace, folder, files, path }, { commands }) => {
+export const pinFiles: PinFiles = async (cell, { workspace, folder, shell, files, path }, { commands }) => {
   const wanted = executed((commands ?? []).map(({ words }) => words))
   if (wanted.length === 0) return []
-  if (wanted.length > actionBounds.pins)
-    throw new Failure('too_large', `It would run more than ${actionBounds.pins} programs, which nobody could look through`)
+  if (wanted.length > wantedMax) throw tooMany()
   const home = cell.place(`${folder}/home`)
   const env = cellEnvironment({ home, path, env: {} })
   const process = cell.spawn([cell.place(files.node), '-e', hashThem], { env, cwd: cell.place(workspace) })
-  process.stdin.end(JSON.stringify(wanted))
+  process.stdin.end(JSON.stringify({ wanted, shell, max: actionBounds.pins }))
+  let pins: readonly Pin[]
   try {
     const { text } = await outputOf(process, { bytesMax: pinsBytesMax, withinMs: hashMsMax * slownessOf(cell.limits) })
-    return z.array(Pin).max(actionBounds.pins).parse(JSON.parse(text))
+    pins = z.array(Pin).parse(JSON.parse(text))
   } catch (cause) {
     throw new Failure('wrong_state', 'What it would run could not be read, so it cannot be asked for', { cause })
   }
+  if (pins.length > actionBounds.pins) throw tooMany()
+  return pins
 }
+
+const tooMany = () =>
+  new Failure('too_large', `It would run more than ${actionBounds.pins} programs, which nobody could look through`)
+
+/** So many files are looked for: a name may stand for several, in several folders. */
+const wantedMax = 5000
 
 /** How long it may take to hash what is to be run. */
 const hashMsMax = 20_000
 /** Each a path of Linux, at most 4096 bytes and longer in JSON, and a hash. */
-const pinsBytesMax = actionBounds.pins * 32 * 1024
-
-/** A file by the name that a shell knows it by. Programs are looked for on the path, scripts are not. */
-type Executed = { readonly name: string; readonly base: string; readonly program: boolean }
-
-/** What each command would execute, as far as its words tell. */
-export function executed(commands: readonly (readonly ShellWord[])[]): Executed[] {
-  const found = new Map<string, Executed>()
-  let base = ''
-  const add = (one: Executed) => void found.set(`${one.base}\0${one.name}\0${one.program}`, one)
-  for (const [program, ...rest] of commands) {
-    if (program === undefined || program === null) continue
-    if (program === 'cd' || program === 'pushd') {
-      const to = rest.find((word) => word === null || !word.startsWith('-'))
-      if (typeof to === 'string') base = to.startsWith('/') || to.startsWith('~') ? to : `${base}${base === '' ? '' : '/'}${to}`
-      continue
-    }
-    if (!builtins.has(program)) add({ name: program, base, program: true })
-    const script = scriptOf(program, rest)
-    if (script !== null) add({ name: script, base, program: false })
-  }
-  return [...found.values()]
-}
-
-/** The first operand of a program that reads its code from a file. */
-function scriptOf(program: string, words: readonly ShellWord[]): string | null {
-  const name = program.slice(program.lastIndexOf('/') + 1)
-  if (!interpreters.test(name)) return null
-  for (const word of words) {
-    if (word === null) return null
-    // Its code is among its words, and those are part of the digest.
-    if (/^-(c|e|m|-eval|-print|p|r)$/.test(word)) return null
-    if (!word.startsWith('-') && !word.includes('=')) return word
-  }
-  return null
-}
-
-const interpreters =
-  /^(sh|bash|dash|zsh|ksh|source|\.|node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript)$/
-const builtins: ReadonlySet<string> = new Set(
-  ': . [ alias bg bind break builtin caller cd command compgen complete continue declare dirs disown echo enable eval exec exit export false fc fg getopts hash help history if jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait'.split(
-    ' ',
-  ),
-)
+const pinsBytesMax = (actionBounds.pins + 1) * 32 * 1024
 
 /** Run by our own Node inside the cell. The path is the one that the agent's shell has: the last snapshot of it tells. */
 const hashThem = String.raw`
@@ -100,10 +67,12 @@ function shellPath() {
 const dirs = shellPath().split(':');
 const isFile = (f) => { try { return fs.statSync(f).isFile() } catch { return false } };
 const out = new Map();
-for (const { name, base, program } of JSON.parse(fs.readFileSync(0, 'utf8'))) {
-  const from = p.resolve(base.replace(/^~(?=\/|$)/, home));
+const { wanted, shell, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
+for (const { name, base, program } of wanted) {
+  if (out.size > max) break;
+  const from = p.resolve(shell, base.replace(/^~(?=\/|$)/, home));
   const at = name.includes('/') || !program ? p.resolve(from, name.replace(/^~(?=\/)/, home)) : dirs.map((d) => p.resolve(from, d, name)).find(isFile);
-  if (at === undefined || !isFile(at)) continue;
+  if (at === undefined || out.has(at) || !isFile(at)) continue;
   const hash = createHash('sha256'), fd = fs.openSync(at, 'r'), chunk = Buffer.alloc(1 << 20);
   for (let n; (n = fs.readSync(fd, chunk)) > 0; ) hash.update(chunk.subarray(0, n));
   fs.closeSync(fd);

@@ -23,7 +23,9 @@ const ToolMatch = z.strictObject({
     .max(2000)
     .optional()
     .describe('Words of a shell command: `*` within a word, `*` alone for one word, and at the end for all that follow, if any'),
-  path: Glob.optional().describe('The file that a tool reads or writes, within the workspace or from the root'),
+  path: Glob.optional().describe(
+    'The file that a tool reads or writes, within the workspace, from the root, or from the home folder (`~/`)',
+  ),
   input: z.record(z.string(), Glob).optional().describe('Fields of what the tool is called with'),
 })
 const NetMatch = z.strictObject({

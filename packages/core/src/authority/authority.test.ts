@@ -271,6 +271,63 @@ test('a grant for the session covers what it executes only as long as that is wh
   expect(went).toEqual(['yes', 'asked', 'asked', 'yes'])
 })
 
+test('grants for the session cover together what each of them covers a command of', async () => {
+  const pin = (name: string, sha256 = hash(name)) => ({ path: `/usr/bin/${name}`, sha256 })
+  const grants = ['ls *', 'cat *', 'make', 'python3', 'export A=1', 'cd *'].map((command, at): Grant => ({
+    ...{
+      request: `req_${'g'.repeat(15)}${at}` as RequestId,
+      digest: hash(command),
+      scope: 'session',
+      expires_at: null,
+      actor: 'ann',
+    },
+    ...{
+      rule: { on: 'tool', match: { tool: 'Bash', command }, effect: 'allow' },
+      pins: [pin(command.split(' ')[0]!)],
+      nanos: null,
+    },
+  }))
+  const free = make({ grants })
+  const went = (command: string, pins: readonly Pin[] = [pin('ls'), pin('cat')]) =>
+    happens(free, { kind: 'tool', tool: 'Bash', input: { command } }, pins)
+  const covered = ['ls && cat x', 'cat x | ls; ls', 'ls $(cat x)', 'cd sub && ls']
+  for (const command of covered) expect([command, await went(command)]).toEqual([command, 'yes'])
+  expect(
+    free
+      .of('grant.used')
+      .slice(0, 2)
+      .map(({ request }) => request),
+  ).toEqual([grants[0]!.request, grants[1]!.request])
+  const others = [
+    'ls && rm x',
+    'ls && cat x > y',
+    'ls && A=1 cat x',
+    'cat x | sh',
+    'cat x | python3',
+    'export A=1 && make',
+    'ls $(rm x)',
+  ]
+  for (const command of others) expect([command, await went(command)]).toEqual([command, 'asked'])
+  expect(await went('ls && cat x', [pin('ls'), pin('cat', hash('b'))])).toBe('asked')
+  expect(await went('ls && cat x', [pin('ls'), pin('cat'), pin('other')])).toBe('asked')
+})
+
+test('a grant whose file has changed adds nothing, though another was given for the file as it is', async () => {
+  const pins = (text: string) => [{ path: '/workspace/run.sh', sha256: hash(text) }]
+  const grants = [['./run.sh', 'a'] as const, ['make', 'b'] as const].map(([command, text], at): Grant => ({
+    ...{
+      request: `req_${'g'.repeat(15)}${at}` as RequestId,
+      digest: hash(command),
+      scope: 'session',
+      expires_at: null,
+      actor: 'ann',
+    },
+    ...{ rule: { on: 'tool', match: { tool: 'Bash', command }, effect: 'allow' }, pins: pins(text), nanos: null },
+  }))
+  const action: Action = { kind: 'tool', tool: 'Bash', input: { command: './run.sh && make' } }
+  expect(await happens(make({ grants }), action, pins('b'))).toBe('asked')
+})
+
 test('an answer that comes when the new policy has let the action go on finds it told, and leaves no grant', async () => {
   const it = make()
   const went = it.judge(base.bash)

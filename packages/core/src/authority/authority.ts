@@ -1,5 +1,5 @@
 import type { Action, Digest, Pin } from '@anchorhold/protocol/actions'
-import type { Authority as Terms, Told } from '@anchorhold/protocol/authority'
+import type { Authority as Terms, Grant, Told } from '@anchorhold/protocol/authority'
 import type { EventBody, RequestAction } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Policy } from '@anchorhold/protocol/policy'
@@ -123,12 +123,13 @@ export function authority(parts: AuthorityParts): Authority {
       call,
       pins,
       async granted(now) {
-        const grant = grants.take(action, digest, now) ?? grants.takeRule(compiled, meaning, now)
-        if (grant === null) return null
-        if ('changed' in grant) return { effect: 'deny', by: grant.changed }
-        write({ type: 'grant.used', body: { request: grant.request, digest, call } })
+        const grant = grants.take(action, digest, now)
+        if (grant !== null && 'changed' in grant) return { effect: 'deny', by: grant.changed }
+        const used = grant === null ? grants.takeRules(compiled, meaning, now) : [grant]
+        if (used.length === 0) return null
+        for (const { request } of used) write({ type: 'grant.used', body: { request, digest, call } })
         await flush()
-        return { effect: 'allow', by: `${grant.request} allowed by ${grant.actor}` }
+        return { effect: 'allow', by: allowedBy(used) }
       },
       asks: (why) => why,
       isAhead: false,
@@ -146,8 +147,9 @@ export function authority(parts: AuthorityParts): Authority {
       call: null,
       pins: async () => [],
       async granted() {
-        const grant = grants.find(digest) ?? grants.takeRule(compiled, meaning, [])
-        return grant === null ? null : { effect: 'allow', by: `${grant.request} allowed by ${grant.actor}` }
+        const grant = grants.find(digest)
+        const found = grant === null ? grants.takeRules(compiled, meaning, []) : [grant]
+        return found.length === 0 ? null : { effect: 'allow', by: allowedBy(found) }
       },
       asks: (why) => `${why}${saidBy(said)}`,
       isAhead: true,
@@ -214,6 +216,8 @@ export function authority(parts: AuthorityParts): Authority {
   }
 }
 
+const allowedBy = (grants: readonly Grant[]): string =>
+  grants.map(({ request, actor }) => `${request} allowed by ${actor}`).join(', ')
 const tooDeep: Verdict = { allow: false, why: 'This is not allowed: it is nested too deeply to be read' }
 const verdict = ({ effect, by }: Settled): Verdict => (effect === 'allow' ? { allow: true, by } : { allow: false, why: by })
 

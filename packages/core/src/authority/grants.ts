@@ -4,15 +4,17 @@ import type { RequestAction } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import { compilePolicy, type CompiledPolicy, decide } from '../policy/decide.ts'
 import type { Meaning } from '../policy/meaning.ts'
-import { changedPin, newPin } from './pins.ts'
+import { affectsOthers } from '../policy/wrappers.ts'
+import { changedPin, differs, newPin } from './pins.ts'
 
 /** What people have allowed and is not used up.
  *  Invariant: a grant for once is taken once, whatever is heard of it again. */
 export interface Grants {
   /** A grant for just this action, used up by being taken if it is for once. */
   take(action: RequestAction, digest: Digest, pins: readonly Pin[]): Grant | { readonly changed: string } | null
-  /** A grant for this session that covers more than one action, as long as what it executes is what was allowed. */
-  takeRule(compiled: CompiledPolicy, meaning: Meaning, pins: readonly Pin[]): Grant | null
+  /** Grants for this session that cover more than one action, as long as what it executes is what was allowed: one, or those that cover
+   *  its commands together. None where they do not. */
+  takeRules(compiled: CompiledPolicy, meaning: Meaning, pins: readonly Pin[]): readonly Grant[]
   /** A grant for just this action, left where it is. */
   find(digest: Digest): Grant | null
   add(grant: Grant): void
@@ -56,12 +58,29 @@ export function openGrants(given: readonly Grant[], usedBefore: Iterable<Request
       }
       return null
     },
-    takeRule({ policy }, meaning, pins) {
-      for (const grant of grants.values()) {
-        if (grant.rule === null || isOver(grant) || newPin(grant.pins, pins) !== undefined) continue
-        if (decide(compilePolicy({ ...policy, rules: [...policy.rules, grant.rule] }), meaning).effect === 'allow') return grant
+    takeRules({ policy }, meaning, pins) {
+      // Where one of its files has changed, nobody knows what it would cover.
+      const standing = [...grants.values()].filter((one) => one.rule !== null && !isOver(one) && !differs(one.pins, pins))
+      const cover = (some: readonly Grant[]) => {
+        if (
+          newPin(
+            some.flatMap((one) => one.pins),
+            pins,
+          ) !== undefined
+        )
+          return false
+        const rules = some.flatMap(({ rule }) => rule ?? [])
+        return decide(compilePolicy({ ...policy, rules: [...policy.rules, ...rules] }), meaning).effect === 'allow'
       }
-      return null
+      const one = standing.find((grant) => cover([grant]))
+      if (one !== undefined) return [one]
+      // Each was allowed by itself: together they must do no more than one after the other.
+      if (meaning.commands?.some(({ words }) => affectsOthers(words)) === true || !cover(standing)) return []
+      // Only those that it takes.
+      return standing.reduce((left, grant) => {
+        const others = left.filter((other) => other !== grant)
+        return cover(others) ? others : left
+      }, standing)
     },
     find: (digest) => [...grants.values()].find((one) => one.digest === digest && one.rule === null && !isOver(one)) ?? null,
     add,

@@ -10,3 +10,9 @@ export function newPin(among: readonly Pin[], pins: readonly Pin[]): Pin | undef
   const known = new Set(among.map(({ path, sha256 }) => `${sha256} ${path}`))
   return pins.find(({ path, sha256 }) => !known.has(`${sha256} ${path}`))
 }
+
+/** Whether a file is among both, and not the same. */
+export function differs(before: readonly Pin[], after: readonly Pin[]): boolean {
+  const known = new Map(before.map(({ path, sha256 }) => [path, sha256]))
+  return after.some(({ path, sha256 }) => (known.get(path) ?? sha256) !== sha256)
+}

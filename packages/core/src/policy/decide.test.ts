@@ -153,7 +153,7 @@ test('decide() compares paths from the root and within the workspace, with dots 
   ).toEqual(['allow', 'allow', 'ask', 'deny', 'allow', 'deny'])
   const grep = (path?: string) =>
     decide(compilePolicy(policyOf(rules)), tool('Grep', { pattern: 'x', ...(path === undefined ? {} : { path }) })).effect
-  expect([grep(), grep('/workspace/src'), grep('/workspace/secrets'), grep('/')]).toEqual(['ask', 'allow', 'ask', 'ask'])
+  expect([grep(), grep('/workspace/src'), grep('/workspace/secrets'), grep('/')]).toEqual(['ask', 'allow', 'deny', 'ask'])
 })
 
 test('decide() compares fields of the input, and only those that are its own', () => {

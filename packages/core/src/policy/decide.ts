@@ -116,10 +116,10 @@ export function decide(compiled: CompiledPolicy, meaning: Meaning): Decision {
   let decision: Decision | null = null
   for (const command of partsOf(meaning)) {
     const one = judge(compiled, meaning, command, [...whole, ...matchesCommand(compiled, meaning, command)])
-    if (command?.guess === true && one.decider === 'no rule') continue
+    if (needsNoRule(command) && one.decider === 'no rule') continue
     if (decision === null || outweighs(one, decision)) decision = one
   }
-  // Guesses alone are never all that there is.
+  // Alone, what needs no rule is judged as the call that it is.
   decision ??= judge(compiled, meaning, null, whole)
   if (policy.autonomy === 'restricted' && decision.effect === 'allow')
     return setting('ask', 'autonomy', 'autonomy restricted: every tool asks')
@@ -127,6 +127,9 @@ export function decide(compiled: CompiledPolicy, meaning: Meaning): Decision {
 }
 
 const setting = (effect: Effect, decider: Decider, by: string): Decision => ({ effect, decider, by, rule: null })
+
+/** What nothing is needed to allow, beside what else there is. */
+export const needsNoRule = (command: ShellCommand | null): boolean => command?.guess === true || command?.idle === true
 
 /** What is judged one by one: each command of a shell, or the call as such. */
 export const partsOf = ({ commands }: Meaning): readonly (ShellCommand | null)[] =>

@@ -9,6 +9,8 @@ export type ShellCommand = {
   readonly plain: boolean
   /** One of several readings: what would deny it or ask for it counts, and nothing is needed to allow it. */
   readonly guess?: true
+  /** It does nothing: nothing is needed to allow it beside another. */
+  readonly idle?: true
 }
 
 /** An action together with what was found out about it, so that deciding needs no parser. */
@@ -18,12 +20,12 @@ export type Meaning = {
   readonly commands: readonly ShellCommand[] | null
   /** The file or folder that a tool is about, by each name that a rule may give it. */
   readonly paths: readonly string[]
-  /** The tool looks at all that lies below its folder. */
-  readonly searches: boolean
+  /** Where the tool looks at all that lies below: its folder, and those that it comes through from above, by the same names. */
+  readonly searches: readonly string[]
 }
 
 /** The meaning of an action that runs no shell. */
-export const plainMeaning = (action: Action): Meaning => ({ action, commands: null, paths: [], searches: false })
+export const plainMeaning = (action: Action): Meaning => ({ action, commands: null, paths: [], searches: [] })
 
 /** The unknown: anything may be run. */
 export const anything: ShellCommand = { words: [null], plain: false }

@@ -9,6 +9,8 @@ export type Glob = {
   readonly literal: string | null
   /** The text before its first `*`. */
   readonly prefix: string
+  /** It ends in `*`: what it fits may go on in any way. */
+  readonly open: boolean
   readonly fits: (text: string) => boolean
 }
 
@@ -23,10 +25,11 @@ export function compileGlob(source: string): Glob {
   }
   const [prefix = '', ...rest] = pieces
   const suffix = rest.pop()
-  if (suffix === undefined) return { literal: prefix, prefix, fits: (text) => text === prefix }
+  if (suffix === undefined) return { literal: prefix, prefix, open: false, fits: (text) => text === prefix }
   return {
     literal: null,
     prefix,
+    open: suffix === '',
     fits(text) {
       // Taking each piece at its first place is enough, so no text makes this slow.
       if (text.length < prefix.length + suffix.length || !text.startsWith(prefix) || !text.endsWith(suffix)) return false

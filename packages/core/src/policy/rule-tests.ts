@@ -100,10 +100,14 @@ function fitCommand(rule: Rule, pattern: CommandPattern, command: ShellCommand |
 
 function fitPath(glob: Glob, { paths, searches }: Meaning): Fit {
   if (paths.some((path) => glob.fits(path))) return 'yes'
+  const inside = (path: string) => (path.endsWith('/') ? path : `${path}/`)
+  // All that lies in the folder is what the rule speaks of.
+  if (searches.length > 0 && glob.open && paths.some((path) => path !== '' && glob.fits(inside(path)))) return 'yes'
+  const isRooted = /^(\/|~(\/|$))/.test(glob.prefix)
   // A search below a folder may come upon whatever the rule names in there.
   const isBelow = (path: string) =>
-    path === '' || glob.prefix.startsWith(path.endsWith('/') ? path : `${path}/`) || path.startsWith(glob.prefix)
-  return searches && paths.some(isBelow) ? 'maybe' : 'no'
+    path === '' ? !isRooted : glob.prefix.startsWith(inside(path)) || path.startsWith(glob.prefix)
+  return searches.some(isBelow) ? 'maybe' : 'no'
 }
 
 function fitFields({ fields }: RuleTest, values: Readonly<Record<string, unknown>>): Fit {

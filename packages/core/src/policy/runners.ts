@@ -1,4 +1,4 @@
-import { both, guesses, type Inner, nothing, unknown } from './inner.ts'
+import { both, guesses, type Inner, mayRun, nothing, unknown } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
 
 /** Programs that start others by name, among their own subcommands and options, in a folder, a container or on a machine of their
@@ -9,10 +9,27 @@ const runners: ReadonlyMap<string, RegExp | null> = new Map<string, RegExp | nul
   ...['nix-shell', 'steam-run', 'mosh', 'autossh', 'sshpass', 'gdb', 'perf', 'start-stop-daemon', 'daemonize'].map(
     (name) => [name, null] as const,
   ),
+  ...[
+    'watchexec',
+    'reflex',
+    'rr',
+    'dtach',
+    'abduco',
+    'nq',
+    'sem',
+    'run0',
+    'machinectl',
+    'catchsegv',
+    'nc',
+    'ncat',
+    'gtimeout',
+  ].map((name) => [name, null] as const),
   ...['scp', 'sftp', 'rsync', 'tar', 'zip'].map((name) => [name, null] as const),
   ...['docker', 'podman', 'nerdctl', 'kubectl', 'oc'].map((name) => [name, /^(exec|run|debug|create|compose)$/] as const),
   ...['npm', 'pnpm', 'yarn', 'bun'].map((name) => [name, /^(exec|dlx|x)$/] as const),
   ...['uv', 'poetry', 'pipenv', 'pdm', 'rye', 'hatch', 'devbox', 'flatpak', 'toolbox'].map((name) => [name, /^run$/] as const),
+  ...['conda', 'mamba', 'micromamba', 'pixi', 'foreman', 'volta', 'rustup'].map((name) => [name, /^run$/] as const),
+  ...['lerna', 'nx', 'fnm', 'nvm', 'pyenv', 'rbenv', 'nodenv', 'tox'].map((name) => [name, /^(exec|run)$/] as const),
   ...['bundle', 'direnv', 'mise', 'asdf', 'aws-vault', 'lxc'].map((name) => [name, /^(exec|x)$/] as const),
   ...['op', 'doppler', 'infisical'].map((name) => [name, /^run$/] as const),
   ...['nix', 'guix'].map((name) => [name, /^(run|develop|shell|environment)$/] as const),
@@ -28,6 +45,8 @@ const guessNull: Inner = { ...nothing, commands: [{ words: [null], plain: true, 
 export function runnerInner(program: string, args: readonly ShellWord[], stdin: () => Inner): Inner {
   if (program === 'ssh') return sshInner(args, stdin)
   if (program === 'tmux' || program === 'screen') return screenInner(args)
+  const option = commandOptions.get(program)
+  if (option !== undefined) return optionInner(args, option)
   const subcommand = runners.get(program)
   if (subcommand === undefined) return nothing
   if (subcommand !== null && !mayNameOne(args, subcommand)) return nothing
@@ -61,7 +80,7 @@ function sshInner(args: readonly ShellWord[], stdin: () => Inner): Inner {
   const command = args.slice(at + 1)
   if (command.length === 0) return at < args.length ? both(inner, stdin()) : inner
   if (command.includes(null)) return both(both(unknown, inner), guesses(command))
-  return both(inner, { ...guesses(command), guessed: [command.join(' ')] })
+  return both(both(inner, guesses(command)), mayRun(command.join(' ')))
 }
 
 /** What is typed into a screen can be anything; only looking at what there is runs nothing. */
@@ -72,6 +91,21 @@ function screenInner(args: readonly ShellWord[]): Inner {
   return isLook ? nothing : both(unknown, guesses(args))
 }
 
+/** Options whose value is a program to run, and words of `make` that are. */
+const commandOptions: ReadonlyMap<string, RegExp> = new Map([
+  ['sort', /^--co[a-z-]*(?:=|$)/],
+  ['rg', /^--pre(?:=|$)/],
+  ['socat', /^(?:EXEC|SYSTEM|SHELL):/i],
+  ['man', /^(?:--pager(?:=|$)|-P)/],
+  ['make', /^(?:--ev[a-z]*(?:=|$)|-E|SHELL[:+?]*=(?=.*\s))/s],
+])
+function optionInner(args: readonly ShellWord[], option: RegExp): Inner {
+  return args.reduce<Inner>((inner, word, at) => {
+    const [start] = option.exec(word ?? '') ?? []
+    return start === undefined || word === null ? inner : both(inner, mayRun(word.slice(start.length) || args[at + 1]))
+  }, nothing)
+}
+
 function copierInner(args: readonly ShellWord[]): Inner {
   let inner = nothing
   for (const [index, word] of args.entries()) {
@@ -79,8 +113,9 @@ function copierInner(args: readonly ShellWord[]): Inner {
       /^(?:--(?:rsh|rsync-path|to-command|use-compress-program|checkpoint-action|rmt-command|rsh-command|unzip-command))(?:=(.*))?$/s.exec(
         word ?? '',
       )
-    const short = /^-(?:e|S|I|F|o|TT)$/.test(word ?? '') ? args[index + 1] : undefined
-    const value = named === null ? short : (named[1] ?? args[index + 1])
+    // Alone, behind other letters, and with its value in the same word.
+    const [, joined] = /^-(?:TT|[A-Za-z]*?[eSIFo])(.*)$/s.exec(word ?? '') ?? []
+    const value = named === null ? (joined === '' ? args[index + 1] : joined) : (named[1] ?? args[index + 1])
     if (value === null) inner = both(inner, guessNull)
     else if (value !== undefined) inner = both(inner, { ...nothing, guessed: [value.replace(/^(exec|\w*[Cc]ommand)=/, '')] })
   }

@@ -1,8 +1,8 @@
 import type { Policy, Rule } from '@anchorhold/protocol/policy'
-import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, partsOf } from './decide.ts'
+import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, needsNoRule, partsOf } from './decide.ts'
 import type { Meaning, ShellCommand } from './meaning.ts'
 import { baseName, literalGlob, patternWord, type ShellWord } from './patterns.ts'
-import { runsAnything } from './wrappers.ts'
+import { interpreters, runsAnything } from './wrappers.ts'
 
 /** The rule that would settle a request from now on; or what stands in the way of any. */
 export type Suggestion = { readonly rule: Rule } | { readonly rule: null; readonly inTheWay: string }
@@ -14,7 +14,7 @@ export function suggestRule(compiled: CompiledPolicy, meaning: Meaning): Suggest
   if (decision.decider !== 'no rule') return { rule: null, inTheWay: decision.by }
   const whole = matchesWhole(compiled, meaning)
   const open = partsOf(meaning).filter(
-    (part) => part?.guess !== true && [...whole, ...matchesCommand(compiled, meaning, part)].length === 0,
+    (part) => !needsNoRule(part) && [...whole, ...matchesCommand(compiled, meaning, part)].length === 0,
   )
   const [part = null, ...others] = open
   const rule = candidateFor(meaning, part)
@@ -96,8 +96,6 @@ const armedBelow: ReadonlyMap<string, RegExp> = new Map(
 )
 const isArmed = (name: string, second: string | undefined) =>
   armed.has(name) || (second !== undefined && armedBelow.get(name)?.test(second) === true)
-/** Programs whose first operand is what they run. */
-const interpreters = /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
 /** Of these the operand after the first subcommand says more: `npm run build`, `docker compose up`. */
 const deeper: ReadonlyMap<string, RegExp> = new Map(
   Object.entries({

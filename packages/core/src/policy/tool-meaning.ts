@@ -1,24 +1,34 @@
 // The one file that knows a shell's grammar. The gate must not import it: it decides upon meanings.
 import type { ToolAction } from '@anchorhold/protocol/actions'
-import { forEachChild, parse, type Command, type RedirectDescriptor, type Redirection, type SyntaxNode, type Word } from 'unbash'
+import {
+  forEachChild,
+  parse,
+  type Assignment,
+  type Command,
+  type RedirectDescriptor,
+  type Redirection,
+  type SyntaxNode,
+  type Word,
+} from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
-import type { Inner, Stdin } from './inner.ts'
+import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './inner.ts'
 import type { ShellWord } from './patterns.ts'
-import { evaluates, innerOf, doesMore } from './wrappers.ts'
+import { doesMore, evaluates, innerOf, isIdle } from './wrappers.ts'
 
 /** Tools that hand a text to a shell, and the field that holds it. */
 const shellTools: ReadonlyMap<string, string> = new Map([
   ['Bash', 'command'],
   ['Monitor', 'command'],
 ])
-/** Tools that are about one file or folder. */
-const pathTools: ReadonlyMap<string, { readonly field: string; readonly searches: boolean }> = new Map([
-  ['Read', { field: 'file_path', searches: false }],
-  ['Write', { field: 'file_path', searches: false }],
-  ['Edit', { field: 'file_path', searches: false }],
-  ['MultiEdit', { field: 'file_path', searches: false }],
-  ['NotebookEdit', { field: 'notebook_path', searches: false }],
-  ['Glob', { field: 'path', searches: true }],
+/** Tools that are about one file or folder. `pattern` is a field that may lead elsewhere. */
+type PathTool = { readonly field: string; readonly searches?: true; readonly pattern?: string }
+const pathTools: ReadonlyMap<string, PathTool> = new Map<string, PathTool>([
+  ['Read', { field: 'file_path' }],
+  ['Write', { field: 'file_path' }],
+  ['Edit', { field: 'file_path' }],
+  ['MultiEdit', { field: 'file_path' }],
+  ['NotebookEdit', { field: 'notebook_path' }],
+  ['Glob', { field: 'path', searches: true, pattern: 'pattern' }],
   ['Grep', { field: 'path', searches: true }],
   ['LS', { field: 'path', searches: true }],
 ])
@@ -31,28 +41,72 @@ const commandsMax = 500
 const textCharsMax = 16_384
 const openingsMax = 1000
 
-/** What a tool call means: which commands it would run, which file it is about. `workspace` is the folder's path inside the cell. */
-export function toolMeaning(action: ToolAction, { workspace = '/workspace' }: { readonly workspace?: string } = {}): Meaning {
+/** Where an agent is: folders by their paths inside the cell. `folder` is where its shell stands, else in the workspace. */
+export type Whereabouts = { readonly workspace?: string; readonly home?: string; readonly folder?: string }
+type Folders = Required<Whereabouts>
+
+/** What a tool call means: which commands it would run, which file it is about. */
+export function toolMeaning(
+  action: ToolAction,
+  { workspace = '/workspace', home = '/home/agent', folder = workspace }: Whereabouts = {},
+): Meaning {
   const field = shellTools.get(action.tool)
   const about = pathTools.get(action.tool)
   const text = field === undefined ? undefined : action.input[field]
   return {
     action,
     commands: field === undefined ? null : typeof text === 'string' ? commandsOf(text) : text === undefined ? [] : [anything],
-    paths: about === undefined ? [] : pathsOf(action.input[about.field], workspace, about.searches),
-    searches: about?.searches ?? false,
+    ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home, folder })),
   }
 }
 
-/** A path by its name from the root, and within the workspace. */
-function pathsOf(value: unknown, workspace: string, searches: boolean): readonly string[] {
-  if (value === undefined && searches) return [workspace, '']
-  if (typeof value !== 'string') return []
-  const path = resolvePath(value.startsWith('/') ? value : `${workspace}/${value}`).replace(/(.)\/$/, '$1')
-  // A search from above goes through all of the workspace.
-  const isAbove = searches && (path === '/' || workspace.startsWith(`${path}/`))
-  if (path === workspace || isAbove) return [path, '']
-  return path.startsWith(`${workspace}/`) ? [path, path.slice(workspace.length + 1)] : [path]
+/** The place that a tool is about, and what it looks through, by each name. */
+function placesOf(about: PathTool, input: ToolAction['input'], folders: Folders): Pick<Meaning, 'paths' | 'searches'> {
+  const value = input[about.field]
+  if (value === undefined && about.searches !== true) return { paths: [], searches: [] }
+  const folder = value === undefined ? folders.folder : typeof value === 'string' ? fromRoot(value, folders) : null
+  const path = folder === null || about.pattern === undefined ? folder : globbed(input[about.pattern], folder, folders)
+  // What cannot be read may lead anywhere.
+  if (path === null) return { paths: ['/'], searches: ['/', '~', ''] }
+  const paths = namesOf(path, folders)
+  return { paths, searches: about.searches === true ? [...paths, ...folderNamesBelow(path, folders)] : [] }
+}
+
+/** A path as the tool takes it: without blanks around it, from the home folder behind a tilde, else from
+ *  where its shell stands. */
+function fromRoot(value: string, { home, folder }: Folders): string {
+  const path = value.trim()
+  const whole = path.startsWith('/') ? path : /^~(\/|$)/.test(path) ? home + path.slice(1) : `${folder}/${path}`
+  return resolvePath(whole).replace(/(.)\/$/, '$1')
+}
+
+/** Where a search for a pattern begins: it may leave its folder. Null where it may go anywhere. */
+function globbed(pattern: unknown, folder: string, folders: Folders): string | null {
+  if (pattern === undefined) return folder
+  if (typeof pattern !== 'string') return null
+  const text = pattern.trim()
+  if (!/^[/~]/.test(text)) return leavesFolder.test(text) ? null : folder
+  const [fixed = ''] = /^[^*?[{(\\]*/.exec(text) ?? []
+  if (fixed === text) return fromRoot(text, folders)
+  return leavesFolder.test(text.slice(fixed.length)) ? null : fromRoot(fixed.slice(0, fixed.lastIndexOf('/') + 1), folders)
+}
+/** A step upwards, or an alternative that begins at the root or the home folder. */
+const leavesFolder = /(^|[/{,(|])\.\.($|[/},)|])|[{,(|][/~]/
+
+/** A path by its name from the root, from the home folder, and within the workspace. */
+function namesOf(path: string, { workspace, home }: Folders): readonly string[] {
+  const below = (folder: string) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])
+  return [
+    path,
+    ...(path === home ? ['~'] : below(home).map((rest) => `~/${rest}`)),
+    ...(path === workspace ? [''] : below(workspace)),
+  ]
+}
+
+/** A search from above goes through all of the workspace, or of the home folder. */
+function folderNamesBelow(path: string, { workspace, home }: Folders): readonly string[] {
+  const isAbove = (folder: string) => folder.startsWith(path === '/' ? path : `${path}/`)
+  return [...(isAbove(home) ? ['~'] : []), ...(isAbove(workspace) ? [''] : [])]
 }
 
 /** Every command that a shell would run for this text. */
@@ -93,6 +147,10 @@ function readScript(text: string, depth: number, found: ShellCommand[], seen: Se
       case 'Select':
         // A loop sets a variable too; those in capitals may change how commands run.
         if (!/^[a-z_][a-z0-9_]*$/.test(node.name.value)) found.push({ words: [], plain: false })
+        break
+      case 'ArithmeticCommand':
+        // To a plain `sh`, two subshells.
+        if (depth > 0) takeIn(mayRun(node.body), depth, found, seen)
         break
       case 'Default':
         if (node.operator.endsWith('=')) found.push({ words: [], plain: false })
@@ -161,10 +219,19 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   const plain =
     command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile) && !doesMore(words)
   // A redirection alone, or nothing at all: there is no program to allow.
-  if (words.length > 0 || !plain) found.push({ words, plain })
+  for (const one of [...command.prefix, ...command.args])
+    if (one.type === 'Assignment') takeIn(assignmentInner(one), depth, found, seen)
+  if (words.length > 0 || !plain) found.push({ words, plain, ...(plain && isIdle(words) ? { idle: true as const } : {}) })
   if (words.length === 0) return
   if (evaluates(words)) seen.evaluated = true
+  if (depth > 0) takeIn(behindAmpersand(command), depth, found, seen)
   takeIn(innerOf(words, stdinOf(command)), depth, found, seen)
+}
+
+/** To a plain `sh`, `a &>file b` is `a` in the background, and `b`. */
+function behindAmpersand({ args, redirects }: Command): Inner {
+  const from = redirects.find((one) => one.type === 'Redirect' && one.operator.startsWith('&>'))?.pos
+  return from === undefined ? nothing : guesses(args.filter(({ pos }) => pos > from).map(argumentOf))
 }
 
 function takeIn(inner: Inner, depth: number, found: ShellCommand[], seen: Seen): void {
@@ -206,6 +273,8 @@ function wordOf(word: Word): ShellWord {
   return isFixed ? word.value : null
 }
 
+const assignmentInner = ({ name, value }: Assignment): Inner => variableInner(name, value.type === 'Word' ? wordOf(value) : null)
+
 function argumentOf(argument: Command['args'][number]): ShellWord {
   if (argument.type === 'Word') return wordOf(argument)
   if (argument.index !== undefined || argument.value.type !== 'Word') return null
@@ -213,14 +282,20 @@ function argumentOf(argument: Command['args'][number]): ShellWord {
   return value === null ? null : `${argument.name}${argument.append === true ? '+=' : '='}${value}`
 }
 
-/** Whether the shell writes a file here. Descriptors and /dev/null are none. */
+/** Whether the shell writes a file here. Its own outputs and /dev/null are none, as long as no file that is read takes their place:
+ *  `1<file >/dev/stdout` writes it. */
 function writesFile(redirect: Redirection): boolean {
-  if (redirect.descriptor?.type === 'FileDescriptorVariable') return true
-  if (redirect.type !== 'Redirect' || redirect.operator === '<' || redirect.operator === '<&') return false
+  const { descriptor } = redirect
+  if (descriptor?.type === 'FileDescriptorVariable') return true
+  if (redirect.type !== 'Redirect') return false
+  if (redirect.operator === '<' || redirect.operator === '<&') return descriptor !== undefined && isOutput(descriptor)
   const target = redirect.target === undefined ? null : wordOf(redirect.target)
-  if (target === '/dev/null') return false
-  return !(redirect.operator === '>&' && target !== null && /^(\d+-?|-)$/.test(target))
+  if (target === '/dev/null' || target === '/dev/stdout' || target === '/dev/stderr') return false
+  return !(redirect.operator === '>&' && target !== null && /^([12]-?|-)$/.test(target))
 }
+
+const isOutput = (descriptor: RedirectDescriptor): boolean =>
+  descriptor.type !== 'FileDescriptor' || descriptor.value === 1 || descriptor.value === 2
 
 /** What a command reads from its standard input, where its text says so. */
 function stdinOf({ redirects }: Command): Stdin {

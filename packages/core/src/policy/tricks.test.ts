@@ -237,6 +237,14 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ['npx -y -p x git push', 'deny', 'deny'],
   ["npx -c 'env git push'", 'deny', 'deny'],
   ["npm exec -c 'git push'", 'deny', 'deny'],
+  ['watchexec -- git push', 'deny', 'deny'],
+  ['conda run -n x git push', 'deny', 'deny'],
+  ['rustup run stable git push', 'deny', 'deny'],
+  ['rustup update', 'ask', 'allow'],
+  ['nvm exec 18 git push', 'deny', 'deny'],
+  ["ncat -c 'git push' x", 'deny', 'deny'],
+  ["socat EXEC:'git push' -", 'deny', 'deny'],
+  ['nc host 80', 'ask', 'allow'],
   ['npx tsc', 'ask', 'allow'],
   ['npx $x', 'ask', 'ask'],
   ['npm install git', 'ask', 'allow'],
@@ -271,6 +279,28 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ["f() { echo $(($1)); }; f 'a[$(git push)]'", 'ask', 'ask'],
   ['echo $((1 + 2))', 'allow', 'allow'],
   ['echo $(cat f)', 'allow', 'allow'],
+  // What does nothing needs no rule beside another command, and alone is what it is.
+  ['ls || :', 'allow', 'allow'],
+  ['ls; false', 'allow', 'allow'],
+  ['make || true x', 'ask', 'allow'],
+  ['ls || true x', 'allow', 'allow'],
+  ['ls || : > f', 'ask', 'allow'],
+  ['ls; PATH=/tmp :', 'ask', 'allow'],
+  [':', 'ask', 'allow'],
+  [': $(git push)', 'deny', 'deny'],
+  ['ls; : $(make)', 'ask', 'allow'],
+  [': $(ls)', 'allow', 'allow'],
+  ['/tmp/true; ls', 'ask', 'allow'],
+  ['true() { make; }; true; ls', 'ask', 'allow'],
+  // Its own outputs, and what is made to look like them.
+  ['ls > /dev/stdout 2> /dev/stderr', 'allow', 'allow'],
+  ['ls >> /dev/stderr', 'allow', 'allow'],
+  ['ls > /dev/stdout/../x', 'ask', 'allow'],
+  ['echo x 1<f >/dev/stdout', 'ask', 'allow'],
+  ['echo x <f 1<&0 >/dev/stdout', 'ask', 'allow'],
+  ['echo x <f >&0 >/dev/stdout', 'ask', 'allow'],
+  ['echo x 3<f >&3 >/dev/stdout', 'ask', 'allow'],
+  ['{ echo x >/dev/stdout; } 1<f', 'ask', 'allow'],
   // Variables that change how commands run, set by other means.
   ['((PATH=1)); ls', 'ask', 'allow'],
   ['echo $((PATH=1)); ls', 'ask', 'allow'],
@@ -308,6 +338,87 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   ['setarch x86_64 git push', 'deny', 'deny'],
   ['/lib64/ld-linux-x86-64.so.2 /usr/bin/git push', 'deny', 'deny'],
   ["uv run bash -c '{git,push}'", 'ask', 'ask'],
+  // Options of a shell, in every way that it takes them.
+  ["bash -oe pipefail -c 'git push'", 'deny', 'deny'],
+  ["bash -oO pipefail extglob -c 'git push'", 'deny', 'deny'],
+  ["bash -oc pipefail 'git push'", 'deny', 'deny'],
+  ["bash -euo pipefail -c 'git push'", 'deny', 'deny'],
+  ["bash +c 'git push'", 'deny', 'deny'],
+  ["bash -c - 'git push'", 'deny', 'deny'],
+  ["bash -s -c 'git push'", 'deny', 'deny'],
+  ["bash -c -s 'git push'", 'deny', 'deny'],
+  ["bash --rcfile x -c 'git push'", 'deny', 'deny'],
+  ["zsh --emulate sh -c 'git push'", 'deny', 'deny'],
+  ["bash -o $x -c 'git push'", 'deny', 'deny'],
+  ["bash --norc -o errexit -c 'git status'", 'ask', 'allow'],
+  ["bash -s x <<< 'git push'", 'deny', 'deny'],
+  ['bash run.sh', 'ask', 'allow'],
+  ['bash --rcfile x', 'ask', 'ask'],
+  // Variables that make programs run others.
+  ["GIT_SSH_COMMAND='git push' git fetch", 'deny', 'deny'],
+  ["GIT_SSH_COMMAND='ssh -i key' git fetch", 'ask', 'allow'],
+  ["export GIT_SSH_COMMAND='git push'; git fetch", 'deny', 'deny'],
+  ["export 'PAGER=git push'", 'deny', 'deny'],
+  ['export GIT_EDITOR="$x"', 'ask', 'ask'],
+  ['export PATH="$HOME/bin:$PATH"', 'ask', 'allow'],
+  ["declare -x EDITOR='git push'", 'deny', 'deny'],
+  ["env GIT_PAGER='git push' git log", 'deny', 'deny'],
+  ["sudo EDITOR='git push' visudo", 'deny', 'deny'],
+  ['GIT_PAGER=cat git log', 'ask', 'allow'],
+  ["LESSOPEN='|git push' less x", 'deny', 'deny'],
+  ["PS4='$(git push)' bash -xc true", 'deny', 'deny'],
+  ["BASH_ENV='$(git push)' bash -c true", 'deny', 'deny'],
+  ["PROMPT_COMMAND='git push' bash -i", 'deny', 'deny'],
+  ["MAKEFLAGS='--eval=$(shell git push)' make", 'ask', 'ask'],
+  ['MAKEFLAGS=-j4 make', 'ask', 'allow'],
+  ['GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0=push git x', 'ask', 'ask'],
+  ['GIT_CONFIG_GLOBAL=/dev/null git fetch', 'ask', 'allow'],
+  ["NOTE='git push' make", 'ask', 'allow'],
+  // Options that name a program, and other names of git's commands.
+  ['/usr/lib/git-core/git-push origin', 'deny', 'deny'],
+  ['git-lfs pull', 'ask', 'allow'],
+  ["git rebase -ix 'git push' main", 'deny', 'deny'],
+  ["git grep -O'git push' x", 'deny', 'deny'],
+  ["git grep --open-files-in-pager='git push' x", 'deny', 'deny'],
+  ["git clone -c core.sshCommand='git push' ssh://x", 'ask', 'ask'],
+  ['git clone --config=core.fsmonitor=x y', 'ask', 'ask'],
+  ['git clone -c user.name=x y', 'ask', 'allow'],
+  ['git clone --template=x y', 'ask', 'ask'],
+  ['git clone --depth 1 x', 'ask', 'allow'],
+  ["git -c gc.recentObjectsHook='git push' gc", 'ask', 'ask'],
+  ["git config core.sshCommand 'git push'", 'deny', 'deny'],
+  ['git config user.name x', 'ask', 'allow'],
+  ['make SHELL=/bin/bash x', 'ask', 'allow'],
+  ["sort --compress-program='git push' x", 'deny', 'deny'],
+  ["sort --compress-prog 'git push' x", 'deny', 'deny'],
+  ["rg --pre 'git push' x", 'deny', 'deny'],
+  ["man -P'git push' ls", 'deny', 'deny'],
+  ["make SHELL='git push' x", 'deny', 'deny'],
+  ["make --eval='$(shell git push)'", 'ask', 'ask'],
+  ['make test', 'ask', 'allow'],
+  ["rsync -ae 'git push' a b", 'deny', 'deny'],
+  ["rsync -e'git push' a b", 'deny', 'deny'],
+  ['rsync -ae ssh a b', 'ask', 'allow'],
+  ["tar -xI'git push' -f x", 'deny', 'deny'],
+  ['tar -xzf x', 'ask', 'allow'],
+  ["scp -oProxyCommand='git push' a b", 'deny', 'deny'],
+  ["ssh host -o ProxyCommand='git push'", 'deny', 'deny'],
+  ["strace -o '|git push' ls", 'deny', 'deny'],
+  ["strace -o'!git push' ls", 'deny', 'deny'],
+  ["strace --output='|git push' ls", 'deny', 'deny'],
+  ['strace -f -o trace ls', 'ask', 'allow'],
+  // What a plain sh reads otherwise than bash.
+  ["sh -c '((git push))'", 'deny', 'deny'],
+  ["sh -c 'echo a &>x git push'", 'deny', 'deny'],
+  ["sh -c 'echo git push &>x'", 'ask', 'allow'],
+  ["sh -c '((i += 1)); ls'", 'ask', 'allow'],
+  ['((git push))', 'ask', 'allow'],
+  // Values that are joined to their option.
+  ['timeout -k3 -sKILL 5 git status', 'allow', 'allow'],
+  ['timeout -k3 5 git push', 'deny', 'deny'],
+  ['timeout -k3 5 make', 'ask', 'allow'],
+  ['nice -n5 git push', 'deny', 'deny'],
+  ['nice -x5 ls', 'ask', 'ask'],
   // What cannot be parsed.
   ["git status 'x", 'ask', 'ask'],
   ['git push; if', 'deny', 'deny'],
@@ -376,11 +487,75 @@ test('an allowance of printf or read covers none that sets how commands run', ()
   expect(decided).toEqual(['ask', 'ask', 'ask', 'allow', 'allow'])
 })
 
+test('a wrapper and what it runs are allowed by a rule each, however its options are written', () => {
+  const policy = compilePolicy(policyOf(['nice *', 'ionice *', 'make'].map((one) => onCommand('allow', one))))
+  const commands = ['nice -n5 make', 'nice -n 5 make', 'nice -5 make', 'nice --adjustment=5 make', 'ionice -c2 -n7 nice make']
+  expect(commands.map((command) => decide(policy, bash(command)).effect)).toEqual(commands.map(() => 'allow'))
+  expect(decide(policy, bash('nice -n5 ls')).effect).toBe('ask')
+})
+
 test('a search from above the workspace meets rules on what is in it', () => {
   const secret = { on: 'tool', match: { tool: '*', path: 'secret/*' }, effect: 'deny' } as const
   const policy = compilePolicy(policyOf([secret], { autonomy: 'full' }))
   const search = (path: string) => toolMeaning({ kind: 'tool', tool: 'Grep', input: { path, pattern: 'x' } })
   expect(['/', '/workspace', '/tmp'].map((path) => decide(policy, search(path)).effect)).toEqual(['ask', 'ask', 'allow'])
+})
+
+const onPath = (effect: 'allow' | 'deny', path: string) => ({ on: 'tool', match: { tool: '*', path }, effect }) as const
+const readings: readonly (readonly [tool: string, input: Readonly<Record<string, unknown>>, denied: string, allowed: string])[] =
+  [
+    ['Read', { file_path: 'src/a.ts' }, 'allow', 'allow'],
+    ['Read', { file_path: '/etc/passwd' }, 'deny', 'ask'],
+    ['Read', { file_path: ' /etc/passwd\n' }, 'deny', 'ask'],
+    ['Read', { file_path: ['/etc/passwd'] }, 'ask', 'ask'],
+    ['Read', { file_path: '~/.ssh/id' }, 'deny', 'ask'],
+    ['Read', { file_path: '/home/agent/.ssh/id' }, 'deny', 'ask'],
+    ['Read', { file_path: '~/notes' }, 'allow', 'ask'],
+    ['Grep', { pattern: '/etc/x' }, 'allow', 'allow'],
+    ['Grep', { pattern: 'x', path: 'src' }, 'allow', 'allow'],
+    ['Grep', { pattern: 'x', path: '~/.ssh' }, 'deny', 'ask'],
+    ['Grep', { pattern: 'x', path: '~' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: '/home' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: '/etc' }, 'deny', 'ask'],
+    ['Grep', { pattern: 'x', path: '/' }, 'ask', 'ask'],
+    ['Grep', { pattern: 'x', path: 7 }, 'ask', 'ask'],
+    ['LS', { path: '~/.ssh' }, 'deny', 'ask'],
+    ['Glob', { pattern: 'src/**/[...slug]/*.ts' }, 'allow', 'allow'],
+    ['Glob', { pattern: '/workspace/src/*' }, 'allow', 'allow'],
+    ['Glob', { pattern: '/etc/**' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/etc/**', path: 'src' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/etc/passwd' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/et*/passwd' }, 'ask', 'ask'],
+    ['Glob', { pattern: '/opt/../etc/*' }, 'deny', 'ask'],
+    ['Glob', { pattern: '/opt/*/../../etc/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: '~/.ssh/*' }, 'deny', 'ask'],
+    ['Glob', { pattern: '../etc/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: '{/etc,x}/*' }, 'ask', 'ask'],
+    ['Glob', { pattern: ['/etc/*'] }, 'ask', 'ask'],
+  ]
+test('what a tool names is looked for from where the shell stands', () => {
+  const policy = compilePolicy(policyOf([onPath('deny', 'secret/*')], { autonomy: 'full' }))
+  const effectOf = (tool: string, input: Readonly<Record<string, unknown>>, folder: string) =>
+    decide(policy, toolMeaning({ kind: 'tool', tool, input }, { folder })).effect
+  expect(effectOf('Read', { file_path: 'a' }, '/workspace/secret')).toBe('deny')
+  expect(effectOf('Read', { file_path: '../src/a' }, '/workspace/secret')).toBe('allow')
+  expect(effectOf('Read', { file_path: 'secret/a' }, '/workspace/src')).toBe('allow')
+  expect(effectOf('Grep', { pattern: 'x' }, '/workspace/secret')).toBe('deny')
+  expect(effectOf('Grep', { pattern: 'x' }, '/workspace/src')).toBe('allow')
+})
+
+test('an allowance of a folder is none for a search from above it', () => {
+  const policy = compilePolicy(policyOf([onPath('allow', '~*'), onPath('allow', 'src/*')]))
+  const search = (path: string) =>
+    decide(policy, toolMeaning({ kind: 'tool', tool: 'Grep', input: { path, pattern: 'x' } })).effect
+  expect(['/', '/home', '~', '/workspace', 'src'].map(search)).toEqual(['ask', 'ask', 'allow', 'ask', 'allow'])
+})
+
+test.each(readings)('rules on paths see where %s %j looks', (tool, input, denied, allowed) => {
+  const closed = compilePolicy(policyOf([onPath('deny', '/etc/*'), onPath('deny', '~/.ssh/*')], { autonomy: 'full' }))
+  const open = compilePolicy(policyOf([onPath('allow', '/workspace/*')]))
+  const meaning = toolMeaning({ kind: 'tool', tool, input })
+  expect([decide(closed, meaning).effect, decide(open, meaning).effect]).toEqual([denied, allowed])
 })
 
 test('decide() reads a command that is as long as people write them', () => {

@@ -1,4 +1,4 @@
-import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown } from './inner.ts'
+import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown, variablesInner } from './inner.ts'
 import { resolvePath } from './meaning.ts'
 import { baseName, type ShellWord } from './patterns.ts'
 import { isRunner, runnerInner } from './runners.ts'
@@ -89,6 +89,9 @@ const wrappers: ReadonlyMap<string, Wrapper> = new Map(
   } satisfies Record<string, Wrapper>),
 )
 
+/** Those that are known to take an option's value in its own word: `nice -n5`. */
+const joinValues: ReadonlySet<string> = new Set('env nice ionice timeout stdbuf sudo flock chrt time'.split(' '))
+
 /** Those that start a shell where they are given no command. */
 const startShells: ReadonlySet<string> = new Set(
   'sudo doas chroot unshare nsenter fakeroot firejail proot linux32 linux64 systemd-run'.split(' '),
@@ -147,6 +150,26 @@ export function doesMore([program, ...args]: readonly ShellWord[]): boolean {
 }
 const isOrdinary = (name: ShellWord | undefined): boolean => typeof name === 'string' && /^[a-z_][a-z0-9_]*$/.test(name)
 
+/** Whether a command changes how those after it run, or runs what those before it print. Where a shell is leaves it out: the agent's
+ *  stays in its folder from one call to the next. */
+export function affectsOthers([program, ...args]: readonly ShellWord[]): boolean {
+  if (program === null || program === undefined) return true
+  return (
+    changesShell.has(program) || (interpreters.test(baseName(program)) && args.every((word) => word?.startsWith('-') ?? true))
+  )
+}
+const changesShell: ReadonlySet<string> = new Set(
+  '. source eval exec export declare typeset local readonly set unset shopt alias unalias enable hash trap umask ulimit read mapfile readarray getopts let bind complete command builtin'.split(
+    ' ',
+  ),
+)
+/** Programs whose first operand is what they run. */
+export const interpreters =
+  /^(node|deno|bun|tsx|ts-node|python[\d.]*|pypy[\d.]*|ruby|perl|php|lua|Rscript|java|npx|bunx|pnpx|uvx|pipx)$/
+
+/** Whether a command does nothing: what its words do was done before it ran. */
+export const isIdle = ([program]: readonly ShellWord[]): boolean => program === 'true' || program === 'false' || program === ':'
+
 /** What a command runs besides itself, as far as its words tell. */
 export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   const [first, ...args] = words
@@ -160,6 +183,12 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   switch (program) {
     case 'eval':
       return args.every((word) => word !== null) ? script(args.join(' ')) : unknown
+    case 'export':
+    case 'declare':
+    case 'typeset':
+    case 'readonly':
+    case 'local':
+      return variablesInner(args)
     case '.':
     case 'source':
       return fileInner(args[0], stdin)
@@ -214,8 +243,17 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
     default:
       // The loader runs what it is given.
       if (/^ld(-linux|-musl|\.so)/.test(program)) return both(unknown, guesses(args))
-      return runnerInner(program, args, () => stdinInner(stdin))
+      return both(
+        dashedInner(program, args),
+        runnerInner(program, args, () => stdinInner(stdin)),
+      )
   }
+}
+
+/** Git's commands are programs too: `git-push`. */
+function dashedInner(program: string, args: readonly ShellWord[]): Inner {
+  const [, ...words] = /^(git)-(.+)$/.exec(program) ?? []
+  return words.length === 0 ? nothing : { ...nothing, commands: [{ words: [...words, ...args], plain: true, guess: true }] }
 }
 
 const nameOf = (option: string): string => option.replace(/=.*/s, '')
@@ -236,10 +274,11 @@ function wrapperInner(
   let at = 0
   let left = operands
   let environment = false
+  let besides = nothing
   let replaced: string | null = null
   for (; at < args.length; at++) {
     const word = args[at]
-    if (word === null || word === undefined) return both(unknown, guesses(args.slice(at)))
+    if (word === null || word === undefined) return both(both(unknown, besides), guesses(args.slice(at)))
     if (word === '--') {
       at++
       break
@@ -249,11 +288,13 @@ function wrapperInner(
     if (program === 'env' && (word.startsWith('-S') || (word.startsWith('--s') && '--split-string'.startsWith(nameOf(word)))))
       return envSplit(args.slice(at))
     if (program === 'flock' && /^(-c|--command)$/.test(word)) return script(args[at + 1])
+    if (program === 'strace') besides = both(besides, outputInner(word, args[at + 1]))
     if (program === 'xargs' && /^(-I.|--replace(=.|$))/.test(word)) replaced = word.replace(/^(-I|--replace=?)/, '') || '{}'
     if (
       without.includes(word) ||
       isJoined(word) ||
       (program === 'xargs' && /^-([nPLsId].)/.test(word)) ||
+      (joinValues.has(program) && /^-\w./.test(word) && withValue.includes(word.slice(0, 2))) ||
       (program === 'nice' && /^-\d+$/.test(word))
     )
       continue
@@ -262,18 +303,28 @@ function wrapperInner(
       if (program === 'xargs' && word === '-I') replaced = args[at] ?? null
       continue
     }
-    if (word.startsWith('-') && word !== '-') return both(unknown, guesses(args.slice(at + 1)))
-    if (assignments === true && /^\w+=/.test(word)) environment = true
-    else if (left > 0) left--
+    if (word.startsWith('-') && word !== '-') return both(both(unknown, besides), guesses(args.slice(at + 1)))
+    if (assignments === true && /^\w+=/.test(word)) {
+      environment = true
+      besides = both(besides, variablesInner([word]))
+    } else if (left > 0) left--
     else break
   }
   for (; left > 0 && at < args.length; left--) at++
   if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
   const words = args.slice(at)
   if (words.length === 0) return startShells.has(program) ? stdinInner(stdin) : nothing
-  if (program !== 'xargs') return { ...nothing, commands: [{ words, plain: !environment }] }
+  if (program !== 'xargs') return both(besides, { ...nothing, commands: [{ words, plain: !environment }] })
   const mark = replaced
   return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
+}
+
+/** `strace -o '|TEXT'` writes to a command. */
+function outputInner(word: string, next: ShellWord | undefined): Inner {
+  const [, value] = /^(?:-o|--output(?:=|$))(.*)$/s.exec(word) ?? []
+  const target = value === '' ? next : value
+  if (target === null) return unknown
+  return target !== undefined && /^[|!]/.test(target) ? script(target.slice(1)) : nothing
 }
 
 /** `env -S` takes a text apart much as a shell does. */
@@ -285,32 +336,30 @@ function envSplit([option, ...rest]: readonly ShellWord[]): Inner {
 
 function shellInner(args: readonly ShellWord[], stdin: Stdin): Inner {
   let takesScript = false
+  let readsInput = false
   for (let at = 0; at < args.length; at++) {
     const word = args[at]
     if (word === null || word === undefined) return unknown
     if (word === '--version' || word === '--help') return nothing
-    if (word === '--') return operand(args[at + 1])
-    if (/^--(rcfile|init-file)$/.test(word)) return unknown
-    if (word.startsWith('--')) continue
-    if (/^[-+]\w*[oO]$/.test(word)) {
-      if (/^-\w*c/.test(word)) takesScript = true
-      at++
-      continue
-    }
-    if (/^[-+]\w+$/.test(word)) {
-      if (/^-\w*c/.test(word)) takesScript = true
-      if (/^-\w*s/.test(word) && !takesScript) return stdinInner(stdin)
-      continue
-    }
-    return operand(word)
+    // Both end the options.
+    if (word === '--' || word === '-') return operand(args[at + 1])
+    if (shellFlags.test(word)) continue
+    if (!/^[-+]/.test(word)) return operand(word)
+    // Shells differ in where they look for the value of an `o` that is not the last letter, and so in what follows.
+    const [, letters, last] = /^[-+]([^oO\W]*)([oO]?)$/.exec(word) ?? []
+    if (letters === undefined) return both(unknown, guesses(args.slice(at + 1)))
+    takesScript ||= letters.includes('c')
+    readsInput ||= letters.includes('s')
+    if (last !== '' && args[++at] === null) return both(unknown, guesses(args.slice(at)))
   }
   return takesScript ? nothing : stdinInner(stdin)
 
   function operand(word: ShellWord | undefined): Inner {
     if (takesScript) return script(word)
-    return word === undefined ? stdinInner(stdin) : fileInner(word, stdin)
+    return word === undefined || readsInput ? stdinInner(stdin) : fileInner(word, stdin)
   }
 }
+const shellFlags = /^--(norc|noprofile|posix|login|verbose|restricted|noediting|debugger)$/
 
 const stdinInner = (stdin: Stdin): Inner => (stdin.kind === 'text' ? script(stdin.text) : unknown)
 
@@ -376,6 +425,8 @@ function optionScripts(args: readonly ShellWord[], option: RegExp): Inner {
     if (option.test(word)) inner = both(inner, script(args[index + 1]))
     else if (word.startsWith('--') && option.test(nameOf(word))) inner = both(inner, script(valueOf(word)))
     else if (/^-[^-]./s.test(word) && option.test(word.slice(0, 2))) inner = both(inner, script(word.slice(2)))
+    // The last of several letters.
+    else if (/^-[A-Za-z]+$/.test(word) && option.test(`-${word.at(-1)}`)) inner = both(inner, script(args[index + 1]))
   }
   return inner
 }
@@ -406,15 +457,28 @@ function gitInner(args: readonly ShellWord[]): Inner {
   }
   // Written there, it is a command from then on.
   if (command === 'config' && rest.some((word) => word === null || /^alias\./i.test(word))) inner = both(inner, unknown)
+  if (command === 'config') inner = both(inner, guesses(rest))
+  // Settings of the new repository, and hooks that are put into it.
+  if (command === 'clone' && rest.some((word, at) => setsClone(word, rest[at + 1]))) inner = both(inner, unknown)
+  if ((command === 'clone' || command === 'init') && rest.some((word) => word?.startsWith('--te') === true))
+    inner = both(inner, unknown)
   if (command === 'filter-branch') inner = both(inner, optionScripts(rest, /^--[a-z]+-filter$/))
   const option = typeof command === 'string' ? runningOptions[command] : undefined
   return option === undefined ? inner : both(inner, optionScripts(rest, option))
 }
 
+function setsClone(word: ShellWord, next: ShellWord | undefined): boolean {
+  if (word === null) return false
+  const [, joined] = /^(?:-c|--conf?i?g?=)(.+)$/s.exec(word) ?? []
+  const value = /^(-c|--conf?i?g?)$/.test(word) ? next : joined
+  return value === null || (value !== undefined && !harmlessSetting.test(value))
+}
+
 const harmlessSetting =
-  /^(user|author|committer|color|column|http|advice|commit|push|pull|fetch|rebase|status|log|branch|tag|safe|gc|pack|index|i18n|rerere|transfer|feature|init\.defaultbranch)\b/i
+  /^(?![\w.-]*(hook|command|cmd|program|helper|editor|pager))(user|author|committer|color|column|http|advice|commit|push|pull|fetch|rebase|status|log|branch|tag|safe|gc|pack|index|i18n|rerere|transfer|feature|init\.defaultbranch)\b/i
 /** Options of git's commands whose value a shell runs, cut short or not. */
 const runningOptions: Readonly<Record<string, RegExp>> = {
+  grep: /^(-O|--op[a-z-]*)$/,
   rebase: /^(-x|--exe?c?)$/,
   difftool: /^(-x|--extc?m?d?)$/,
   ...Object.fromEntries(

@@ -80,12 +80,14 @@ export interface AgentListener {
   result(result: AgentResult): void
   /** Something only a person can answer. Rejects when the agent no longer wants to know. */
   ask(action: RequestAction, call: string | null, signal: AbortSignal): Promise<RequestAnswer>
-  /** Whether a tool may run now; waits while the session is paused, and while a person is asked. */
+  /** Whether a tool may run now; waits while the session is paused, and while a person is asked. `folder` is where the agent's shell
+   *  stands, as far as it says so. */
   mayRun(
     tool: string,
     input: Readonly<Record<string, unknown>>,
     call: string,
     signal: AbortSignal,
+    folder?: string,
   ): Promise<{ readonly allow: true } | { readonly allow: false; readonly why: string }>
   /** The agent's process has gone. */
   gone(why: string): void

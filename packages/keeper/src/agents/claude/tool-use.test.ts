@@ -129,6 +129,20 @@ test('toolChecks() tells of a call by no more of its id than events have, whatev
   expect(told).toEqual([...Array.from({ length: 4 }, () => 'x'.repeat(200)), '', '', '', ''])
 })
 
+test('toolChecks() says where the shell stands, where that is known', async () => {
+  const folders: (string | undefined)[] = []
+  const mayRun = async (_: string, __: unknown, ___: string, ____: AbortSignal, folder?: string) => {
+    folders.push(folder)
+    return { allow: true } as const
+  }
+  const { preToolUse } = toolChecks({ ask: async () => ({ decision: 'deny' }) as const, mayRun }, { netTools: false })
+  for (const cwd of ['/workspace/sub', undefined, '', 'sub', { not: 'a string' }]) {
+    const input = { tool_name: 'Read', tool_input: {}, tool_use_id: 'c', cwd } as never
+    await preToolUse.hooks[0]!(input, 'c', { signal: new AbortController().signal })
+  }
+  expect(folders).toEqual(['/workspace/sub', undefined, undefined, undefined, undefined])
+})
+
 test('toolChecks() takes no call for one that was allowed because they begin alike', async () => {
   const { told, before, ask } = noting()
   await before(`${'x'.repeat(200)}a`)

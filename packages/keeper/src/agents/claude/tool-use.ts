@@ -26,13 +26,13 @@ const exceptNetTools =
  *  Of several hooks the strictest decides. */
 function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Allowances): HookCallbackMatcher {
   const hook: HookCallback = async (input, toolUseId, { signal }) => {
-    const { tool_name, tool_input, tool_use_id } = input as PreToolUseHookInput
+    const { tool_name, tool_input, tool_use_id, cwd } = input as PreToolUseHookInput
     const decide = (permissionDecision: 'allow' | 'deny' | 'ask', permissionDecisionReason: string) => ({
       hookSpecificOutput: { hookEventName: 'PreToolUse' as const, permissionDecision, permissionDecisionReason },
     })
     if (asksPeople.has(tool_name)) return decide('ask', 'A person answers this')
     const call = toolUseId ?? tool_use_id
-    const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), callOf(call), signal)
+    const verdict = await heard.mayRun(tool_name, fieldsOf(tool_input), callOf(call), signal, folderOf(cwd))
     if (!verdict.allow) return decide('deny', verdict.why)
     allowed.add(call, tool_name, tool_input)
     return decide('allow', 'Allowed')
@@ -41,6 +41,10 @@ function beforeToolUse(heard: Pick<AgentListener, 'mayRun'>, allowed: Allowances
 }
 /** A week: whoever waits longer than its policy says is parked long before. */
 const waitSecondsMax = 7 * 24 * 60 * 60
+/** A shell that was led elsewhere stays there: what later calls name is looked for from there. */
+const folderOf = (cwd: unknown) =>
+  typeof cwd === 'string' && cwd.startsWith('/') && cwd.length <= pathCharsMax ? cwd : undefined
+const pathCharsMax = 4096
 const fieldsOf = (input: unknown): Readonly<Record<string, unknown>> =>
   typeof input === 'object' && input !== null ? { ...input } : { input }
 
