@@ -54,7 +54,7 @@ async function install(quiet) {
     .update(`${process.platform} ${process.arch}`)
     .digest('hex')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
-  await step('installing dependencies (about a minute, 500 MB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
+  await step('installing dependencies (about a minute, 1 GB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
   writeFileSync(stamp, wanted)
 }
 

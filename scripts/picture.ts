@@ -10,8 +10,9 @@ if (out === undefined || command.length === 0) {
 }
 
 // A terminal of its own, so that colours are on; util-linux has one to lend.
+const columns = 96
 const quoted = command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
-const { stdout } = spawnSync('script', ['-qec', `stty cols 96; ${quoted}`, '/dev/null'], {
+const { stdout } = spawnSync('script', ['-qec', `stty cols ${columns}; ${quoted}`, '/dev/null'], {
   encoding: 'utf8',
   maxBuffer: 10_000_000,
 })
@@ -50,8 +51,27 @@ const shown: Span[][] = [
     { text: '$ ', colour: '#565f89', bold: false, dim: false },
     { text: title, colour: plain, bold: true, dim: false },
   ],
-  ...lines,
+  ...lines.flatMap(wrapped),
 ]
+
+/** As a terminal of that width shows it. */
+function wrapped(spans: readonly Span[]): Span[][] {
+  const rows: Span[][] = [[]]
+  let room = columns
+  for (const span of spans) {
+    for (let { text } = span; text !== '';) {
+      if (room === 0) {
+        rows.push([])
+        room = columns
+      }
+      const piece = text.slice(0, room)
+      rows.at(-1)!.push({ ...span, text: piece })
+      room -= piece.length
+      text = text.slice(piece.length)
+    }
+  }
+  return rows
+}
 
 const escape = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 const [charWidth, lineHeight, padding] = [8.4, 20, 20]

@@ -4,13 +4,13 @@ import type { SessionState, TurnEnd } from '@anchorhold/protocol/sessions'
 /** What a script can tell from the exit code. The reference in docs/ is made from this table. */
 export const exitCodes = {
   0: 'the turn ended `done`, or the command did what it was asked',
-  1: 'the turn ended with an error, or the command failed',
-  2: 'the command line was wrong',
+  1: 'the turn ended with an error, or the command failed; `prove`: an attack succeeded or could not be carried out',
+  2: 'the command line was wrong, or asks for what is refused: a workspace, or no budget where a policy wants one',
   3: 'the turn waits for an answer that did not come',
   4: 'the budget is used up',
   5: 'a breaker stopped the turn',
   6: 'the turn was cut short by a crash',
-  7: 'this machine cannot start such a cell, or the provider is not set up',
+  7: 'this machine cannot start such a cell (`prove`, `doctor`: none of those tried), or the provider is not set up',
   8: 'the daemon does not know this token, or does not answer',
   130: 'the turn was interrupted',
 } as const

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { launchdPlist, startService, systemdUnit } from './service.ts'
+import { launchdPlist, movedBy, startService, systemdUnit } from './service.ts'
 
-const one = { node: '/opt/node', script: '/opt/ah/dist/daemon.mjs', state: null, root: false }
+const one = { node: '/opt/node', script: '/opt/ah/dist/daemon.mjs', state: null, env: {}, root: false }
 
 test('systemdUnit() ends only the daemon with the unit, so that agents go on', () => {
   expect(systemdUnit(one)).toBe(`[Unit]
@@ -29,6 +29,18 @@ test('systemdUnit() of root belongs to the system, and may become other users', 
 
 test('systemdUnit() leaves nothing of a path for systemd to interpret', () => {
   expect(systemdUnit({ ...one, state: '/a b/%h/$HOME/"x"\\' })).toContain('"--state" "/a b/%%h/$$HOME/\\"x\\"\\\\"\n')
+})
+
+test('a service is told where a shell has moved state and config, as systemd and launchd read it', () => {
+  const env = movedBy({ XDG_STATE_HOME: '/a b/%h/$X/"x"', XDG_CONFIG_HOME: 'c & d', HOME: '/home/ada' })
+  expect(env).toEqual({ XDG_STATE_HOME: '/a b/%h/$X/"x"', XDG_CONFIG_HOME: `${process.cwd()}/c & d` })
+  expect(movedBy({ XDG_STATE_HOME: '', HOME: '/home/ada' })).toEqual({})
+  const unit = systemdUnit({ ...one, env })
+  expect(unit).toContain('Environment="XDG_STATE_HOME=/a b/%%h/$X/\\"x\\""\n')
+  expect(unit).toContain(`Environment="XDG_CONFIG_HOME=${process.cwd()}/c & d"\nExecStart=`)
+  expect(launchdPlist({ ...one, env })).toContain(
+    `<key>XDG_CONFIG_HOME</key><string>${process.cwd()}/c &amp; d</string></dict>\n  <key>RunAtLoad</key>`,
+  )
 })
 
 test('launchdPlist() escapes what XML would take for its own', () => {

@@ -9,11 +9,18 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
-import { homeFolder } from '../here.ts'
+import { fromHere, homeFolder } from '../here.ts'
 import { shutDown } from './up.ts'
 
 /** What the daemon is started with by the system's own service manager. */
-type Service = { readonly node: string; readonly script: string; readonly state: string | null; readonly root: boolean }
+type Service = {
+  readonly node: string
+  readonly script: string
+  readonly state: string | null
+  /** What the daemon finds its folders by, where they are not the usual ones: a service manager knows nothing of a shell's variables. */
+  readonly env: Readonly<Record<string, string>>
+  readonly root: boolean
+}
 
 export function service(program: Command, context: Context): void {
   const command = program.command('service').summary('start the daemon with the machine')
@@ -23,11 +30,13 @@ export function service(program: Command, context: Context): void {
     .option('--print', 'print it instead')
     .action(async (options: { print?: true }) => {
       const where = context.where()
+      const root = process.getuid?.() === 0
       const one: Service = {
         node: process.execPath,
         script: join(dirname(fileURLToPath(import.meta.url)), 'daemon.mjs'),
         state: where.moved ? where.state : null,
-        root: process.getuid?.() === 0,
+        env: where.moved || root ? {} : movedBy(process.env),
+        root,
       }
       const mac = platform() === 'darwin'
       const text = mac ? launchdPlist(one) : systemdUnit(one)
@@ -52,6 +61,15 @@ export function service(program: Command, context: Context): void {
       for (const line of await startService(parts, { mac, root: one.root, path })) terminal.line(line)
     })
 }
+
+/** The variables that move state and config of an ordinary user, as whole paths: a service stands in another folder. */
+export const movedBy = (env: NodeJS.ProcessEnv): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    ['XDG_STATE_HOME', 'XDG_CONFIG_HOME'].flatMap((name) => {
+      const folder = env[name] ?? ''
+      return folder === '' ? [] : [[name, fromHere(folder)]]
+    }),
+  )
 
 const systemdSteps = (root: boolean): readonly (readonly [string, ...string[]])[] => {
   const systemctl = ['systemctl', ...(root ? [] : ['--user'])] as [string, ...string[]]
@@ -107,17 +125,18 @@ export async function startService<D extends { readonly pid: number | null }>(
 }
 
 /** Agents at work outlive the daemon, so only its own process is ended with the unit. */
-export function systemdUnit({ node, script, state, root }: Service): string {
-  const quoted = [node, '--disable-warning=ExperimentalWarning', script, ...(state === null ? [] : ['--state', state])].map(
-    // What systemd would take for its own: specifiers, variables, escapes (systemd.service(5), COMMAND LINES).
-    (word) => `"${word.replaceAll('%', '%%').replaceAll('$', '$$$$').replace(/["\\]/g, '\\$&')}"`,
-  )
+export function systemdUnit({ node, script, state, env, root }: Service): string {
+  // What systemd would take for its own: specifiers and escapes, and in commands variables (systemd.service(5), COMMAND LINES).
+  const quoted = (word: string) => `"${word.replaceAll('%', '%%').replace(/["\\]/g, '\\$&')}"`
+  const words = [node, '--disable-warning=ExperimentalWarning', script, ...(state === null ? [] : ['--state', state])]
+  const command = words.map((word) => quoted(word).replaceAll('$', '$$$$')).join(' ')
+  const variables = Object.entries(env).map(([name, value]) => `Environment=${quoted(`${name}=${value}`)}\n`)
   return `[Unit]
 Description=Anchorhold, a home for coding agents
 After=network.target
 
 [Service]
-ExecStart=${quoted.join(' ')}
+${variables.join('')}ExecStart=${command}
 Restart=on-failure
 KillMode=process
 Delegate=yes
@@ -128,9 +147,11 @@ WantedBy=${root ? 'multi-user.target' : 'default.target'}
 `
 }
 
-export function launchdPlist({ node, script, state }: Service): string {
+export function launchdPlist({ node, script, state, env }: Service): string {
   const escape = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
   const words = [node, script, ...(state === null ? [] : ['--state', state])]
+  const pairs = Object.entries(env).map(([name, value]) => `<key>${name}</key><string>${escape(value)}</string>`)
+  const variables = pairs.length === 0 ? '' : `  <key>EnvironmentVariables</key><dict>${pairs.join('')}</dict>\n`
   return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <plist version="1.0">
@@ -140,7 +161,7 @@ export function launchdPlist({ node, script, state }: Service): string {
   <array>
 ${words.map((word) => `    <string>${escape(word)}</string>`).join('\n')}
   </array>
-  <key>RunAtLoad</key><true/>
+${variables}  <key>RunAtLoad</key><true/>
   <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
   <key>AbandonProcessGroup</key><true/>
 </dict>
