@@ -1,7 +1,7 @@
 import { counted } from '@anchorhold/core/counted'
 import { errnoWords } from '@anchorhold/core/errno-words'
 import { sizeWords } from '@anchorhold/core/size-words'
-import { Failure, isFailure } from '@anchorhold/protocol/failures'
+import { Failure } from '@anchorhold/protocol/failures'
 import { Autonomy, type PolicyProblem } from '@anchorhold/protocol/policy'
 import type { ActionText, Explained, PolicyBacktest } from '@anchorhold/protocol/api/policy'
 import { type Command, Option } from 'commander'
@@ -195,7 +195,6 @@ const inForceWords = {
 
 async function checkHouse(context: Context) {
   const { api } = await context.daemonOrStart()
-  await api.reloadPolicy().catch(ignoreForbidden)
   return api.checkPolicy({ body: {} })
 }
 
@@ -205,11 +204,6 @@ async function checkText(file: string) {
     new URL('./policy.mjs', import.meta.url).href
   )) as typeof import('../launcher/check-policy.ts')
   return checkPolicy(file === '-' ? 'policy.yaml' : file.slice(-200), await read(file))
-}
-
-/** Who may not reload still may see what is in force. */
-function ignoreForbidden(error: unknown): void {
-  if (!isFailure(error) || error.code !== 'forbidden') throw error
 }
 
 async function read(file: string): Promise<string> {

@@ -74,6 +74,14 @@ test('checkPolicy() and reloadPolicy() tell of files and of texts', () => {
   expect(showPolicy(parts, owner, null).rules).toHaveLength(2)
 })
 
+test('checkPolicy() sees a file that was emptied, and leaves the last good one in force', () => {
+  write(house)
+  writeFileSync(join(parts.config.config, 'policy.yaml'), '')
+  expect(checkPolicy(parts, owner, {})).toMatchObject({ ok: false, problems: [{ file: 'policy.yaml' }] })
+  expect(showPolicy(parts, owner, null).rules).toHaveLength(2)
+  expect(reloadPolicy(parts, owner)).toEqual({ ok: true, rules: 0, problems: [] })
+})
+
 test('explainAction() names rule, file, line, what would change it and the rule that would', () => {
   write(house)
   expect(explainAction(parts, owner, { action: { tool: 'Bash', command: 'ls; git push' } })).toMatchObject({

@@ -60,6 +60,7 @@ export function checkPolicy(
   { text, name }: { readonly text?: string | undefined; readonly name?: string | undefined },
 ): Check {
   require(parts, actor, 'policy.read')
+  if (text === undefined) parts.policies.look()
   const read =
     text === undefined
       ? parts.policies
