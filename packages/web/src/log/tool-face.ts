@@ -1,9 +1,10 @@
 import { isPicturePath } from '@anchorhold/core/picture'
 import { clip } from './clip.ts'
+import type { ToolItem } from './fold.ts'
 
 /** The part of a tool call that a person wants to see without opening it, and how the rest is shown. */
 export type ToolFace = {
-  /** A verb in the past tense of the agent: `Ran`, `Read`. */
+  /** What it did, `Ran`, or what it is to do or was not let do, `Run`. */
   readonly verb: string
   /** What it was about; code is set in monospace. */
   readonly about: string
@@ -20,8 +21,26 @@ export type ToolFace = {
 export type Edit = { readonly before: string; readonly after: string }
 export type Todo = { readonly text: string; readonly state: 'pending' | 'in_progress' | 'completed' }
 
+/** How a tool is called where it has not done what its verb says. */
+const undone: Readonly<Record<string, string>> = {
+  Ran: 'Run',
+  Wrote: 'Write',
+  Edited: 'Edit',
+  Searched: 'Search',
+  Noted: 'Note',
+  Marked: 'Mark',
+  Fetched: 'Fetch',
+  'Searched for': 'Search for',
+}
+
+export function toolFace({ tool, input, state, exitCode }: Pick<ToolItem, 'tool' | 'input' | 'state' | 'exitCode'>): ToolFace {
+  const face = faceOf(tool, input)
+  const isDone = state === 'done' || exitCode !== null
+  return isDone || !Object.hasOwn(undone, face.verb) ? face : { ...face, verb: undone[face.verb]! }
+}
+
 /** The input comes from a cell and may be anything. */
-export function toolFace(tool: string, input: unknown): ToolFace {
+function faceOf(tool: string, input: unknown): ToolFace {
   const fields = typeof input === 'object' && input !== null ? (input as Readonly<Record<string, unknown>>) : {}
   const word = (name: string): string => (typeof fields[name] === 'string' ? fields[name] : '')
   const plain = { kind: 'plain' } as const

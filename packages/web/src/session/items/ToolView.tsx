@@ -50,7 +50,7 @@ export function ToolView({
   /** A sub-agent's thread, each of its items. */
   readonly children: readonly ReactNode[]
 }) {
-  const face = toolFace(item.tool, item.input)
+  const face = toolFace(item)
   const elapsed = useElapsed(session, item.call)
   const [open, setOpen] = useState(false)
   const always = face.body.kind === 'todos' || face.body.kind === 'picture'
@@ -137,7 +137,7 @@ function lastWords({ thread }: ToolItem): string {
   if (last === undefined) return ''
   if (last.kind === 'text' || last.kind === 'thinking') return last.text.slice(-200).trim().split('\n').at(-1) ?? ''
   if (last.kind !== 'tool') return ''
-  const { verb, about } = toolFace(last.tool, last.input)
+  const { verb, about } = toolFace(last)
   return clip(`${verb} ${about}`, 200)
 }
 
