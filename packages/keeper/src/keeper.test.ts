@@ -480,9 +480,10 @@ test('keeper() keeps an agent that has stopped while its usage is still being se
   await one.handle({ do: 'interrupt' })
   agents.heard.state('idle')
   await vi.advanceTimersByTimeAsync(6000)
-  expect(await types()).not.toContain('keeper.left')
   slowly.resolve(null)
   expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+  expect(await types()).not.toContain('keeper.left')
+  expect(agents.living).toBe(1)
 })
 
 test('keeper() interrupts a turn that takes longer than it may', async () => {

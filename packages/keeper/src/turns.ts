@@ -197,10 +197,10 @@ export function turns(options: TurnsOptions): Turns {
     const before = interrupted.stopping
     interrupted.stopping = letGo.then(async (ids) => {
       await before
-      const [own, others] = [ids.filter((id) => id === interrupted.prompt), ids.filter((id) => id !== interrupted.prompt)]
+      const others = ids.filter((id) => id !== interrupted.prompt)
       if (interrupted.cut?.unread === 'kept') prompts.takeBack(others)
       // It had not even begun: no word of its end will come.
-      if (own.length > 0 && agentState === 'idle') behind(async () => turn === interrupted && end(null))
+      if (others.length < ids.length && agentState === 'idle') behind(async () => turn === interrupted && end(null))
     })
     await check.takeBackAll(how.why)
     // A paused tool would hold the turn open.

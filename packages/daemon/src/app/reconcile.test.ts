@@ -166,8 +166,10 @@ test('policyChanged() takes the net window from sessions that were made with one
   // One that is still being started is told when it stands.
   const standing = Promise.withResolvers<void>()
   parts.keepers.standing = () => standing.promise
+  parts.keepers.vanish(bare)
   const starts = parts.keepers.ensure(bare)
   parts.keepers.commands.length = 0
+  parts.gate.commands.length = 0
   reconcile.policyChanged()
   await told('none')
   standing.resolve()
