@@ -32,7 +32,7 @@ const inPieces: readonly string[] = ['daemon', 'cli']
 /** Every start of a cell waits for this one, and a kernel like gVisor's takes longer over a module than over a script. */
 const waitedFor = 'inside'
 
-const external = ['@node-rs/argon2', '@simplewebauthn/server']
+const external = ['@node-rs/argon2', '@simplewebauthn/server', 'koffi']
 
 /** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
  *  WebSocket client, which is a good part of the start and of the memory of a small process. Taken this way, an export is read
