@@ -82,15 +82,29 @@ export function priceOf(
   promptTokens: number,
   seller: Seller = 'maker',
 ): { readonly price: Price; readonly known: boolean } {
-  const name = canonical(model)
-  // Resellers have a faster one of some models, at several times the price.
-  const entry = name.includes('-fast') ? undefined : list.find(([prefix]) => name.startsWith(prefix))
+  const { name, entry } = lookUp(model)
   if (entry === undefined) {
     const isBelow = (resoldBelow.has(name.split('/', 1)[0]!) || openaiBelow.test(name)) && !resoldDear.test(name)
     return { price: seller === 'maker' || isBelow ? dearest : dearestResold, known: false }
   }
   const [, price, long] = entry
   return { price: long !== undefined && promptTokens > long.aboveTokens ? long.price : price, known: true }
+}
+
+type Found = { readonly name: string; readonly entry: (typeof list)[number] | undefined }
+/** Every call looks the same few models up several times. Cells choose what they call them, so not more are kept than that. */
+const found = new Map<string, Found>()
+const foundMax = 100
+
+function lookUp(model: string): Found {
+  const known = found.get(model)
+  if (known !== undefined) return known
+  const name = canonical(model)
+  // Resellers have a faster one of some models, at several times the price.
+  const entry = name.includes('-fast') ? undefined : list.find(([prefix]) => name.startsWith(prefix))
+  if (found.size >= foundMax) found.clear()
+  found.set(model, { name, entry })
+  return { name, entry }
 }
 
 /** What a call cost, in whole nano-USD; an unknown model is charged as the dearest that it can be. */
@@ -136,9 +150,7 @@ export function worstCase(
   readonly perOutputToken: Nanos
 } {
   const withoutPages = prompt.knownPrefixTokens + Math.ceil(prompt.restBytes / bytesPerToken) + prompt.imageTokens + addedTokens
-  // Pages are packed, so their number is not that of their bytes. What a model cannot take is refused, and costs nothing.
-  const room = Math.max(0, contextTokensOf(prompt.model) - withoutPages)
-  const promptTokens = withoutPages + (prompt.documents > 0 ? Math.min(room, pagesMax * (pageTextTokens + imageTokensMax)) : 0)
+  const promptTokens = withoutPages + (prompt.documents > 0 ? pageTokens(prompt.model, withoutPages) : 0)
   const { price } = priceOf(prompt.model, promptTokens, seller)
   const perInput = { none: price.input, '5m': price.cacheWrite, '1h': price.cacheWrite1h }[prompt.caching]
   return { promptTokens, promptNanos: promptTokens * perInput, perOutputToken: price.output }
@@ -149,6 +161,12 @@ const imageTokensMax = 4784
 /** The most pages that one request may have, and what the text of a page takes, as documented. */
 const pagesMax = 600
 const pageTextTokens = 3000
+
+/** Pages are packed, so their number is not that of their bytes. What a model cannot take is refused, and costs nothing. */
+function pageTokens(model: string, otherTokens: number): number {
+  const room = Math.max(0, contextTokensOf(model) - otherTokens)
+  return Math.min(room, pagesMax * (pageTextTokens + imageTokensMax))
+}
 
 /** How long a prompt of a model can be. What is not known to end sooner may be as long as any. */
 function contextTokensOf(model: string): number {

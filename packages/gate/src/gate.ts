@@ -45,6 +45,8 @@ export type GateParts = {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly now?: () => number
   readonly log?: (line: CallLine) => void
+  /** Somebody waits for what has just reached the disk. */
+  readonly tell?: () => void
   /** What an operator should know. */
   readonly say?: (message: string) => void
   /** The disk failed: calls are refused from here on, until another gate takes over. */
@@ -71,9 +73,21 @@ const settledSyncMs = 20
 /** Of several calls at once, the reservations wait so long for each other: it is over before a provider answers. */
 const dialledSyncMs = 1
 
+/** A request on a kept connection is written a turn of the loop after it was dialled: undici looks by then whether the other side is
+ *  still there. */
+const sentByThen = () => new Promise<void>((resolve) => queueMicrotask(() => void setImmediate(resolve)))
+
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
-  const { now = Date.now, log = () => {}, say = () => {}, onBroken = () => {}, heldMs = heldMsMax, alone = false } = parts
+  const {
+    now = Date.now,
+    log = () => {},
+    tell = () => {},
+    say = () => {},
+    onBroken = () => {},
+    heldMs = heldMsMax,
+    alone = false,
+  } = parts
   const secrets = await sealingKeys({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const books = await openBooks({
@@ -81,7 +95,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     leases: leaseFiles(join(parts.folder, 'leases'), say),
     now,
     newCall: randomUUID,
-    afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : immediate()),
+    afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : sentByThen()),
     soon: () => wait(settledSyncMs),
     onBroken,
     say,
@@ -119,7 +133,10 @@ export async function gate(parts: GateParts): Promise<Gate> {
       heardTo: money.spent_to,
       before: books.asks(session),
       account,
-      flush: books.flush,
+      async flush() {
+        await books.flush()
+        tell()
+      },
       now,
       onChange() {
         if (saving) return
@@ -146,6 +163,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       heldMs,
       alone,
       settling,
+      settled: tell,
     })
     windows.add(window)
     if (terms.paused) window.pause()

@@ -16,7 +16,7 @@ const exits = { usage: 64, disk: 74, taken: 75 } as const
 /** How long calls may go on that were under way when the disk failed. */
 const lastCallsMs = 60_000
 /** Records that the daemon has no use for before a turn's end, and lines of the log, go out together. */
-const gatherMs = 5
+const gatherMs = 50
 const logMs = 250
 /** What was compiled by then is nearly all that a start needs. */
 const keepCompiledMs = 5000
@@ -40,6 +40,7 @@ function writeLog(): void {
 }
 process.on('exit', writeLog)
 
+let tell = () => {}
 const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Date.now })
 const one = await gate({
   folder,
@@ -49,6 +50,7 @@ const one = await gate({
   log(line) {
     if (lines.push(line) === 1) setTimeout(writeLog, logMs)
   },
+  tell: () => tell(),
   say: (message) => console.log(message),
   onBroken(error) {
     console.error(`Cannot write to "${folder}/outbox", so no model call is made: ${error.message}`)
@@ -75,6 +77,7 @@ const source = await listenAsSource({
     return null
   },
 })
+tell = source.tell
 sayReady()
 // One that is killed would keep nothing of it.
 setTimeout(() => flushCompileCache(), keepCompiledMs).unref()

@@ -133,9 +133,9 @@ export async function openRecords({
     }
   }
 
-  async function flush(): Promise<void> {
+  async function flush(how?: 'here'): Promise<void> {
     try {
-      await outbox.flush()
+      await outbox.flush(how)
     } catch (error) {
       breakOn(error)
       throw error
@@ -176,7 +176,7 @@ export async function openRecords({
       return n
     },
     note: (session, event) => remember(session, append(session, event), event),
-    flush,
+    flush: () => flush(),
     flushSoon() {
       if (flushDue) return
       flushDue = true
@@ -189,7 +189,8 @@ export async function openRecords({
       if (dialling !== null) return dialling
       dialling = afterThis(openCalls.size).then(() => {
         dialling = null
-        return flush()
+        // With no other call under way, nobody waits for the gate who does not wait for this.
+        return flush(openCalls.size <= 1 ? 'here' : undefined)
       })
       dialling.catch(() => {})
       return dialling

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -35,9 +35,9 @@ test('folderDisk() begins a file with bytes in one go, or goes on with the one b
   expect(() => disk.use('c', Buffer.from('5'))).toThrow('EISDIR')
   disk.write(Buffer.from('6'))
   await disk.sync()
-  expect([readFileSync(join(folder, 'a'), 'utf8'), readFileSync(join(folder, 'b'), 'utf8')]).toEqual(['1', '2346'])
   expect((await disk.list()).toSorted()).toEqual(['a', 'b', 'c', 'c.new'])
   await disk.close()
+  expect([readFileSync(join(folder, 'a'), 'utf8'), readFileSync(join(folder, 'b'), 'utf8')]).toEqual(['1', '2346'])
   rmSync(folder, { recursive: true })
 })
 
@@ -46,11 +46,62 @@ test('folderDisk() reads a part of a file, also far behind what fits into memory
   const disk = folderDisk(folder)
   disk.use('a')
   disk.write(Buffer.from('begun'))
+  await disk.close()
   await disk.truncate('a', 3 * 2 ** 30)
+  disk.use('a')
   disk.write(Buffer.from('end'))
   expect(String(await disk.read('a', 1, 3))).toBe('egu')
-  expect(String(await disk.read('a', 3 * 2 ** 30 - 1, 100))).toBe('\0end')
+  expect(String(await disk.read('a', 3 * 2 ** 30 - 1, 4))).toBe('\0end')
   expect((await disk.read('a', 4 * 2 ** 30, 100)).length).toBe(0)
+  await disk.close()
+  rmSync(folder, { recursive: true })
+})
+
+test('folderDisk() makes a file longer ahead of what is written, and as long as that when it is left', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
+  const disk = folderDisk(folder)
+  disk.use('a')
+  const lengths = ['first', 'second'].map((text) => {
+    disk.write(Buffer.from(text))
+    return statSync(join(folder, 'a')).size
+  })
+  expect(lengths[0]).toBeGreaterThan(1000)
+  expect(lengths[1]).toBe(lengths[0])
+  // One that only looks makes nothing longer.
+  folderDisk(folder).use('a')
+  expect(statSync(join(folder, 'a')).size).toBe(lengths[0])
+  disk.use('b')
+  expect(readFileSync(join(folder, 'a'), 'utf8')).toBe('firstsecond')
+  await disk.close()
+  expect(statSync(join(folder, 'b')).size).toBe(0)
+  rmSync(folder, { recursive: true })
+})
+
+test('folderDisk() syncs here while it is quick, and not again soon after a sync that took long', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
+  let time = 0
+  let tookMs = 0.2
+  const disk = folderDisk(folder, () => (time += tookMs))
+  const sync = async (times: number) => {
+    for (let done = 0; done < times; done++) await disk.sync()
+  }
+  disk.use('a')
+  disk.write(Buffer.from('a'))
+  // Nobody knows yet how long it takes.
+  expect(disk.syncHere()).toBe(false)
+  await sync(60)
+  expect(disk.syncHere()).toBe(true)
+  tookMs = 2000
+  expect(disk.syncHere()).toBe(true)
+  tookMs = 0.2
+  expect(disk.syncHere()).toBe(false)
+  await sync(10)
+  expect(disk.syncHere()).toBe(false)
+  await sync(60)
+  expect(disk.syncHere()).toBe(true)
+  // Its name is not on the disk.
+  disk.use('b')
+  expect(disk.syncHere()).toBe(false)
   await disk.close()
   rmSync(folder, { recursive: true })
 })

@@ -1,4 +1,15 @@
-import { closeSync, constants, fdatasync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fdatasync,
+  fdatasyncSync,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
 import { open, readdir, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -13,6 +24,9 @@ export interface Disk {
   write(bytes: Uint8Array): void
   /** Resolves when all that was written to the file in use, and its name, is on the disk to stay. */
   sync(): Promise<void>
+  /** Does the same before it returns, where that has lately been quicker than to hand it to a thread and to be told by it; otherwise does
+   *  nothing, and says so. */
+  syncHere(): boolean
   /** So many bytes of a file, from there on; fewer only where it ends. */
   read(name: string, from: number, bytes: number): Promise<Buffer>
   truncate(name: string, bytes: number): Promise<void>
@@ -22,14 +36,26 @@ export interface Disk {
 
 const datasync = promisify(fdatasync)
 
+/** A disk whose last syncs took less than this each is quick. One that stalls is not for the next dozens, and one that was never seen
+ *  neither. */
+const quickMs = 1
+const unseenMs = 100
+const lastSyncs = 8
+
+/** A file is made so much longer than it needs to be, of nothing: a sync then has no new length to write beside the bytes, which takes
+ *  about as long as the bytes themselves. Who reads finds zeros behind the last line of a process that was killed. */
+const aheadBytes = 256 * 1024
+
 /** A folder of real files. */
-export function folderDisk(folder: string): Disk {
-  let used: number | null = null
+export function folderDisk(folder: string, now = () => performance.now()): Disk {
+  let used: InUse | null = null
   /** How many are syncing a file that may have been left meanwhile: it is closed behind them. */
   const syncing = new Map<number, number>()
   const left = new Set<number>()
   /** A new name is on the disk only when its folder is. */
   let unsyncedName: string | null = null
+  let usualMs = unseenMs
+  const timed = (startedAt: number) => void (usualMs += (now() - startedAt - usualMs) / lastSyncs)
   async function syncFolder(): Promise<void> {
     const handle = await open(folder, 'r')
     try {
@@ -38,19 +64,24 @@ export function folderDisk(folder: string): Disk {
       await handle.close()
     }
   }
-  function inUse(): number {
+  function inUse(): InUse {
     if (used === null) throw new Error(`No file of "${folder}" is in use`)
     return used
   }
   function letGo(): void {
-    if (used !== null && syncing.has(used)) left.add(used)
-    else if (used !== null) closeSync(used)
+    if (used === null) return
+    const { file, length, madeTo } = used
     used = null
+    if (madeTo > length) ftruncateSync(file, length)
+    if (syncing.has(file)) left.add(file)
+    else closeSync(file)
   }
   async function syncFile(file: number): Promise<void> {
     syncing.set(file, (syncing.get(file) ?? 0) + 1)
     try {
+      const startedAt = now()
       await datasync(file)
+      timed(startedAt)
     } finally {
       const others = syncing.get(file)! - 1
       if (others > 0) syncing.set(file, others)
@@ -65,19 +96,32 @@ export function folderDisk(folder: string): Disk {
     list: () => readdir(folder).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : Promise.reject(error))),
     use(name, begun) {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
-      const opened = begun === undefined ? openToAdd(join(folder, name), 0) : begin(join(folder, name), begun)
+      const file = begun === undefined ? openToWrite(join(folder, name), 0) : begin(join(folder, name), begun)
       letGo()
-      used = opened
+      const { size } = fstatSync(file)
+      used = { file, length: size, madeTo: size }
       unsyncedName = name
     },
-    write: (bytes) => writeAll(inUse(), bytes),
+    write(bytes) {
+      const to = inUse()
+      if (to.length + bytes.length > to.madeTo) ftruncateSync(to.file, (to.madeTo = to.length + bytes.length + aheadBytes))
+      writeAll(to.file, bytes, to.length)
+      to.length += bytes.length
+    },
     async sync() {
       const name = unsyncedName
-      await syncFile(inUse())
+      await syncFile(inUse().file)
       if (name === null) return
       await syncFolder()
       // Another file may be in use by now, whose name is not on the disk by this.
       if (unsyncedName === name) unsyncedName = null
+    },
+    syncHere() {
+      if (usualMs > quickMs || unsyncedName !== null) return false
+      const startedAt = now()
+      fdatasyncSync(inUse().file)
+      timed(startedAt)
+      return true
     },
     // A daemon that is root reads folders of others: it follows no link of theirs.
     async read(name, from, bytes) {
@@ -100,17 +144,20 @@ export function folderDisk(folder: string): Disk {
   }
 }
 
-function openToAdd(path: string, flags: number): number {
-  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants
-  return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | flags, 0o600)
+/** `length` is what was written; from there on to `madeTo` it is zeros. */
+type InUse = { readonly file: number; length: number; madeTo: number }
+
+function openToWrite(path: string, flags: number): number {
+  const { O_WRONLY, O_CREAT, O_NOFOLLOW } = constants
+  return openSync(path, O_WRONLY | O_CREAT | O_NOFOLLOW | flags, 0o600)
 }
 
 /** Gets its name only when all of it is written. What a process that died in between has left is written over. */
 function begin(path: string, bytes: Uint8Array): number {
   const unnamed = `${path}.new`
-  const file = openToAdd(unnamed, constants.O_TRUNC)
+  const file = openToWrite(unnamed, constants.O_TRUNC)
   try {
-    writeAll(file, bytes)
+    writeAll(file, bytes, 0)
     renameSync(unnamed, path)
     return file
   } catch (error) {
@@ -120,6 +167,6 @@ function begin(path: string, bytes: Uint8Array): number {
 }
 
 /** A disk that is nearly full takes a part and fails only when it is given the rest. */
-function writeAll(file: number, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done)
+function writeAll(file: number, bytes: Uint8Array, at: number): void {
+  for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done, bytes.length - done, at + done)
 }

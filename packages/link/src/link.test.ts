@@ -60,6 +60,22 @@ test('attachTo() gets every record once, from where it left off, while new ones 
   await vi.waitFor(() => expect(second.seen).toEqual([4]))
 })
 
+test('tell() sends what is being gathered', async () => {
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 1 })
+  const socketPath = join(folder, 'k.sock')
+  const gather = vi.fn()
+  await using end = await listenAsSource({ socketPath, source: 'gate', outbox, handle: async () => null, gather })
+  const { seen } = await attach(socketPath)
+  for (const message of ['one', 'two']) {
+    outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message } })
+    await outbox.flush()
+  }
+  expect(gather).toHaveBeenCalledTimes(1)
+  expect(seen).toEqual([])
+  end.tell()
+  await vi.waitFor(() => expect(seen).toEqual([1, 2]))
+})
+
 test('a daemon that was away is sent what it has missed in writes of bounded size, the next when the one before is taken', async () => {
   const outbox = await openOutbox({ disk: memoryDisk(), now: () => 1, segmentBytes: 1_000_000 })
   for (let n = 0; n < 30; n++) {

@@ -26,6 +26,9 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
   let held: PromiseWithResolvers<void> | null = null
   let write: { left: number; readonly code: string; readonly bytes: number } | null = null
   let sync: { left: number; readonly code: string } | null = null
+  const syncFails = () => sync !== null && --sync.left === 0
+  /** Now and then it is: both ways are seen. */
+  let isQuick = false
   const get = (name: string | null) => {
     const bytes = name === null ? undefined : files.get(name)
     if (bytes === undefined) throw new Error(`No file ${name}`)
@@ -79,11 +82,19 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
       files.set(used!, Buffer.concat([before, fails ? bytes.subarray(0, write!.bytes) : bytes]))
       if (fails) throw failure(write!.code)
     },
+    syncHere() {
+      alive()
+      isQuick = !isQuick
+      if (!isQuick || held !== null) return false
+      if (syncFails()) throw failure(sync!.code)
+      syncedBytes.set(used!, get(used).length)
+      return true
+    },
     async sync() {
       alive()
       const name = used!
       const length = get(name).length
-      const fails = sync !== null && --sync.left === 0
+      const fails = syncFails()
       await (held?.promise ?? Promise.resolve())
       if (dead) return never
       if (fails) throw failure(sync!.code)

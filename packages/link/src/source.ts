@@ -9,6 +9,8 @@ import { type Connection, unixWire, type Wire } from './wire.ts'
 export interface Source extends AsyncDisposable {
   /** Shown to those who watch now; dropped when nobody does or the reader lags. */
   live(session: SessionId, frame: LiveFrame): void
+  /** Sends what reached the disk and is being gathered: somebody waits for it. */
+  tell(): void
 }
 
 export type SourceOptions = {
@@ -103,16 +105,18 @@ export async function listenAsSource({
     closed: () => void attached.delete(connection),
   }))
   let gathering = false
+  const pumpEach = () => {
+    gathering = false
+    for (const pump of attached.values()) pump()
+  }
   outbox.onDurable(() => {
     if (gathering) return
     gathering = true
-    gather(() => {
-      gathering = false
-      for (const pump of attached.values()) pump()
-    })
+    gather(pumpEach)
   })
 
   return {
+    tell: pumpEach,
     live(session, frame) {
       for (const connection of attached.keys())
         if (connection.backlogBytes < liveBacklogBytesMax) send(connection, { t: 'live', session, frame })

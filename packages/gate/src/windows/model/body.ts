@@ -13,18 +13,23 @@ export function readBody(
   let chunks: Buffer[] = []
   let bytes = 0
   let refusal: 'too_large' | 'crowded' | null = null
+  const said = request.headers['content-length']
+  const length = said === undefined ? null : Number(said)
   request.on('data', (chunk: Buffer) => {
     bytes += chunk.length
     if (refusal === null && bytes > bodyBytesMax) refusal = 'too_large'
     if (refusal === null && !admit(chunk.length)) refusal = 'crowded'
     if (refusal === null) {
       chunks.push(chunk)
+      // All that was announced is here: its end is heard of later.
+      if (bytes === length) done()
       return
     }
     chunks = []
     if (bytes > discardBytesMax) request.destroy()
   })
-  request.on('end', () => resolve(refusal ?? (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks))))
+  const done = () => resolve(refusal ?? (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+  request.on('end', done)
   request.on('error', () => resolve('gone'))
   request.on('close', () => resolve('gone'))
   return promise

@@ -71,6 +71,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
   /** Calls that were dialled and are not in the books yet. */
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
+  const cuts = new Set<() => void>()
   const money = callMoney(account, () => policy().refuseContext !== null)
   const held = heldCalls<SetAside>({ account, authority, waitMs: parts.heldMs, isPaused: () => paused !== null })
 
@@ -175,7 +176,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
       const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
       const safe = set?.reserved.safe ?? null
-      return forward({ upstream, path: where, headers, body, response, safe, signal: closing.signal })
+      return forward({ upstream, path: where, headers, body, response, safe, cuts })
     }
     let ended: Promise<Outcome>
     try {
@@ -248,6 +249,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     },
     abort() {
       closing.abort()
+      for (const cut of [...cuts]) cut()
       paused?.resolve()
       paused = null
     },

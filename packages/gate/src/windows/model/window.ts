@@ -33,6 +33,8 @@ export type WindowParts = CallsParts & {
   readonly log: (line: CallLine) => void
   /** The turn is about to end: what belongs to it is written down now. */
   readonly settling?: () => void
+  /** And is on the disk. */
+  readonly settled?: () => void
 }
 
 /** What the kernel takes (unix(7)), on Linux and on macOS. */
@@ -131,6 +133,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     parts.settling?.()
     // The turn's end waits for these records, so they go to the disk now.
     await books.flush().catch(() => {})
+    parts.settled?.()
     const settlement: Settlement = { source: 'gate', n: account.last, refused: calls.takeRefusal() }
     respond(response, 200, JSON.stringify(settlement))
   }
