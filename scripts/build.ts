@@ -55,7 +55,7 @@ const leanBuiltins = {
       'export default it',
       ...named.map((key) =>
         isLate(key)
-          ? `export const ${key} = (...args) => process.getBuiltinModule('${name}').${key}(...args)`
+          ? `let late_${key}\nexport const ${key} = (...args) => (late_${key} ??= process.getBuiltinModule('${name}').${key})(...args)`
           : `export const ${key} = /* @__PURE__ */ (() => it.${key})()`,
       ),
     ].join('\n')

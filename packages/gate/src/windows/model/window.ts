@@ -78,6 +78,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       const { socket } = request
       const writtenBefore = socket.bytesWritten
       const { pathname, beta } = target(request.url ?? '')
+      // It is on this machine, which has a clock.
+      response.sendDate = false
       response.on('close', () => {
         const bytes = socket.bytesWritten - writtenBefore
         const line = { session, method: request.method ?? '', path: shownPath(pathname), status: response.statusCode, bytes }
