@@ -16,7 +16,7 @@ import {
   statSync,
 } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 
 /** The programs that keepers, gate and cells run, in one folder that every session's user can reach. */
 export type Runtime = {
@@ -45,9 +45,10 @@ const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'reade
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
 export function stageRuntime(dist: string, runtimes: string): Runtime {
   const agent = findAgent()
+  const native = findNative()
   const hash = createHash('sha256')
   // By size and time: reading hundreds of megabytes would be felt at every start.
-  for (const file of [...scripts.map((script) => join(dist, script)), agent.program]) {
+  for (const file of [...scripts.map((script) => join(dist, script)), agent.program, ...native]) {
     const { size, mtimeMs } = statSync(file)
     hash.update(`${file} ${size} ${mtimeMs} `)
   }
@@ -56,6 +57,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
   if (!existsSync(folder)) {
     const fresh = mkdtempSync(join(runtimes, `new-${ownerMark()}-`))
     for (const script of scripts) place(join(dist, script), join(fresh, script), 0o644)
+    for (const file of native) place(file, join(fresh, basename(file)), 0o644)
     place(process.execPath, join(fresh, 'node'), 0o755)
     place(agent.program, join(fresh, 'claude'), 0o755)
     chmodSync(fresh, 0o755)
@@ -92,6 +94,18 @@ function place(from: string, to: string, mode: number): void {
   }
   copyFileSync(from, to, constants.COPYFILE_FICLONE)
   chmodSync(to, mode)
+}
+
+/** Native code that the programs take from beside them, where there is one for this machine. They do without. */
+function findNative(): readonly string[] {
+  const require = createRequire(import.meta.url)
+  const kind = `${process.platform}-${process.arch}`
+  try {
+    const folder = dirname(require.resolve(`@koromix/koffi-${kind}/package.json`))
+    return [join(folder, kind.replace('-', '_'), 'koffi.node')].filter((file) => existsSync(file))
+  } catch {
+    return []
+  }
 }
 
 /** The CLI that came with the SDK, for this machine. */

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 
 /** Lets the kernel hold up to so many bytes that were written to a connection of a window's and not taken yet; by itself that is 200 kB,
@@ -19,13 +20,22 @@ let setSocketOption: SetSocketOption | undefined
 /** https://github.com/torvalds/linux/blob/master/include/uapi/asm-generic/socket.h; the same for x64 and arm64. */
 const [solSocket, soSndbuf] = [1, 7]
 
-/** Not before somebody needs it: it takes 15 ms and some memory. */
+/** Not before somebody needs it: it takes some milliseconds and megabytes. */
 function load(): SetSocketOption {
   try {
     if (process.platform !== 'linux') return () => -1
-    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
+    const koffi = findKoffi(createRequire(import.meta.url))
     return koffi.load(null).func('int setsockopt(int, int, int, const int *, uint32_t)') as SetSocketOption
   } catch {
     return () => -1
+  }
+}
+
+/** A gate that serves runs from a folder of its own, where its native part lies beside it. */
+function findKoffi(require: NodeJS.Require): typeof import('koffi') {
+  try {
+    return require(join(import.meta.dirname, 'koffi.node'))
+  } catch {
+    return require('koffi')
   }
 }
