@@ -72,7 +72,11 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
     if (used === null) return
     const { file, length, madeTo } = used
     used = null
-    if (madeTo > length) ftruncateSync(file, length)
+    try {
+      if (madeTo > length) ftruncateSync(file, length)
+    } catch {
+      // Whoever reads it passes over the zeros.
+    }
     if (syncing.has(file)) left.add(file)
     else closeSync(file)
   }
@@ -97,8 +101,8 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
     use(name, begun) {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       const file = begun === undefined ? openToWrite(join(folder, name), 0) : begin(join(folder, name), begun)
-      letGo()
       const { size } = fstatSync(file)
+      letGo()
       used = { file, length: size, madeTo: size }
       unsyncedName = name
     },
