@@ -507,6 +507,51 @@ async function plainBooks() {
   }
 }
 
+test('openBooks() takes what a call cost to the disk after a while, unless another call has done so by then', async () => {
+  const disk = memoryDisk()
+  let syncs = 0
+  const counted = { ...disk, sync: () => (syncs++, disk.sync()), syncHere: () => false }
+  const outbox = await openOutbox({ disk: counted, now: () => 0 })
+  let whiles: (() => void)[] = []
+  const books = await openBooks({
+    outbox,
+    now: () => 0,
+    leases: {
+      nodes: async () => [],
+      putNodes: async () => {},
+      list: async () => [],
+      put: async () => {},
+      remove: async () => {},
+    },
+    newCall: randomUUID,
+    afterThis: async () => {},
+    soon: () => new Promise((resolve) => whiles.push(resolve)),
+    onBroken: () => {},
+  })
+  const aWhile = async () => {
+    for (const over of whiles.splice(0)) over()
+    await tick()
+  }
+  const account = books.open(sessions[0]!, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
+  const call = async () => {
+    const reserved = account.reserve(wish(5), about)!
+    await reserved.safe
+    account.settle(reserved, usage(5))
+  }
+  syncs = 0
+  for (let calls = 1; calls <= 5; calls++) {
+    await call()
+    await call()
+    await aWhile()
+    // Each call's own, and no other.
+    expect(syncs).toBe(2 * calls)
+  }
+  expect(outbox.last).toBe(outbox.written - 1)
+  await aWhile()
+  expect(outbox.last).toBe(outbox.written)
+  expect(whiles).toEqual([])
+})
+
 test('openBooks() lets old records go while a session stays open, by keeping its lease anew', async () => {
   const { disk, outbox, puts, account, calls } = await plainBooks()
   const saved = account.save(terms)

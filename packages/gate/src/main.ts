@@ -15,9 +15,9 @@ import type { CallLine } from './windows/model/window.ts'
 const exits = { usage: 64, disk: 74, taken: 75 } as const
 /** How long calls may go on that were under way when the disk failed. */
 const lastCallsMs = 60_000
-/** Records that the daemon has no use for before a turn's end, and lines of the log, go out together. */
-const gatherMs = 50
-const logMs = 250
+/** Records that the daemon has no use for before a turn's end, and lines of the log, go out together: soon enough for whoever watches, and
+ *  seldom enough to keep nobody from a core. */
+const gatherMs = 250
 /** What was compiled by then is nearly all that a start needs. */
 const keepCompiledMs = 5000
 
@@ -48,7 +48,7 @@ const one = await gate({
   env: { ...process.env },
   outbox,
   log(line) {
-    if (lines.push(line) === 1) setTimeout(writeLog, logMs)
+    if (lines.push(line) === 1) setTimeout(writeLog, gatherMs)
   },
   tell: () => tell(),
   say: (message) => console.log(message),

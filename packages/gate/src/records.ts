@@ -142,6 +142,18 @@ export async function openRecords({
     }
   }
 
+  function flushSoon(): void {
+    if (flushDue) return
+    flushDue = true
+    const to = outbox.written
+    void soon().then(() => {
+      flushDue = false
+      if (outbox.last < to) return flush().catch(() => {})
+      // Another's way to the disk has taken it along. What was written since has a while of its own.
+      if (outbox.last < outbox.written) flushSoon()
+    })
+  }
+
   return {
     get broken() {
       return broken
@@ -177,14 +189,7 @@ export async function openRecords({
     },
     note: (session, event) => remember(session, append(session, event), event),
     flush: () => flush(),
-    flushSoon() {
-      if (flushDue) return
-      flushDue = true
-      void soon().then(() => {
-        flushDue = false
-        return flush().catch(() => {})
-      })
-    },
+    flushSoon,
     flushAfterDial() {
       if (dialling !== null) return dialling
       dialling = afterThis(openCalls.size).then(() => {

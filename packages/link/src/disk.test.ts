@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -67,6 +68,10 @@ test('folderDisk() makes a file longer ahead of what is written, and as long as 
   })
   expect(lengths[0]).toBeGreaterThan(1000)
   expect(lengths[1]).toBe(lengths[0])
+  // Made, and not only said to be so long: a sync has no block to find for what is written there.
+  await disk.sync()
+  const { size, blocks } = statSync(join(folder, 'a'))
+  expect(blocks * 512).toBeGreaterThanOrEqual(size)
   // One that only looks makes nothing longer.
   folderDisk(folder).use('a')
   expect(statSync(join(folder, 'a')).size).toBe(lengths[0])
@@ -76,6 +81,48 @@ test('folderDisk() makes a file longer ahead of what is written, and as long as 
   expect(statSync(join(folder, 'b')).size).toBe(0)
   rmSync(folder, { recursive: true })
 })
+
+test('folderDisk() makes a long file longer by as much again', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
+  const disk = folderDisk(folder)
+  disk.use('a')
+  let made = 0
+  let times = 0
+  for (let written = 0; written < 2 ** 18; written += 1000) {
+    disk.write(Buffer.alloc(1000, 'x'))
+    const { size } = statSync(join(folder, 'a'))
+    if (size > made) times++
+    made = size
+  }
+  expect(times).toBeLessThan(8)
+  await disk.close()
+  rmSync(folder, { recursive: true })
+})
+
+test.skipIf(process.getuid?.() !== 0)(
+  'folderDisk() writes lines to the last byte of a full disk (needs root, to mount a small one)',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
+    try {
+      const disk = folderDisk(folder)
+      disk.use('a')
+      let written = 0
+      const fill = () => {
+        for (;;) {
+          disk.write(Buffer.alloc(1024, 'x'))
+          written += 1024
+        }
+      }
+      expect(fill).toThrow('ENOSPC')
+      expect(written).toBe(64 * 1024)
+      await disk.close()
+    } finally {
+      execFileSync('umount', [folder])
+      rmSync(folder, { recursive: true })
+    }
+  },
+)
 
 test('folderDisk() syncs here while it is quick, and not again soon after a sync that took long', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))

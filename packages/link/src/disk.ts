@@ -42,9 +42,11 @@ const quickMs = 1
 const unseenMs = 100
 const lastSyncs = 8
 
-/** A file is made so much longer than it needs to be, of nothing: a sync then has no new length to write beside the bytes, which takes
- *  about as long as the bytes themselves. Who reads finds zeros behind the last line of a process that was killed. */
-const aheadBytes = 256 * 1024
+/** Zeros are written behind the last line, for lines to take their place: a sync then has neither a new length nor new blocks to write
+ *  beside the bytes, which would take longer than the bytes themselves. As many as there are lines, so that it happens seldom to a file that
+ *  grows. Who reads finds them behind the last line of a process that was killed. */
+const zeros = Buffer.alloc(512 * 1024)
+const zerosMin = 16 * 1024
 
 /** A folder of real files. */
 export function folderDisk(folder: string, now = () => performance.now()): Disk {
@@ -108,9 +110,9 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
     },
     write(bytes) {
       const to = inUse()
-      if (to.length + bytes.length > to.madeTo) ftruncateSync(to.file, (to.madeTo = to.length + bytes.length + aheadBytes))
       writeAll(to.file, bytes, to.length)
       to.length += bytes.length
+      if (to.length > to.madeTo) to.madeTo = writeAhead(to)
     },
     async sync() {
       const name = unsyncedName
@@ -150,6 +152,17 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
 
 /** `length` is what was written; from there on to `madeTo` it is zeros. */
 type InUse = { readonly file: number; length: number; madeTo: number }
+
+/** Up to where the file is made then. A disk that is full may not take them: only lines have to be written. */
+function writeAhead({ file, length }: InUse): number {
+  const some = zeros.subarray(0, Math.max(zerosMin, length))
+  try {
+    writeAll(file, some, length)
+    return length + some.length
+  } catch {
+    return length
+  }
+}
 
 function openToWrite(path: string, flags: number): number {
   const { O_WRONLY, O_CREAT, O_NOFOLLOW } = constants
