@@ -18,6 +18,8 @@ describe.each([cli, http])('by $name', (door) => {
   test('while paused no model call and no tool starts; what ran ends; resume goes on', async () => {
     const { id, workspace } = await busy(door, ' then run `touch second`')
     await door.verb('pause', id)
+    // What the call before the tool cost may be told after the tool has started.
+    await it.event(id, 0, ({ type }) => type === 'usage')
     letGo(workspace)
     const finished = await it.event(id, 0, ({ type }) => type === 'tool.finished')
     await meanwhile()

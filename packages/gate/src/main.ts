@@ -15,9 +15,11 @@ import type { CallLine } from './windows/model/window.ts'
 const exits = { usage: 64, disk: 74, taken: 75 } as const
 /** How long calls may go on that were under way when the disk failed. */
 const lastCallsMs = 60_000
-/** Records that the daemon has no use for before a turn's end, and lines of the log, go out together: soon enough for whoever watches, and
- *  seldom enough to keep nobody from a core. */
-const gatherMs = 250
+/** Records that the daemon has no use for before a turn's end, and lines of the log, go out together. Where there are many, they wait longer,
+ *  so that reading them does not keep others from a core. */
+const gatherMs = 50
+const manyRecords = 20
+const manyMs = 250
 /** What was compiled by then is nearly all that a start needs. */
 const keepCompiledMs = 5000
 
@@ -42,13 +44,14 @@ process.on('exit', writeLog)
 
 let tell = () => {}
 const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Date.now })
+let gatheredTo = outbox.last
 const one = await gate({
   folder,
   alone: isAlone,
   env: { ...process.env },
   outbox,
   log(line) {
-    if (lines.push(line) === 1) setTimeout(writeLog, gatherMs)
+    if (lines.push(line) === 1) setTimeout(writeLog, manyMs)
   },
   tell: () => tell(),
   say: (message) => console.log(message),
@@ -69,7 +72,11 @@ const source = await listenAsSource({
   socketPath: `${folder}/link.sock`,
   source: 'gate',
   outbox,
-  gather: (send) => void setTimeout(send, gatherMs),
+  gather(send) {
+    const sinceLast = outbox.last - gatheredTo
+    gatheredTo = outbox.last
+    setTimeout(send, sinceLast > manyRecords ? manyMs : gatherMs)
+  },
   async handle(raw) {
     const command = GateCommand.parse(raw)
     if (command.do !== 'leave') return one.handle(command)
