@@ -507,6 +507,14 @@ async function plainBooks() {
   }
 }
 
+const noLeases: Leases = {
+  nodes: async () => [],
+  putNodes: async () => {},
+  list: async () => [],
+  put: async () => {},
+  remove: async () => {},
+}
+
 test('openBooks() takes what a call cost to the disk after a while, unless another call has done so by then', async () => {
   const disk = memoryDisk()
   let syncs = 0
@@ -516,13 +524,7 @@ test('openBooks() takes what a call cost to the disk after a while, unless anoth
   const books = await openBooks({
     outbox,
     now: () => 0,
-    leases: {
-      nodes: async () => [],
-      putNodes: async () => {},
-      list: async () => [],
-      put: async () => {},
-      remove: async () => {},
-    },
+    leases: noLeases,
     newCall: randomUUID,
     afterThis: async () => {},
     soon: () => new Promise((resolve) => whiles.push(resolve)),
@@ -590,13 +592,7 @@ test('openBooks() knows what was asked and used from its records, as long as the
   const books = await openBooks({
     outbox: { ...outbox, onTrim: (free) => void (trim = free) },
     now: () => 0,
-    leases: {
-      nodes: async () => [],
-      putNodes: async () => {},
-      list: async () => [],
-      put: async () => {},
-      remove: async () => {},
-    },
+    leases: noLeases,
     newCall: randomUUID,
     afterThis: tick,
     soon: tick,
