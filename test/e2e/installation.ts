@@ -1,3 +1,4 @@
+import { keepsCompiled } from '@anchorhold/core/compiled'
 import { api } from '@anchorhold/protocol/api/api'
 import { client, type Client, openStream } from '@anchorhold/protocol/client'
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
@@ -147,6 +148,7 @@ export async function installation({
     async upByItself() {
       const child = spawn(process.execPath, [join(root, 'dist/daemon.mjs'), '--state', state, '--port', '0'], {
         detached: true,
+        env: { ...process.env, ...keepsCompiled(state) },
         stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
       })
       child.unref()

@@ -1,6 +1,7 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
 import { house } from '@anchorhold/core/actors'
+import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
 import { ownerMark } from '@anchorhold/link/owner'
@@ -145,7 +146,7 @@ async function main(): Promise<void> {
     sources,
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
-    describe: async (id) => keeperStart(parts, runtime, await ownersGitIdentity(), id),
+    describe: (id) => keeperStart(parts, runtime, ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),
     beatMs,
@@ -290,6 +291,7 @@ async function main(): Promise<void> {
   setInterval(() => parts.watches.recheck(), recheckMs).unref()
 
   sayReady()
+  keepCompiledSoon()
   // The rest of the program, other processes and the log's first line take a while: whoever waited for this one is answered first.
   await wait(answerFirstMs)
   log(`daemon ${version} on ${url()}, state in ${config.state}`)

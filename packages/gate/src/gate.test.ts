@@ -21,6 +21,14 @@ test.each(['the folder', 'model.sock', 'net.sock'])(
   },
 )
 
+test('the certificate of its authority is made where a cell is about to be, and a net window is there', async () => {
+  await using it = await testGate({ provider: rehearsal, network: 'proxy_only' })
+  const answer = (how: object) => it.gate.handle({ ...it.opened, ...how })
+  expect(await answer({})).toEqual({ authority: expect.stringContaining('BEGIN CERTIFICATE') as string })
+  expect(await answer({ certificate: false })).toEqual({ authority: null })
+  expect(await answer({ network: 'none' })).toEqual({ authority: null })
+})
+
 test('a session of which one window cannot be opened has none', async () => {
   await using it = await testGate({ provider: rehearsal })
   await it.gate.handle({ do: 'close', session: it.opened.session })

@@ -167,7 +167,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     })
     windows.add(window)
     if (terms.paused) window.pause()
-    const net = openings(session, { authority, note: account.note, terms: () => one.terms })
+    const net = openings.of(session, { authority, note: account.note, terms: () => one.terms })
     const one: Served = { window, account, authority, net, terms: lasting }
     try {
       await net.fit()
@@ -215,6 +215,9 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
+    // Made while what has to be on the disk gets there.
+    const certificate = command.certificate && network === 'proxy_only' ? openings.certificate(session) : Promise.resolve(null)
+    certificate.catch(() => {})
     const closed = command.closed && budget_nanos !== null
     const money = { budget_nanos, spent_nanos, spent_to, closed, nodes, agent_cap_nanos, simulated: isPlay(provider) }
     for (;;) {
@@ -229,7 +232,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
         await change(one, terms)
         await one.net.fit()
         one.window.retry()
-        return { authority: one.net.certificate }
+        return { authority: await certificate }
       }
       // Nobody finds it any more: its folder was made anew while this gate opened what it had found in its leases.
       if (served.get(session) === found) await close(session)
@@ -237,8 +240,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     const opening = serve(session, terms, money, { keep: true })
     served.set(session, opening)
     try {
-      const one = await opening
-      return { authority: one.net.certificate }
+      await opening
+      return { authority: await certificate }
     } catch (cause) {
       await close(session)
       if (cause instanceof Failure) throw cause

@@ -1,5 +1,6 @@
 // The gate's process: serves every cell's windows, and alone holds secrets.
 //   node gate.mjs FOLDER [--lifeline]
+import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -7,7 +8,6 @@ import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { Failure } from '@anchorhold/protocol/failures'
 import { GateCommand } from '@anchorhold/protocol/gate-commands'
-import { flushCompileCache } from 'node:module'
 import { gate } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
@@ -20,8 +20,6 @@ const lastCallsMs = 60_000
 const gatherMs = 50
 const manyRecords = 20
 const manyMs = 250
-/** What was compiled by then is nearly all that a start needs. */
-const keepCompiledMs = 5000
 
 const [folder] = process.argv.slice(2)
 if (folder === undefined) {
@@ -86,8 +84,7 @@ const source = await listenAsSource({
 })
 tell = source.tell
 sayReady()
-// One that is killed would keep nothing of it.
-setTimeout(() => flushCompileCache(), keepCompiledMs).unref()
+keepCompiledSoon()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 // One that serves a single cell goes with whoever started it.
 if (isAlone) process.stdin.resume().once('end', () => void leave())

@@ -80,6 +80,7 @@ export async function testGate(
     rules: { allow: [] },
     ledger: { simulated: false, at: 0, to: 0, nodes: [] },
     agent_cap_nanos: null,
+    certificate: true,
     authority: plainAuthority,
     ...open,
   }

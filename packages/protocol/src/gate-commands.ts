@@ -75,6 +75,8 @@ export const GateCommand = z.lazy(() =>
       /** What one sub-agent may spend. */
       agent_cap_nanos: Nanos.nullable().default(null),
       authority: Authority,
+      /** Whether a cell is about to be made, which has to know whom to trust. */
+      certificate: z.boolean().default(true),
     }),
     /** Caps or sums of nodes have changed: calls that were held for want of money go on, as far as it reaches now. */
     z.object({ do: z.literal('ledger'), ...ToldNodes.shape }),
@@ -118,7 +120,8 @@ export const GateCommand = z.lazy(() =>
 )
 export type GateCommand = z.infer<typeof GateCommand>
 
-/** The result of opening: the certificate of whom the cell must trust where its TLS is opened, if it has a net window. */
+/** The result of opening: the certificate of whom the cell must trust where its TLS is opened, if that was asked for and it has a net
+ *  window. */
 export const OpenWindows = z.object({ authority: z.string().nullable() })
 export type OpenWindows = z.infer<typeof OpenWindows>
 

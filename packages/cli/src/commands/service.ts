@@ -1,3 +1,4 @@
+import { keepsCompiled } from '@anchorhold/core/compiled'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
@@ -17,7 +18,8 @@ type Service = {
   readonly node: string
   readonly script: string
   readonly state: string | null
-  /** What the daemon finds its folders by, where they are not the usual ones: a service manager knows nothing of a shell's variables. */
+  /** What the daemon finds its folders by, where they are not the usual ones: a service manager knows nothing of a shell's variables. And
+   *  where Node keeps what it has compiled, so that a daemon that died is back sooner. */
   readonly env: Readonly<Record<string, string>>
   readonly root: boolean
 }
@@ -35,7 +37,7 @@ export function service(program: Command, context: Context): void {
         node: process.execPath,
         script: join(dirname(fileURLToPath(import.meta.url)), 'daemon.mjs'),
         state: where.moved ? where.state : null,
-        env: where.moved || root ? {} : movedBy(process.env),
+        env: { ...(where.moved || root ? {} : movedBy(process.env)), ...keepsCompiled(where.state) },
         root,
       }
       const mac = platform() === 'darwin'

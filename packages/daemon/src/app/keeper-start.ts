@@ -29,14 +29,14 @@ import { forGate, providerFor } from './providers.ts'
 export async function keeperStart(
   parts: Parts,
   runtime: Runtime,
-  gitIdentity: KeeperStart['git_identity'],
+  gitIdentity: Promise<KeeperStart['git_identity']>,
   id: SessionId,
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   const { folders, config } = parts
   const windows = makeWindows(folders, id, session.runAs)
-  const { authority: sessionCa } = await openWindows(parts, id)
+  const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
   const { options } = session
   return {
     runAs: session.runAs,
@@ -78,7 +78,7 @@ export async function keeperStart(
       workspace_settings: options.workspace_settings ?? 'ignore',
       toolchains: options.toolchains ?? [],
       owner_home: config.home,
-      git_identity: gitIdentity,
+      git_identity: await gitIdentity,
       network: requireNetwork(parts, session),
       env: {
         ...(session.network === 'proxy_only' ? placeholders(parts, userOf(parts, session)) : {}),
@@ -122,8 +122,8 @@ function requireNetwork(parts: Parts, session: SessionRow): Network {
   )
 }
 
-/** Tells the gate what the session's windows may do. */
-export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWindows> {
+/** Tells the gate what the session's windows may do. For a cell that is about to be made, it says whom that has to trust. */
+export async function openWindows(parts: Parts, id: SessionId, { forCell = false } = {}): Promise<OpenWindows> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)
@@ -156,11 +156,12 @@ export async function openWindows(parts: Parts, id: SessionId): Promise<OpenWind
     ledger: ledgerOf(parts, session),
     agent_cap_nanos: options.agent_budget_micros === undefined ? null : nanosOfMicros(options.agent_budget_micros),
     authority,
+    certificate: forCell,
   })
   // What was answered or changed in between went to a gate that may not have served the session yet.
   const now = sessionFor(parts, id, null)
   const changed = now.budgetNanos !== budgetNanos || (now.state === 'paused') !== (state === 'paused')
-  if (changed || !isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) return openWindows(parts, id)
+  if (changed || !isDeepStrictEqual(authority, authorityFor(parts, id, 'gate'))) return openWindows(parts, id, { forCell })
   // A gate of the release before this one says nothing.
   return OpenWindows.safeParse(opened).data ?? { authority: null }
 }

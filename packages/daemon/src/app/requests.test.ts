@@ -189,7 +189,7 @@ test('nobody is started to hear of an answer or of a policy: a keeper that is kn
 test('a session that was ended gets no keeper, whoever asks for one', async () => {
   const { session } = await asking()
   await stop(parts, owner, session)
-  await expect(keeperStart(parts, {} as Runtime, null, session)).rejects.toThrow('it is stopped')
+  await expect(keeperStart(parts, {} as Runtime, Promise.resolve(null), session)).rejects.toThrow('it is stopped')
 })
 
 test('a grant for once goes to the next keeper until it is used; it is given to no other session', async () => {

@@ -1,3 +1,4 @@
+import { whenNeeded } from '@anchorhold/core/when-needed'
 import { apiRoot, newestPage } from '@anchorhold/protocol/api/addresses'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +32,7 @@ export function readWeb(folder: string): Web {
   // A daemon that was not built, as in a unit test, has its API all the same.
   const names = existsSync(folder) ? namesIn(folder) : []
   const has = new Set(names)
-  const file = (name: string) => once(() => readFileSync(join(folder, name)))
+  const file = (name: string) => whenNeeded(() => readFileSync(join(folder, name)))
   const files = new Map(
     names.flatMap((name): [string, File][] => {
       const type = types[/\.(\w+)$/.exec(name)?.[1] ?? '']
@@ -39,7 +40,7 @@ export function readWeb(folder: string): Web {
       return [[`/${name}`, { type, plain: file(name), brotli: has.has(`${name}.br`) ? file(`${name}.br`) : null }]]
     }),
   )
-  return { files, sessionCode: once(() => (has.has(manifest) ? sessionCode(join(folder, manifest)) : [])) }
+  return { files, sessionCode: whenNeeded(() => (has.has(manifest) ? sessionCode(join(folder, manifest)) : [])) }
 }
 
 /** Of files, with those of folders below. Not by Node's own way, which is a good part of a start. */
@@ -77,11 +78,6 @@ function ahead({ sessionCode }: Web, pathname: string): string | null {
     ...calls.map((path) => `<${apiRoot}${path}>; rel=preload; as=fetch; crossorigin`),
     ...sessionCode().map((file) => `</${file}>; rel=modulepreload`),
   ].join(', ')
-}
-
-function once<T>(make: () => T): () => T {
-  let made: { readonly it: T } | undefined
-  return () => (made ??= { it: make() }).it
 }
 
 /** The file under an address, or null. A name with a hash in it never changes; every other is asked for anew. */

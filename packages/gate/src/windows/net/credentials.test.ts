@@ -56,7 +56,7 @@ async function setUp(credentials: readonly BoundCredential[], rules: Parameters<
     net: { credentials: [...credentials], model_hosts: ['api.anthropic.com'] },
   })
   async function ask(path: string, headers: Record<string, string> = {}, host = 'allowed.test', method = 'GET') {
-    const secure = await net.tls(`${host}:443`, undefined, { ca: net.authority.certificate, rejectUnauthorized: true })
+    const secure = await net.tls(`${host}:443`, undefined, { ca: net.certificate, rejectUnauthorized: true })
     const agent = Object.assign(new Agent(), { createConnection: () => secure })
     const asking = request({ method, path, headers: { host, ...headers }, agent })
     asking.end()

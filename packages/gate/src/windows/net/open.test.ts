@@ -30,7 +30,7 @@ async function openNet(upstream: number, more: NetSetup = {}) {
   const net = await testNet({ upstream, trusted: [certificate.cert], rules: [opened], ...more })
   /** A client that trusts the session's authority alone. */
   const client = (options: ConnectionOptions = {}, authority = 'allowed.test:443') =>
-    net.tls(authority, undefined, { ca: net.authority.certificate, rejectUnauthorized: true, ...options })
+    net.tls(authority, undefined, { ca: net.certificate, rejectUnauthorized: true, ...options })
   return Object.assign(net, { client })
 }
 
@@ -232,10 +232,10 @@ test('sessionCa() is the same authority in the gate that comes after, and anothe
   await using server = await mirror()
   await using net = await openNet(server.port)
   const [same, other] = await Promise.all(
-    ['ses_0000000000000001', 'ses_0000000000000002'].map((id) => sessionCa(seed, id as SessionId, Date.now)),
+    ['ses_0000000000000001', 'ses_0000000000000002'].map((id) => sessionCa(seed, id as SessionId, Date.now).certificate()),
   )
-  expect(await ask(await net.client({ ca: same!.certificate }), '/')).toMatchObject({ status: 200 })
-  await expect(net.client({ ca: other!.certificate })).rejects.toThrow()
+  expect(await ask(await net.client({ ca: same }), '/')).toMatchObject({ status: 200 })
+  await expect(net.client({ ca: other })).rejects.toThrow()
 })
 
 test('sessionCa() writes certificates that a strict reader takes, for names and addresses', async () => {
@@ -246,7 +246,7 @@ test('sessionCa() writes certificates that a strict reader takes, for names and 
   try {
     const addressed = await net.client({ servername: '', host: publicAddress }, `${publicAddress}:443`).catch(async () => {
       const { socket } = await net.connect(`${publicAddress}:443`)
-      const secure = connectTls({ socket, host: publicAddress, ca: net.authority.certificate })
+      const secure = connectTls({ socket, host: publicAddress, ca: net.certificate })
       await once(secure, 'secureConnect')
       return secure
     })
@@ -256,7 +256,7 @@ test('sessionCa() writes certificates that a strict reader takes, for names and 
     ] as const) {
       const [leaf, ca] = [join(folder, 'leaf.pem'), join(folder, 'ca.pem')]
       writeFileSync(leaf, secure.getPeerX509Certificate()!.toString())
-      writeFileSync(ca, net.authority.certificate)
+      writeFileSync(ca, net.certificate)
       const said = execFileSync('openssl', ['verify', '-x509_strict', '-purpose', 'sslserver', ...check, '-CAfile', ca, leaf])
       expect(String(said)).toContain('OK')
     }

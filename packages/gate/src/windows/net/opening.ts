@@ -13,7 +13,7 @@ import { type DialParts, dialler } from './dial.ts'
 import { screenForge } from './forge-calls.ts'
 import { mirrored } from './mirrors.ts'
 import { looked } from './push.ts'
-import { type SessionCa, sessionCa } from './session-ca.ts'
+import { sessionCa } from './session-ca.ts'
 import { trusts } from './trust.ts'
 import { type NetWindow, netWindow } from './window.ts'
 
@@ -23,8 +23,6 @@ export type NetOpening = Pick<NetWindow, 'flush' | 'look' | 'close'> & {
   fit(): Promise<void>
   /** Also where there is no window to stand. */
   readonly stands: Stands
-  /** Of the authority that the cell trusts; null where there is no window. */
-  readonly certificate: string | null
 }
 
 export type OpeningsParts = {
@@ -46,22 +44,29 @@ export type OfSession = {
 }
 
 /** What all net windows of a gate share: how they dial, whom they trust, and how many connections there may be. */
-export async function netOpenings(parts: OpeningsParts): Promise<(session: SessionId, of: OfSession) => NetOpening> {
+export type NetOpenings = {
+  of(session: SessionId, of: OfSession): NetOpening
+  /** Of the authority that a cell of this session is to trust, which is about to be made. */
+  certificate(session: SessionId): Promise<string>
+}
+
+export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
   const seed = await readOrMakeKey(join(parts.folder, 'net-key'))
   const trust = trusts()
   const dialling = dialler(parts.dial)
   const all = crowd(crowdMax())
 
-  return (session, { authority, note, terms }) => {
-    let open: { readonly window: NetWindow; readonly ca: SessionCa } | null = null
+  const authorityOf = (session: SessionId) => sessionCa(seed, session, parts.now)
+
+  function of(session: SessionId, { authority, note, terms }: OfSession): NetOpening {
+    let open: NetWindow | null = null
     let fitting = Promise.resolve()
 
     async function fit(): Promise<void> {
       const { folder, network } = terms()
       if ((network === 'proxy_only') === (open !== null)) return
       if (open !== null) return close()
-      const ca = await sessionCa(seed, session, parts.now)
-      const window = await netWindow({
+      open = await netWindow({
         session,
         folder,
         alone: parts.alone,
@@ -77,19 +82,18 @@ export async function netOpenings(parts: OpeningsParts): Promise<(session: Sessi
         slowness: () => terms().net.slowness,
         crowd: all,
         dialler: mirrored(dialling, () => terms().net.mirrors),
-        authority: ca,
+        authority: authorityOf(session),
         credentials: fillBy(() => terms().net, parts.openSecret),
         trust: () => trust(terms().net.ca),
         note,
         log: parts.log,
         now: parts.now,
       })
-      open = { window, ca }
     }
     async function close(): Promise<void> {
       const closed = open
       open = null
-      await closed?.window.close()
+      await closed?.close()
     }
 
     return {
@@ -98,13 +102,12 @@ export async function netOpenings(parts: OpeningsParts): Promise<(session: Sessi
         fitting = fitted.catch(() => {})
         return fitted
       },
-      get certificate() {
-        return open?.ca.certificate ?? null
-      },
-      stands: async () => open === null || open.window.stands(),
-      flush: () => open?.window.flush(),
-      look: () => open?.window.look(),
+      stands: async () => open === null || open.stands(),
+      flush: () => open?.flush(),
+      look: () => open?.look(),
       close,
     }
   }
+
+  return { of, certificate: (session) => authorityOf(session).certificate() }
 }

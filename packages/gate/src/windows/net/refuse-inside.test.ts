@@ -12,7 +12,7 @@ const asProgram = { 'user-agent': 'a program' }
 async function within(net: Net, place: string): Promise<TLSSocket> {
   const { status, socket } = await net.connect(place, asProgram)
   expect(status).toBe(200)
-  const secure = connectTls({ socket, servername: place.replace(/:\d+$/, ''), ca: net.authority.certificate })
+  const secure = connectTls({ socket, servername: place.replace(/:\d+$/, ''), ca: net.certificate })
   await once(secure, 'secureConnect')
   return secure
 }

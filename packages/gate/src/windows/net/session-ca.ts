@@ -1,5 +1,6 @@
 import { createECDH, hkdfSync } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
+import { whenNeeded } from '@anchorhold/core/when-needed'
 import type { Target } from '@anchorhold/core/net/target'
 import type { SessionId } from '@anchorhold/protocol/ids'
 
@@ -7,8 +8,8 @@ import type { SessionId } from '@anchorhold/protocol/ids'
  *  Invariant: its key is in the gate's memory alone; it follows from the gate's own and the session's id, so that a cell goes on
  *  trusting the gate that is started after this one. */
 export type SessionCa = {
-  /** Its certificate, which a cell is given. */
-  readonly certificate: string
+  /** Its certificate, for a cell that is about to be made. A cell that stands knows it, from whichever gate. */
+  certificate(): Promise<string>
   /** What the gate shows to a client in the cell that wants to speak to this host. */
   contextFor(target: Target): Promise<SecureContext>
 }
@@ -23,24 +24,31 @@ const hostMs = 7 * dayMs
 const renewMs = 5 * dayMs
 const hostsMax = 256
 
-export async function sessionCa(seed: Uint8Array, session: SessionId, now: () => number): Promise<SessionCa> {
-  const { authorityCertificate, hostCertificate } = await import('./certificates.ts')
+/** Makes nothing before it is needed: of the cells that a gate finds, few will ever have their TLS opened. */
+export function sessionCa(seed: Uint8Array, session: SessionId, now: () => number): SessionCa {
   const name = `Anchorhold ${session}`
-  const [keys, hostKeys] = await Promise.all([derivedKeys(seed, session), madeKeys()])
-  const certificate = await authorityCertificate(name, keys, validity(authorityMs))
-  const hostKey = pem('PRIVATE KEY', await crypto.subtle.exportKey('pkcs8', hostKeys.privateKey))
+  const ownKeys = whenNeeded(() => derivedKeys(seed, session))
+  const hostKeys = whenNeeded(async () => {
+    const { privateKey, publicKey } = await crypto.subtle.generateKey(curve, true, ['sign', 'verify'])
+    return { publicKey, pem: pem('PRIVATE KEY', await crypto.subtle.exportKey('pkcs8', privateKey)) }
+  })
   const made = new Map<string, { readonly at: number; readonly context: Promise<SecureContext> }>()
 
   function validity(lastsMs: number) {
     return { notBefore: new Date(now() - earlierMs), notAfter: new Date(now() + lastsMs) }
   }
   async function make(target: Target): Promise<SecureContext> {
-    const cert = await hostCertificate({ name, keys }, target, hostKeys.publicKey, validity(hostMs))
-    return createSecureContext({ key: hostKey, cert, minVersion: 'TLSv1.2' })
+    const { hostCertificate } = await import('./certificates.ts')
+    const [keys, host] = await Promise.all([ownKeys(), hostKeys()])
+    const cert = await hostCertificate({ name, keys }, target, host.publicKey, validity(hostMs))
+    return createSecureContext({ key: host.pem, cert, minVersion: 'TLSv1.2' })
   }
 
   return {
-    certificate,
+    async certificate() {
+      const { authorityCertificate } = await import('./certificates.ts')
+      return authorityCertificate(name, await ownKeys(), validity(authorityMs))
+    },
     contextFor(target) {
       const found = made.get(target.host)
       const isFresh = found !== undefined && now() - found.at < renewMs
@@ -56,8 +64,6 @@ export async function sessionCa(seed: Uint8Array, session: SessionId, now: () =>
 }
 
 const curve = { name: 'ECDSA', namedCurve: 'P-256' } as const
-
-const madeKeys = () => crypto.subtle.generateKey(curve, true, ['sign', 'verify'])
 
 async function derivedKeys(seed: Uint8Array, session: SessionId): Promise<CryptoKeyPair> {
   const { d, x, y } = derivedPoint(seed, session)

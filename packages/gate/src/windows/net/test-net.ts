@@ -75,7 +75,7 @@ export async function testNet({
   const dialled: string[] = []
   const terms = NetTerms.parse(net)
   const session = 'ses_0000000000000001' as SessionId
-  const authority = await sessionCa(Buffer.alloc(32, 7), session, Date.now)
+  const authority = sessionCa(Buffer.alloc(32, 7), session, Date.now)
   const window = await netWindow({
     session,
     authority,
@@ -150,7 +150,7 @@ export async function testNet({
   return {
     folder,
     socketPath,
-    authority,
+    certificate: await authority.certificate(),
     window,
     events,
     lines,
