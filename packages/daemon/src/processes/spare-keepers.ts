@@ -1,3 +1,4 @@
+import { stepBack } from '@anchorhold/link/step-back'
 import type { Folders } from '../folders.ts'
 import { prepare, type Prepared } from './launch.ts'
 import type { Runtime } from './runtime.ts'
@@ -39,8 +40,8 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
   let timer: NodeJS.Timeout | null = null
   const claimed = new Map<number, Spare>()
 
-  const make = (user: User | null) =>
-    prepare({
+  function make(user: User | null): Prepared {
+    const one = prepare({
       node: runtime.node,
       // There may be dozens of them, and what passes through one is soon forgotten: a small nursery is enough.
       options: ['--max-semi-space-size=2'],
@@ -52,6 +53,10 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
       cwd: '/',
       log: folders.keepersLog,
     })
+    // Behind the gate and the daemon, which all of them wait for.
+    if (one.pid !== null) stepBack(one.pid)
+    return one
+  }
 
   function refill(afterMs: number): void {
     if (!spare || timer !== null) return
