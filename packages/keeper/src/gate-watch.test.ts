@@ -1,6 +1,6 @@
 import { watchPath } from '@anchorhold/protocol/link'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -64,6 +64,38 @@ test('watchGate() starts a gate when the one that listened was killed, and waits
   watching.abort()
   await watched
   expect(started()).toHaveLength(1)
+})
+
+test('watchGate() starts one gate, however many keepers miss it, and another one when that is gone as well', async () => {
+  const before = spawn(process.execPath, [script()], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(before.stdout, 'data')
+  const words: string[] = []
+  const watched = Array.from({ length: 10 }, () =>
+    watchGate({ socketPath, gate: gate(), log: (message) => void words.push(message) }, watching.signal),
+  )
+  const watchers = () => readFileSync(log(), 'utf8').split(`path ${watchPath}`).length - 1
+  before.kill('SIGKILL')
+  await vi.waitUntil(() => started().length === 1 && watchers() === 10, { timeout: 20_000 })
+  process.kill(Number(started()[0]!.slice(4)), 'SIGKILL')
+  await vi.waitUntil(() => started().length === 2 && watchers() === 20, { timeout: 20_000 })
+  watching.abort()
+  await Promise.all(watched)
+  expect(words).toHaveLength(2)
+})
+
+test('watchGate() tries again where nothing can be written', async () => {
+  const before = spawn(process.execPath, [script()], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(before.stdout, 'data')
+  mkdirSync(log())
+  const words: string[] = []
+  const watched = watchGate({ socketPath, gate: gate(), log: (message) => void words.push(message) }, watching.signal)
+  await once(before.stdout, 'data')
+  before.kill('SIGKILL')
+  await vi.waitUntil(() => words.some((word) => word.includes('EISDIR')), { timeout: 20_000 })
+  rmdirSync(log())
+  await vi.waitUntil(() => started().length === 1, { timeout: 20_000 })
+  watching.abort()
+  await watched
 })
 
 test('watchGate() leaves it to a daemon that is quicker', async () => {

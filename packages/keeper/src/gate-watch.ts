@@ -1,9 +1,11 @@
 import { keepsCompiled } from '@anchorhold/core/compiled'
 import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { takeLock } from '@anchorhold/link/lock'
 import { watchPath } from '@anchorhold/protocol/link'
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { request } from 'node:http'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
 export type GateWatch = {
@@ -17,7 +19,8 @@ const retryMs = 100
 /** The daemon is quicker, and can give the gate the variables that providers name; so a keeper lets it go first. */
 const daemonFirstMs = 1000
 
-/** Starts the gate when it died and no daemon does. Of several that start one, the gate's own lock lets one through. */
+/** Starts the gate when it died and no daemon does. Of all keepers one does, and should a daemon do it as well, the gate's own lock lets
+ *  one through. */
 export async function watchGate({ socketPath, gate, log }: GateWatch, signal: AbortSignal): Promise<void> {
   let refusedSince: number | null = null
   while (!signal.aborted) {
@@ -25,8 +28,12 @@ export async function watchGate({ socketPath, gate, log }: GateWatch, signal: Ab
     if (listens) refusedSince = null
     else refusedSince ??= performance.now()
     if (refusedSince !== null && performance.now() - refusedSince >= daemonFirstMs) {
-      log('The gate is gone and no daemon starts another: starting one')
-      startGate(gate, log)
+      try {
+        startGate(gate, log)
+      } catch (error) {
+        // For want of room, most likely: it is tried again.
+        log(`Cannot start the gate: ${String(error)}`)
+      }
       refusedSince = null
     }
     await wait(retryMs, undefined, { signal }).catch(() => {})
@@ -49,14 +56,25 @@ function untilGone(socketPath: string, signal: AbortSignal): Promise<boolean> {
 
 function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], log: (message: string) => void): void {
   const out = openSync(logFile, 'a', 0o600)
-  const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
-    detached: true,
-    cwd: '/',
-    env: keepsCompiled(folder),
-    // The third is where it says that it stands; the window itself tells.
-    stdio: ['ignore', out, out, 'ignore'],
-  })
-  closeSync(out)
-  child.once('error', (error) => log(`Cannot start the gate: ${error.message}`))
-  child.unref()
+  try {
+    // Dozens that each start one would keep all of them from standing.
+    const turn = takeLock(join(folder, 'starting.lock'))
+    if (turn === null) return
+    log('The gate is gone and no daemon starts another: starting one')
+    const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
+      detached: true,
+      cwd: '/',
+      env: keepsCompiled(folder),
+      // The third is where it says that it stands; the window itself tells.
+      stdio: ['ignore', out, out, 'ignore'],
+    })
+    child.once('error', (error) => {
+      log(`Cannot start the gate: ${error.message}`)
+      turn.release()
+    })
+    child.once('exit', () => turn.release())
+    child.unref()
+  } finally {
+    closeSync(out)
+  }
 }
