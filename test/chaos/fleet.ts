@@ -15,11 +15,14 @@ type Watched = {
   readonly said: Map<string, string>
   /** Where text was shown behind more than there was of it. */
   readonly gaps: string[]
+  /** When it was given something to do, and when it last showed anything. */
+  givenAt: number
+  spokeAt: number
 }
 
 /** Sessions that never run out of work, each watched from its first event on by somebody who comes back after every cut. */
 export interface Fleet extends AsyncDisposable {
-  /** Gives everybody who is idle something to do. */
+  /** Gives everybody who is idle something to do, and waits until all have begun to speak. */
   work(): Promise<void>
   /** Ends processes with SIGKILL, brings back what nobody else does, and waits until nothing of the cells is left. */
   kill(victim: Victim, random: () => number): Promise<Killed>
@@ -28,11 +31,14 @@ export interface Fleet extends AsyncDisposable {
 }
 
 /** In milliseconds: until what was killed answered again (null for a keeper, which nobody needs before the next prompt), and until every
- *  process of its cells was gone (null where none was killed). */
-export type Killed = { readonly backMs: number | null; readonly goneMs: number | null }
+ *  process of its cells was gone (null where none was killed). And how many sessions had just been speaking. */
+export type Killed = { readonly backMs: number | null; readonly goneMs: number | null; readonly speaking: number }
 
+const words = 300
+const wordMs = 20
 /** About as long as a turn takes here. */
-const turnMs = 4000
+const turnMs = words * wordMs
+const justMs = 500
 
 export async function fleet(size: number): Promise<Fleet> {
   const it = await installation({ config: 'spare_keeper: false\n' })
@@ -44,7 +50,7 @@ export async function fleet(size: number): Promise<Fleet> {
   const task = () => {
     const steps = script(
       [
-        { text: 'word '.repeat(200), pace_ms: 20 },
+        { text: 'word '.repeat(words), pace_ms: wordMs },
         { tool_use: 'Bash', input: { command: 'echo done' } },
       ],
       { text: 'the end' },
@@ -53,7 +59,7 @@ export async function fleet(size: number): Promise<Fleet> {
   }
   for (let i = 0; i < size; i++) {
     const { id } = await it.api.createSession({ body: { prompt: { text: task() }, budget_micros: 1_000_000_000 } })
-    const seen: Watched = { events: [], said: new Map(), gaps: [] }
+    const seen: Watched = { events: [], said: new Map(), gaps: [], givenAt: performance.now(), spokeAt: 0 }
     watched.set(id, seen)
     watchers.push(watch(it, id, seen, end.signal))
   }
@@ -69,8 +75,10 @@ export async function fleet(size: number): Promise<Fleet> {
   async function give(id: SessionId): Promise<void> {
     const session = await state(id)
     expect(session.state === 'failed' ? session.why : null).toBeNull()
-    if ((session.state === 'ready' || session.state === 'interrupted') && session.queued_prompts === 0)
+    if ((session.state === 'ready' || session.state === 'interrupted') && session.queued_prompts === 0) {
+      watched.get(id)!.givenAt = performance.now()
       await it.api.prompt({ params: { id }, body: { text: task() } })
+    }
   }
 
   /** Whatever has died meanwhile, the agent that goes on knows every task that was ever brought to its end. */
@@ -100,7 +108,11 @@ export async function fleet(size: number): Promise<Fleet> {
 
   return {
     async work() {
-      for (const id of watched.keys()) await give(id)
+      // Some end while others begin; those are given more.
+      await until(async () => {
+        for (const [id, { events }] of watched) if (!isInTurn(events)) await give(id)
+        return [...watched.values()].every(({ events, givenAt, spokeAt }) => isInTurn(events) && spokeAt > givenAt)
+      })
     },
     async kill(victim, random) {
       const target = [...watched.keys()][Math.floor(random() * size)]!
@@ -116,6 +128,7 @@ export async function fleet(size: number): Promise<Fleet> {
       const daemon = (JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid
       const keepers = victim === 'keeper' ? keepersOf(it.state, target) : victim === 'all' ? keepersOf(it.state) : []
       const before = gates().map(({ pid }) => pid)
+      const speaking = [...watched.values()].filter(({ spokeAt }) => performance.now() - spokeAt < justMs).length
       // A keeper takes its cell along: only the keeper itself is killed.
       end9([
         ...keepers.filter(({ argv }) => argv.includes('/keeper.mjs')).map(({ pid }) => pid),
@@ -125,10 +138,13 @@ export async function fleet(size: number): Promise<Fleet> {
       const since = performance.now()
       const isNew = () => gates().some(({ pid }) => !before.includes(pid))
       if (victim === 'gate') await until(async () => isNew() && (await it.api.health()).gate)
-      if (victim === 'daemon' || victim === 'all') await it.upByItself()
+      if (victim === 'daemon' || victim === 'all') {
+        await it.upByItself()
+        await it.api.listSessions()
+      }
       const backMs = victim === 'keeper' ? null : performance.now() - since
       await until(() => stillAlive(keepers).length === 0)
-      return { backMs, goneMs: keepers.length === 0 ? null : performance.now() - since }
+      return { backMs, goneMs: keepers.length === 0 ? null : performance.now() - since, speaking }
     },
     async reckon() {
       const logs: Event[][] = []
@@ -175,11 +191,15 @@ function nothingUnsaid(log: readonly Event[], said: ReadonlyMap<string, string>)
     expect({ block, whole: (stored.get(block) ?? '').startsWith(text) }).toEqual({ block, whole: true })
 }
 
+const isInTurn = (log: readonly Event[]) =>
+  log.findLast(({ type }) => type === 'turn.started' || endsTurn.has(type))?.type === 'turn.started'
+const endsTurn: ReadonlySet<Event['type']> = new Set(['turn.ended', 'keeper.lost', 'keeper.left'])
+
 function oneTurnAtATime(log: readonly Event[]): void {
   let open = 0
   for (const { seq, type } of log) {
     if (type === 'turn.started') open++
-    if (type === 'turn.ended' || type === 'keeper.lost' || type === 'keeper.left') open = 0
+    if (endsTurn.has(type)) open = 0
     expect({ seq, open: open <= 1 }).toEqual({ seq, open: true })
   }
   expect(open).toBe(0)
@@ -194,6 +214,7 @@ async function watch(it: Installation, id: SessionId, seen: Watched, signal: Abo
         const said = seen.said.get(live.block) ?? ''
         if (live.offset > said.length) seen.gaps.push(`${live.block}: ${live.offset} after ${said.length}`)
         seen.said.set(live.block, said.slice(0, live.offset) + live.text)
+        seen.spokeAt = performance.now()
       }
       return false
     }

@@ -11,6 +11,9 @@ const victims = (process.env.CHAOS_VICTIMS ?? 'daemon,gate,keeper,all').split(',
 /** How soon what was killed has to answer again, half of the time at least: the machine may have less to give than twenty agents want. */
 const backMsMax: Record<Victim, number | null> = { gate: 1000, daemon: 2000, keeper: null, all: null }
 
+/** How long it is left alone at most. Whoever was cut off waits a while before it tries again. */
+const apartMs: Record<Victim, number> = { daemon: 1000, gate: 3000, keeper: 0, all: 0 }
+
 test.each(victims)(
   `nothing is lost or doubled when %s is killed ${kills} times with ${sessions} sessions at work (seed ${seed})`,
   async (victim) => {
@@ -19,7 +22,7 @@ test.each(victims)(
     const killed: Killed[] = []
     for (let kill = 0; kill < kills; kill++) {
       await all.work()
-      await wait(random() * 400)
+      await wait(random() * apartMs[victim])
       killed.push(await all.kill(victim, random))
     }
     const logs = await all.reckon()
@@ -28,8 +31,9 @@ test.each(victims)(
     if (victim === 'daemon') expect(new Set(ends)).toEqual(new Set(['done']))
     const back = spread(killed.flatMap(({ backMs }) => backMs ?? []))
     const gone = spread(killed.flatMap(({ goneMs }) => goneMs ?? []))
+    const speaking = Math.round(killed.reduce((sum, each) => sum + each.speaking, 0) / kills)
     console.log(
-      `${victim}: ${kills} kills, ${ends.length} turns ended (${tally(ends)}), ${logs.flat().length} events` +
+      `${victim}: ${kills} kills with ${speaking} of ${sessions} speaking (mean), ${ends.length} turns ended (${tally(ends)}), ${logs.flat().length} events` +
         `${back === null ? '' : `; back after ${words(back)}`}${gone === null ? '' : `; nothing left of its cell after ${words(gone)}`}`,
     )
     const must = backMsMax[victim]
