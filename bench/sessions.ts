@@ -16,6 +16,9 @@ import { makeSession } from './store.ts'
 
 const prompt = 'say hello'
 const rounds = 8
+/** A spare keeper takes the place of one that was taken two seconds after that, and is loaded soon after. Whatever is measured meanwhile
+ *  shares its cores with that. */
+const quietMs = 3500
 
 /** Whole sessions, from the request at the door to the first token at the watcher, against the SDK by itself. */
 export async function sessionsBench(): Promise<Ratio[]> {
@@ -27,13 +30,20 @@ export async function sessionsBench(): Promise<Ratio[]> {
     const warmSdk = await bare.open()
     const session = await it.run(prompt)
     const cold = await interleave(rounds, {
-      sdk: () => bare.cold(),
-      session: () => firstToken(it, () => it.api.createSession({ body: { prompt: { text: prompt } } })),
+      sdk: async () => {
+        await wait(quietMs)
+        return bare.cold()
+      },
+      session: async () => {
+        await wait(quietMs)
+        return firstToken(it, () => it.api.createSession({ body: { prompt: { text: prompt } } }))
+      },
       warmed: async () => {
+        await wait(quietMs)
         const made = await it.api.createSession({ body: {} })
         await it.follow(made.id, 0, ({ event }) => event?.type === 'keeper.started')
         // The agent has begun to start; a person would be typing now.
-        await new Promise((resolve) => setTimeout(resolve, 1500))
+        await wait(1500)
         return firstToken(it, async () => {
           await it.api.prompt({ params: { id: made.id }, body: { text: prompt } })
           return made

@@ -158,10 +158,11 @@ export function keeper(options: KeeperOptions): Keeper {
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
     stands.resolve(cell)
-    // Before the agent can do anything: against this commit its changes are held.
-    const looked = repository.look(cell)
+    // Before the agent can do anything: against this commit its changes are held. One that was not cut short does nothing before it is
+    // given a prompt, and takes longer to start than this look.
+    if (start.take_up) await repository.look(cell)
     agent = await agents.start(agentStart(start, { cell, outfit, heard }))
-    await looked
+    if (!start.take_up) await repository.look(cell)
     await journal.write({
       type: 'keeper.started',
       body: {

@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { claudeDriver } from './agents/claude/claude.ts'
+import { dryStart } from './agents/dry-start.ts'
 import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
@@ -27,6 +28,8 @@ import { warmCell } from './warm-cell.ts'
 import { checkedOutIn } from './workspace/repository-watch.ts'
 
 const troubleCharsMax = 1000
+/** One that has heard nothing by then is a spare one. */
+const idleMs = 50
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
 
@@ -40,7 +43,9 @@ const heard = async (): Promise<unknown> => {
     return null
   }
 }
+const idle = setTimeout(() => void warmUp(), idleMs)
 const first = await heard()
+clearTimeout(idle)
 const place = KeeperPlace.safeParse(first).data?.place ?? null
 if (place !== null) await makeFolders(place)
 let isWaiting = true
@@ -105,6 +110,12 @@ watching.abort()
 await rm(trustFolder(start.folder), { recursive: true, force: true }).catch(() => {})
 lock.release()
 process.exit(0)
+
+/** A spare keeper does by itself what comes with the first use of a thing, before a session waits for it. */
+async function warmUp(): Promise<void> {
+  KeeperStart.safeParse({ authority: { policy: {} } })
+  await dryStart(claudeDriver).catch(() => {})
+}
 
 /** What a cell is made of, and what it sees of the keeper's. */
 async function makeFolders({ folder }: Pick<KeeperStart, 'folder'>): Promise<void> {

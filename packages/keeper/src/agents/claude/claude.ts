@@ -56,6 +56,9 @@ async function start(options: AgentStart): Promise<Agent> {
   // Where the agent remembers nothing of what was cut short, there is nothing to go on with: it is told anew.
   const takesUp = options.takeUp && memory.begun && (uuids.length === 0 || unseen.length < uuids.length)
   if (takesUp) await forgetOwnWords(transcript)
+  // Read while the rest is made.
+  const append = appendix(options)
+  append.catch(() => {})
   const netServer = options.network === 'proxy_only' ? netToolsOf(options, cwd) : null
   const checks = toolChecks(heard, { netTools: netServer !== null })
   let process: CellProcess | null = null
@@ -94,7 +97,7 @@ async function start(options: AgentStart): Promise<Agent> {
       settings: { cleanupPeriodDays: 36_500 },
       includePartialMessages: true,
       forwardSubagentText: true,
-      systemPrompt: { type: 'preset', preset: 'claude_code', append: await appendix(options) },
+      systemPrompt: { type: 'preset', preset: 'claude_code', append: await append },
       abortController: abort,
       stderr: () => {},
     },

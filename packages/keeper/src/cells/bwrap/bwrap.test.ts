@@ -1,11 +1,22 @@
 import { mortalMark } from '@anchorhold/link/orphans'
-import { chmodSync, constants, copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
-import { niceness } from '../limits/processes.ts'
+import { niceness } from '@anchorhold/link/step-back'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()
@@ -23,11 +34,48 @@ function nodeBeside({ workspace }: CellSpec): string {
 
 const soon = () => AbortSignal.timeout(10_000)
 
+const isRoot = process.getuid?.() === 0
+/** Where this machine lets root make some. */
+const controlGroups = isRoot ? delegateCgroups(`bwrap-test-${process.pid}`, { uid: 0, gid: 0 }) : []
+const inFolder = (folder: string, name: RegExp) =>
+  readdirSync(folder)
+    .filter((each) => name.test(each))
+    .map((each) => join(folder, each))
+
 describe('bwrapDriver()', () => {
   test('what runs in a cell lets others go first', async () => {
     await using specs = trialSpecs()
     await using cell = await driver.start(await specs.make(), soon())
     expect((await run(cell, ['nice'])).output).toBe(`${niceness}\n`)
+  })
+
+  describe.runIf(isRoot && controlGroups.length > 0)('in control groups', () => {
+    afterAll(() => vi.waitFor(() => (withdrawCgroups(controlGroups), expect(controlGroups.filter(existsSync)).toEqual([]))))
+    const made = () => controlGroups.flatMap((folder) => inFolder(folder, /^cell-/))
+
+    test('everything of a command is in them, however early it was started', async () => {
+      await using specs = trialSpecs()
+      await using cell = await driver.start({ ...(await specs.make()), cgroups: controlGroups }, soon())
+      const [held] = made()
+      for (let round = 1; round <= 5; round++) {
+        cell.spawn(['sleep', '60'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+        // bwrap itself, the first process of its namespace, and the command.
+        await vi.waitFor(() => {
+          const all = readFileSync(join(held!, 'cgroup.procs'), 'latin1').trim().split('\n')
+          expect(all).toHaveLength(3 * round)
+        })
+      }
+    })
+
+    test('a command that cannot be put into them does not run, and the cell ends', async () => {
+      await using specs = trialSpecs()
+      const spec = await specs.make()
+      await using cell = await driver.start({ ...spec, cgroups: controlGroups }, soon())
+      await vi.waitFor(() => made().forEach((group) => rmdirSync(group)), { timeout: 5000 })
+      cell.spawn(['touch', '/workspace/ran'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      expect(await cell.ended).toContain('could not be put under its limits')
+      expect(existsSync(join(spec.workspace, 'ran'))).toBe(false)
+    })
   })
 
   test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {
