@@ -54,8 +54,33 @@ async function install(quiet) {
     .update(`${process.platform} ${process.arch}`)
     .digest('hex')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
-  await step('installing dependencies (about a minute, 1 GB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
+  if (!isInstalled())
+    await step('installing dependencies (about a minute, 1 GB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
   writeFileSync(stamp, wanted)
+}
+
+/** Whether somebody has run npm by themselves: it writes down what it has installed when it is done. */
+function isInstalled() {
+  const has = packagesIn(join(modules, '.package-lock.json'))
+  const wants = Object.entries(packagesIn(join(root, 'package-lock.json')) ?? {})
+  return (
+    has !== null &&
+    wants.every(([path, one]) => !path.startsWith('node_modules/') || isSame(one, has[path]) || (one.optional && !isForHere(one)))
+  )
+}
+
+/** Of those that are made for one kind of system each. */
+const isForHere = ({ os, cpu, libc = ['glibc'] }) =>
+  os?.includes(process.platform) && cpu?.includes(process.arch) && libc.includes('glibc')
+
+const isSame = (one, other) => other !== undefined && one.version === other.version && one.integrity === other.integrity
+
+function packagesIn(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')).packages
+  } catch {
+    return null // npm has not been here, or was in the middle of it
+  }
 }
 
 async function build(quiet) {
