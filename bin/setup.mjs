@@ -64,7 +64,7 @@ function isInstalled() {
   const has = packagesIn(join(modules, '.package-lock.json'))
   const wants = Object.entries(packagesIn(join(root, 'package-lock.json')) ?? {})
   return (
-    has !== null &&
+    has != null &&
     wants.every(([path, one]) => !path.startsWith('node_modules/') || isSame(one, has[path]) || (one.optional && !isForHere(one)))
   )
 }

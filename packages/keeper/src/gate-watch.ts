@@ -61,19 +61,25 @@ function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], lo
     const turn = takeLock(join(folder, 'starting.lock'))
     if (turn === null) return
     log('The gate is gone and no daemon starts another: starting one')
-    const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
-      detached: true,
-      cwd: '/',
-      env: keepsCompiled(folder),
-      // The third is where it says that it stands; the window itself tells.
-      stdio: ['ignore', out, out, 'ignore'],
-    })
-    child.once('error', (error) => {
-      log(`Cannot start the gate: ${error.message}`)
+    try {
+      // As patient as this keeper, which it cannot undo; one that the daemon starts is not.
+      const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
+        detached: true,
+        cwd: '/',
+        env: keepsCompiled(folder),
+        // The third is where it says that it stands; the window itself tells.
+        stdio: ['ignore', out, out, 'ignore'],
+      })
+      child.once('error', (error) => {
+        log(`Cannot start the gate: ${error.message}`)
+        turn.release()
+      })
+      child.once('exit', () => turn.release())
+      child.unref()
+    } catch (error) {
       turn.release()
-    })
-    child.once('exit', () => turn.release())
-    child.unref()
+      throw error
+    }
   } finally {
     closeSync(out)
   }

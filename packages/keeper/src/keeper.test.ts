@@ -174,18 +174,24 @@ test('keeper() drops what comes before its agent stands', async () => {
   expect(agents.prompts).toEqual([])
 })
 
-test('keeper() interrupts what it is about to give to an agent that does not stand yet', async () => {
-  const standing = Promise.withResolvers<void>()
-  const { one, prompt, agents, ended } = await make({ cells: { standing: () => standing.promise } })
-  const taken = prompt(newId())
-  const interrupted = one.handle({ do: 'interrupt' })
-  await settled()
-  standing.resolve()
-  await Promise.all([taken, interrupted])
-  expect(agents.interrupts).toBe(1)
-  agents.heard.state('idle')
-  expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
-})
+test.each(['agent that does not stand yet', 'agent whose repository is still being looked at'])(
+  'keeper() interrupts what it is about to give to an %s',
+  async (which) => {
+    const held = Promise.withResolvers<void>()
+    const { one, prompt, agents, ended } = await make(
+      which.includes('stand') ? { cells: { standing: () => held.promise } } : { checkedOut: () => held.promise.then(() => null) },
+    )
+    const taken = prompt(newId())
+    await settled()
+    const interrupted = one.handle({ do: 'interrupt' })
+    await settled()
+    held.resolve()
+    await Promise.all([taken, interrupted])
+    expect(agents.interrupts).toBe(1)
+    agents.heard.state('idle')
+    expect(await ended()).toEqual([['interrupted', 'Asked to stop']])
+  },
+)
 
 /** What the end of the turn says that the agent had not read. */
 const leftOf = (events: readonly NewEvent[]) =>

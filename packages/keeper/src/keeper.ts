@@ -158,11 +158,13 @@ export function keeper(options: KeeperOptions): Keeper {
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
     stands.resolve(cell)
-    // Before the agent can do anything: against this commit its changes are held. One that was not cut short does nothing before it is
-    // given a prompt, and takes longer to start than this look.
-    if (start.take_up) await repository.look(cell)
-    agent = await agents.start(agentStart(start, { cell, outfit, heard }))
-    if (!start.take_up) await repository.look(cell)
+    // Before the agent can do anything: against this commit its changes are held. One that neither goes on by itself nor loads what a
+    // workspace has for it does nothing before it is given a prompt.
+    const actsByItself = start.take_up || start.workspace_settings === 'load'
+    if (actsByItself) await repository.look(cell)
+    const started = await agents.start(agentStart(start, { cell, outfit, heard }))
+    if (!actsByItself) await repository.look(cell)
+    agent = started
     await journal.write({
       type: 'keeper.started',
       body: {

@@ -43,9 +43,11 @@ const heard = async (): Promise<unknown> => {
     return null
   }
 }
-const idle = setTimeout(() => void warmUp(), idleMs)
+let hasHeard = false
+// What has come meanwhile is read before that.
+setTimeout(() => setImmediate(() => (hasHeard ? undefined : void warmUp())), idleMs).unref()
 const first = await heard()
-clearTimeout(idle)
+hasHeard = true
 const place = KeeperPlace.safeParse(first).data?.place ?? null
 if (place !== null) await makeFolders(place)
 let isWaiting = true

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { expect, test, vi } from 'vitest'
-import { niceness, stepBack } from './step-back.ts'
+import { niceness, stepBack, stepBackTogether } from './step-back.ts'
 
 test('stepBack() lets others go first, and gives nobody more than they had', () => {
   const child = spawn('sleep', ['60'])
@@ -32,17 +32,19 @@ test('stepBack() holds for threads that are there already', async () => {
 })
 
 // A kernel may have been built without it.
-test.skipIf(!existsSync('/proc/self/autogroup'))('stepBack() holds for a session that the kernel weighs as one', async () => {
-  const child = spawn('sleep', ['60'], { detached: true })
-  try {
-    const group = () => readFileSync(`/proc/${child.pid}/autogroup`, 'latin1')
-    expect(group()).toMatch(/ nice 0$/m)
-    // Whoever is not root may be told to come again: such a change is dear, and ten in a second are enough for all.
-    await vi.waitFor(() => {
-      stepBack(child.pid!)
-      expect(group()).toMatch(/ nice 5$/m)
-    })
-  } finally {
-    child.kill('SIGKILL')
-  }
-})
+test.skipIf(!existsSync('/proc/self/autogroup'))(
+  'stepBackTogether() holds for a session that the kernel weighs as one',
+  async () => {
+    const child = spawn('sleep', ['60'], { detached: true })
+    try {
+      const group = () => readFileSync(`/proc/${child.pid}/autogroup`, 'latin1')
+      expect(group()).toMatch(/ nice 0$/m)
+      stepBackTogether(child.pid!)
+      // Whoever is not root may be told to come again.
+      await vi.waitFor(() => expect(group()).toMatch(/ nice 5$/m), { timeout: 10_000 })
+      expect(getPriority(child.pid)).toBe(niceness)
+    } finally {
+      child.kill('SIGKILL')
+    }
+  },
+)

@@ -1,4 +1,4 @@
-import { stepBack } from '@anchorhold/link/step-back'
+import { stepBackTogether } from '@anchorhold/link/step-back'
 import type { Folders } from '../folders.ts'
 import { prepare, type Prepared } from './launch.ts'
 import type { Runtime } from './runtime.ts'
@@ -54,7 +54,7 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
       log: folders.keepersLog,
     })
     // Behind the gate and the daemon, which all of them wait for.
-    if (one.pid !== null) stepBack(one.pid)
+    if (one.pid !== null) stepBackTogether(one.pid)
     return one
   }
 
