@@ -6,7 +6,7 @@ import { constants, setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
-import { stepBack } from '@anchorhold/link/step-back'
+import { stepBack } from '@anchorhold/keeper/cells/limits/processes'
 import { interleave, type Ratio } from './measure.ts'
 import { ask, connectSecurely, type Way } from './parts/secure-calls.ts'
 

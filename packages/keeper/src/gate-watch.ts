@@ -62,7 +62,6 @@ function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], lo
     if (turn === null) return
     log('The gate is gone and no daemon starts another: starting one')
     try {
-      // As patient as this keeper, which it cannot undo; one that the daemon starts is not.
       const child = spawn(node, ['--disable-warning=ExperimentalWarning', script, folder], {
         detached: true,
         cwd: '/',

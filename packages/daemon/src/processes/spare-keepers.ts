@@ -1,4 +1,3 @@
-import { stepBackTogether } from '@anchorhold/link/step-back'
 import type { Folders } from '../folders.ts'
 import { prepare, type Prepared } from './launch.ts'
 import type { Runtime } from './runtime.ts'
@@ -40,8 +39,8 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
   let timer: NodeJS.Timeout | null = null
   const claimed = new Map<number, Spare>()
 
-  function make(user: User | null): Prepared {
-    const one = prepare({
+  const make = (user: User | null) =>
+    prepare({
       node: runtime.node,
       // There may be dozens of them, and what passes through one is soon forgotten: a small nursery is enough.
       options: ['--max-semi-space-size=2'],
@@ -53,10 +52,6 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
       cwd: '/',
       log: folders.keepersLog,
     })
-    // Behind the gate and the daemon, which all of them wait for.
-    if (one.pid !== null) stepBackTogether(one.pid)
-    return one
-  }
 
   function refill(afterMs: number): void {
     if (!spare || timer !== null) return

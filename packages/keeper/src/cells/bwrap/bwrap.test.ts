@@ -16,7 +16,7 @@ import { afterAll, describe, expect, test, vi } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
-import { niceness } from '@anchorhold/link/step-back'
+import { niceness } from '../limits/processes.ts'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
+import { getPriority, setPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
-import { countTasksOf, identify, isEnding, isGone, readProc, tasksOf, treeOf, until } from './processes.ts'
+import { countTasksOf, identify, isEnding, isGone, niceness, readProc, stepBack, tasksOf, treeOf, until } from './processes.ts'
 
 test('tasksOf() counts the threads of a process, as the kernel tells them', async () => {
   const before = tasksOf(process.pid)!
@@ -21,6 +22,20 @@ test('tasksOf() counts the threads of a process, as the kernel tells them', asyn
 test('countTasksOf() counts nothing of a user who runs nothing', () => {
   expect(countTasksOf(2 ** 31 - 7)).toBe(0)
   expect(tasksOf(2 ** 22 + 1)).toBeNull()
+})
+
+test('stepBack() lets others go first, and gives nobody more than they had', () => {
+  const child = spawn('sleep', ['60'])
+  try {
+    stepBack(child.pid!)
+    expect(getPriority(child.pid)).toBe(niceness)
+    setPriority(child.pid!, niceness + 5)
+    stepBack(child.pid!)
+    expect(getPriority(child.pid)).toBe(niceness + 5)
+  } finally {
+    child.kill('SIGKILL')
+  }
+  expect(() => stepBack(2 ** 22 + 1)).not.toThrow()
 })
 
 test('isEnding() tells a process that runs nothing any more, though it is not gone', async () => {

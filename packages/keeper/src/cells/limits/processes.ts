@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { getPriority, setPriority } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** A process that cannot be mistaken for a later one under the same number. */
@@ -64,6 +65,18 @@ export function signalPid(pid: number, signal: NodeJS.Signals): boolean {
     throw error
   }
 }
+
+/** Lets others go first: people wait for what is in no cell, the page, the gate, their own programs. What the process starts is as
+ *  patient. Gives it no more than it had. */
+export function stepBack(pid: number): void {
+  try {
+    setPriority(pid, Math.max(getPriority(pid), niceness))
+  } catch {
+    // It has ended, or is somebody's who may not.
+  }
+}
+/** A third of the time that others get, where both want all of it (sched(7)). */
+export const niceness = 5
 
 /** Looks again until `holds`, and throws with `what` when it does not within `timeoutMs`. */
 export async function until(what: string, timeoutMs: number, holds: () => boolean): Promise<void> {
