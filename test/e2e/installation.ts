@@ -256,7 +256,8 @@ export function start(file: string, args: readonly string[], input = '', env: Re
     },
     ended: new Promise((resolve, reject) => {
       child.once('error', reject)
-      child.once('close', (code) => resolve({ code, out, err }))
+      // By which signal it ended is told where somebody looks who did not expect it.
+      child.once('close', (code, signal) => resolve({ code, out, err: signal === null ? err : `${err}(ended by ${signal})` }))
     }),
     kill: (signal) => void child.kill(signal),
   }

@@ -102,7 +102,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
-    const { child, status, tell } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
+    const { child, status, block } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
       child,
@@ -112,26 +112,20 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       told: told.catch(() => null),
     }
     running.add(bwrap)
-    // Invariant: bwrap is under the cell's limits before it is told what to do, and whatever it then starts is as well.
-    let refused: { readonly why: unknown } | null = null
-    try {
-      if (child.pid !== undefined) limits.admit(child.pid)
-      tell()
-    } catch (why) {
-      // One that has been ended meanwhile says so by itself.
-      if (bwrap.outer !== null && !isEnding(bwrap.outer)) refused = { why }
-      child.kill('SIGKILL')
-    }
-    const admitted = told.then(
-      () => {
-        if (!bwrap.isDoomed) return
+    // Invariant: the command does not start before all of bwrap is under the cell's limits.
+    const admitted = told.then((init) => {
+      try {
+        for (const each of [child.pid, init?.pid]) if (each !== undefined) limits.admit(each)
+      } catch (error) {
+        if (!bwrap.isDoomed && init !== null && !isEnding(init)) throw error
+        bwrap.isDoomed = true
+      }
+      if (bwrap.isDoomed) {
         killBwrap(bwrap)
         throw new NotStarted('bwrap was ended')
-      },
-      (error: unknown) => {
-        throw refused === null ? error : refused.why
-      },
-    )
+      }
+      block.end('go')
+    })
     child.once('exit', () => {
       const left = bwrap.init === null ? [] : [bwrap.init]
       // What does not end in time stays in the set, and the end of the cell tries again.
@@ -276,6 +270,7 @@ function spawnBwrap(
     const enter = covered === null ? [] : (entering(lend(covered.user), lend(covered.mounts)) ?? [])
     const fds: BwrapFds = {
       status: give('pipe'),
+      block: give('pipe'),
       workspace: covered?.paths.workspace ?? lend(folders.workspace),
       home: covered?.paths.home ?? lend(folders.home),
       caches: spec.caches === undefined ? undefined : (covered?.paths.caches ?? spec.caches),
@@ -309,12 +304,12 @@ function spawnBwrap(
       ...(spec.runAs === null ? {} : spec.runAs),
     })
     const status = child.stdio[fds.status] as Readable
+    const block = child.stdio[fds.block as 4] as Writable
     const arguments_ = child.stdio[list as 4] as Writable
     // It has ended, which its exit tells.
-    arguments_.on('error', () => {})
-    // It does nothing before it has read all of them.
-    const tell = () => void arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
-    return { child, status, tell }
+    for (const pipe of [block, arguments_]) pipe.on('error', () => {})
+    arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
+    return { child, status, block }
   } finally {
     for (const fd of opened) closeSync(fd)
   }
