@@ -25,11 +25,14 @@ async function piped(command: CellProcess): Promise<number> {
 
 /** Whoever reads what the command says may go away, too. */
 const ending = ['SIGTERM', 'SIGHUP', 'SIGPIPE'] as const
+const ignore = () => {}
 
 /** Ctrl-C is the command's to act on; whoever ends this process ends the cell. */
 async function untilSignal(command: Promise<number>, cell: Cell): Promise<number> {
   const told = Promise.withResolvers<number>()
-  const ignore = () => {}
+  // For good: Node ignores this one until somebody has listened for it, and not after. What is cleared away later writes to processes
+  // that may have gone, and that would end this one.
+  if (!process.listeners('SIGPIPE').includes(ignore)) process.on('SIGPIPE', ignore)
   const end = (signal: NodeJS.Signals) => told.resolve(128 + constants.signals[signal])
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) process.on(signal, ignore)
   for (const signal of ending) process.on(signal, end)

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { cgroupMounts, delegateCgroups, withdrawCgroups } from './cgroups.ts'
 
 const hybrid = [
@@ -36,3 +38,15 @@ test.runIf(process.getuid?.() === 0)(
     }
   },
 )
+
+test('withdrawCgroups() ends who is in a group, and not itself where those are of another pid namespace', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'anchorhold-groups-'))
+  using kill = vi.spyOn(process, 'kill').mockReturnValue(true)
+  try {
+    writeFileSync(join(folder, 'cgroup.procs'), '0\n4711\n0\n')
+    withdrawCgroups([folder])
+    expect(kill.mock.calls).toEqual([[4711, 'SIGKILL']])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})

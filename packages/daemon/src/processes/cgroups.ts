@@ -56,13 +56,20 @@ export function cgroupNames(): string[] {
 export function withdrawCgroups(folders: readonly string[]): void {
   for (const each of folders.flatMap(withInner)) {
     try {
-      for (const pid of readFileSync(join(each, 'cgroup.procs'), 'latin1').split('\n').filter(Boolean)) endProcess(Number(pid))
+      for (const pid of pidsIn(readFileSync(join(each, 'cgroup.procs'), 'latin1'))) endProcess(pid)
       rmdirSync(each)
     } catch {
       // Not empty yet, or gone in between.
     }
   }
 }
+
+/** From the text of a cgroup.procs. Zero stands there for a process of another pid namespace; to a signal it means our own whole group. */
+const pidsIn = (procs: string): number[] =>
+  procs
+    .split('\n')
+    .map(Number)
+    .filter((pid) => pid > 0)
 
 /** A group with those that a keeper or an engine has made in it, the innermost first; none when it is gone. */
 function withInner(group: string): string[] {
