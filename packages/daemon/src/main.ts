@@ -1,6 +1,7 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
 import { house } from '@anchorhold/core/actors'
+import { hurry, hurryNoMore } from '@anchorhold/link/hurry'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLock } from '@anchorhold/link/lock'
@@ -75,6 +76,8 @@ function tryTo(what: string, work: () => unknown): void {
   }
 }
 
+// Sessions are at work, and people wait to hear of them.
+hurry(process.pid)
 try {
   await main()
 } catch (error) {
@@ -296,6 +299,8 @@ async function main(): Promise<void> {
   await wait(answerFirstMs)
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
   await Promise.all([behindPage(), parts.push.load()])
+  // Before it starts others, which would go ahead as well.
+  hurryNoMore()
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
   void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})
   keepers.makeReady()

@@ -1,6 +1,7 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import { keepsCompiled } from '@anchorhold/core/compiled'
+import { hurry } from '@anchorhold/link/hurry'
 import { lockHolder } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -68,6 +69,8 @@ export const gateHost = (folders: Folders, runtime: Runtime, root: boolean): Gat
       cwd: '/',
       log: folders.gateLog,
       input: '',
+      // Cells wait at its windows.
+      onSpawned: hurry,
       signal: new AbortController().signal,
     }),
   holder: () => lockHolder(folders.gateLock),

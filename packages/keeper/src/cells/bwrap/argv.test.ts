@@ -31,7 +31,7 @@ const spec: CellSpec = {
   },
   ...{ limits: trialLimits, extras: noExtras, cgroups: [], runAs: null },
 }
-const fds = { workspace: 3, home: 4, caches: undefined, seccomp: 5, files: { '/etc/passwd': 6 }, status: 7, block: 8 }
+const fds = { workspace: 3, home: 4, caches: undefined, seccomp: 5, files: { '/etc/passwd': 6 }, status: 7 }
 const argv = bwrapArgv(spec, { env: { A: '1' }, cwd: '/workspace' }, host, fds, 'pipes')
 
 test.each([

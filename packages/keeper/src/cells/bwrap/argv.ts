@@ -15,10 +15,8 @@ export type BwrapFds = {
   readonly caches: string | undefined
   /** What is copied into the cell's root, by its path there. */
   readonly files: Readonly<Record<string, number>>
-  /** bwrap tells here which process it has made, */
+  /** bwrap tells here which process it has made. */
   readonly status: number
-  /** and waits here before it starts the command. */
-  readonly block: number
 }
 
 /** The whole security posture of this driver. Order matters: a later mount hides an earlier one.
@@ -35,7 +33,7 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     // On a terminal that a person lends it, only the filter keeps it from typing for them.
     ...(streams === 'terminal' ? [] : ['--new-session']),
     ...['--uid', '1000', '--gid', '1000', '--hostname', 'cell'],
-    ...['--seccomp', String(fds.seccomp), '--json-status-fd', String(fds.status), '--block-fd', String(fds.block)],
+    ...['--seccomp', String(fds.seccomp), '--json-status-fd', String(fds.status)],
 
     ...host.trees.flatMap((path) => ['--ro-bind', path, path]),
     ...host.links.flatMap(({ path, target }) => ['--symlink', target, path]),

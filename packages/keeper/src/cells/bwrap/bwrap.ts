@@ -102,7 +102,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
   function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
-    const { child, status, block } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
+    const { child, status, tell } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
       child,
@@ -112,20 +112,26 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       told: told.catch(() => null),
     }
     running.add(bwrap)
-    // Invariant: the command does not start before all of bwrap is under the cell's limits.
-    const admitted = told.then((init) => {
-      try {
-        for (const each of [child.pid, init?.pid]) if (each !== undefined) limits.admit(each)
-      } catch (error) {
-        if (!bwrap.isDoomed && init !== null && !isEnding(init)) throw error
-        bwrap.isDoomed = true
-      }
-      if (bwrap.isDoomed) {
+    // Invariant: bwrap is under the cell's limits before it is told what to do, and whatever it then starts is as well.
+    let refused: { readonly why: unknown } | null = null
+    try {
+      if (child.pid !== undefined) limits.admit(child.pid)
+      tell()
+    } catch (why) {
+      // One that has been ended meanwhile says so by itself.
+      if (bwrap.outer !== null && !isEnding(bwrap.outer)) refused = { why }
+      child.kill('SIGKILL')
+    }
+    const admitted = told.then(
+      () => {
+        if (!bwrap.isDoomed) return
         killBwrap(bwrap)
         throw new NotStarted('bwrap was ended')
-      }
-      block.end('go')
-    })
+      },
+      (error: unknown) => {
+        throw refused === null ? error : refused.why
+      },
+    )
     child.once('exit', () => {
       const left = bwrap.init === null ? [] : [bwrap.init]
       // What does not end in time stays in the set, and the end of the cell tries again.
@@ -270,7 +276,6 @@ function spawnBwrap(
     const enter = covered === null ? [] : (entering(lend(covered.user), lend(covered.mounts)) ?? [])
     const fds: BwrapFds = {
       status: give('pipe'),
-      block: give('pipe'),
       workspace: covered?.paths.workspace ?? lend(folders.workspace),
       home: covered?.paths.home ?? lend(folders.home),
       caches: spec.caches === undefined ? undefined : (covered?.paths.caches ?? spec.caches),
@@ -304,12 +309,12 @@ function spawnBwrap(
       ...(spec.runAs === null ? {} : spec.runAs),
     })
     const status = child.stdio[fds.status] as Readable
-    const block = child.stdio[fds.block as 4] as Writable
     const arguments_ = child.stdio[list as 4] as Writable
     // It has ended, which its exit tells.
-    for (const pipe of [block, arguments_]) pipe.on('error', () => {})
-    arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
-    return { child, status, block }
+    arguments_.on('error', () => {})
+    // It does nothing before it has read all of them.
+    const tell = () => void arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
+    return { child, status, tell }
   } finally {
     for (const fd of opened) closeSync(fd)
   }

@@ -71,11 +71,14 @@ export function makeGroups(folders: readonly string[], name: string, limits: Cel
   return {
     holds,
     admit(pid) {
-      for (const group of groups) writeFileSync(join(group, 'cgroup.procs'), String(pid))
-      const seen = readProc(pid, 'cgroup')?.split('\n') ?? []
-      if (seen.filter((line) => line.endsWith(`/${name}`)).length < groups.length) {
-        throw new Error(`Process ${pid} is not in the control group "${name}" that it was moved to`)
+      const isInside = () => {
+        const seen = readProc(pid, 'cgroup')?.split('\n') ?? []
+        return seen.filter((line) => line.endsWith(`/${name}`)).length >= groups.length
       }
+      // What was started by one that is inside is so as well, and a move takes the kernel milliseconds.
+      if (isInside()) return
+      for (const group of groups) writeFileSync(join(group, 'cgroup.procs'), String(pid))
+      if (!isInside()) throw new Error(`Process ${pid} is not in the control group "${name}" that it was moved to`)
     },
     ranOut: () => groups.flatMap(withInner).some(hasKilled),
     killAll() {
