@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { launchdPlist, movedBy, startService, systemdUnit } from './service.ts'
+import { endService, launchdPlist, movedBy, startService, systemdUnit } from './service.ts'
 
 const one = { node: '/opt/node', script: '/opt/ah/dist/daemon.mjs', state: null, env: {}, root: false }
 
@@ -91,4 +91,34 @@ test('startService() says how to start with the machine where lingering is refus
 test('startService() fails where nothing answers, or another daemon does', async () => {
   await expect(machine({ isDeaf: true }).start()).rejects.toThrow('its daemon does not answer')
   await expect(machine({ unit: 9, main: '7\n' }).start()).rejects.toThrow("another daemon answers (pid 9; the unit's is 7)")
+})
+
+/** What was run, and whether the unit was removed, in their order. */
+async function ended({ mac = false, root = false, fails = '' }) {
+  const done: string[] = []
+  const run = async (file: string, args: readonly string[]) => {
+    done.push([file, ...args].join(' '))
+    if (fails !== '' && args.includes(fails)) throw new Error(`no ${fails}\nmore`)
+    return ''
+  }
+  const said = await endService({ run, remove: () => done.push('remove') }, { mac, root, path: '/unit' }).catch(
+    ({ message }: Error) => message,
+  )
+  return { done, said }
+}
+
+test('endService() has the daemon ended before its unit goes', async () => {
+  expect(await ended({ root: true })).toMatchObject({
+    done: ['systemctl disable --now anchorhold', 'remove', 'systemctl daemon-reload'],
+    said: ['Removed /unit', expect.stringContaining('agents at work go on')],
+  })
+  expect((await ended({})).done[0]).toBe('systemctl --user disable --now anchorhold')
+  expect((await ended({ mac: true })).done).toEqual(['launchctl unload -w /unit', 'remove'])
+})
+
+test('endService() leaves a unit that is still started, and says why', async () => {
+  expect(await ended({ fails: 'disable' })).toEqual({
+    done: ['systemctl --user disable --now anchorhold'],
+    said: 'Cannot end the service: no disable',
+  })
 })

@@ -2,7 +2,7 @@ import { keepsCompiled } from '@anchorhold/core/compiled'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Command } from 'commander'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { platform, userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -44,25 +44,49 @@ export function service(program: Command, context: Context): void {
       const text = mac ? launchdPlist(one) : systemdUnit(one)
       const { terminal } = context
       if (options.print) return terminal.line(text.trimEnd())
-      const path = mac
-        ? join(homeFolder(), 'Library/LaunchAgents/anchorhold.plist')
-        : one.root
-          ? '/etc/systemd/system/anchorhold.service'
-          : join(process.env.XDG_CONFIG_HOME || join(homeFolder(), '.config'), 'systemd/user/anchorhold.service')
+      const path = unitPath({ mac, root })
       mkdirSync(dirname(path), { recursive: true })
       writeFileSync(path, text)
       terminal.line(`Wrote ${path}`)
-      if (!mac && !existsSync('/run/systemd/system')) {
+      if (!mac && !hasSystemd()) {
         terminal.line('systemd does not run here. Where it does, start it with:')
         for (const line of systemdSteps(one.root)) terminal.line(`  ${line.join(' ')}`)
         return
       }
-      const run = async (file: string, args: readonly string[]) => (await promisify(execFile)(file, [...args])).stdout
       const find = async () => findDaemon(where)
       const parts = { run, find, end: (daemon: Daemon) => shutDown(daemon, false), wait, user: userInfo().username }
       for (const line of await startService(parts, { mac, root: one.root, path })) terminal.line(line)
     })
+  command
+    .command('uninstall')
+    .summary('end the daemon and remove what starts it; agents at work go on, and nothing of yours is removed')
+    .action(async () => {
+      const mac = platform() === 'darwin'
+      const root = process.getuid?.() === 0
+      const path = unitPath({ mac, root })
+      if (!existsSync(path))
+        throw new Failure('not_found', `There is no service at ${path}`, {
+          hint: 'anchorhold down ends a daemon that was started by hand',
+        })
+      const remove = () => rmSync(path)
+      if (mac || hasSystemd())
+        for (const line of await endService({ run, remove }, { mac, root, path })) context.terminal.line(line)
+      else {
+        remove()
+        context.terminal.line(`Removed ${path}`)
+      }
+    })
 }
+
+const unitPath = ({ mac, root }: { readonly mac: boolean; readonly root: boolean }): string =>
+  mac
+    ? join(homeFolder(), 'Library/LaunchAgents/anchorhold.plist')
+    : root
+      ? '/etc/systemd/system/anchorhold.service'
+      : join(process.env.XDG_CONFIG_HOME || join(homeFolder(), '.config'), 'systemd/user/anchorhold.service')
+
+const hasSystemd = () => existsSync('/run/systemd/system')
+const run = async (file: string, args: readonly string[]) => (await promisify(execFile)(file, [...args])).stdout
 
 /** The variables that move state and config of an ordinary user, as whole paths: a service stands in another folder. */
 export const movedBy = (env: NodeJS.ProcessEnv): Readonly<Record<string, string>> =>
@@ -124,6 +148,27 @@ export async function startService<D extends { readonly pid: number | null }>(
     () => [`${here}, and starts with the machine.`],
     () => [`${here} until you log out. To have it start with the machine:`, `  sudo loginctl enable-linger ${user}`],
   )
+}
+
+export type EndServiceParts = Pick<StartServiceParts<never>, 'run'> & {
+  /** Takes the unit away. */
+  readonly remove: () => void
+}
+
+/** Has the service manager end the daemon and forget it, and says so. A unit that the manager would still start stays. */
+export async function endService(
+  { run: runs, remove }: EndServiceParts,
+  { mac, root, path }: { readonly mac: boolean; readonly root: boolean; readonly path: string },
+): Promise<readonly string[]> {
+  const systemctl = (...args: readonly string[]) => runs('systemctl', [...(root ? [] : ['--user']), ...args])
+  await (mac ? runs('launchctl', ['unload', '-w', path]) : systemctl('disable', '--now', 'anchorhold')).catch((error: Error) => {
+    throw new Failure('internal', `Cannot end the service: ${error.message.split('\n')[0] ?? ''}`, {
+      hint: `The unit is at ${path}`,
+    })
+  })
+  remove()
+  if (!mac) await systemctl('daemon-reload').catch(() => '')
+  return [`Removed ${path}`, 'The daemon was ended; agents at work go on. By hand it starts with: anchorhold up --detach']
 }
 
 /** Agents at work outlive the daemon, so only its own process is ended with the unit. */

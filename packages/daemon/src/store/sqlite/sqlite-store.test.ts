@@ -697,7 +697,9 @@ test('sqliteStore() keeps what it has over a restart, and refuses a database of 
   const db = new Database(path)
   db.pragma('user_version = 999')
   db.close()
-  expect(() => sqliteStore(path)).toThrow('newer Anchorhold')
+  expect(() => sqliteStore(path)).toThrow(
+    expect.objectContaining({ code: 'storage_unavailable', message: expect.stringContaining('newer Anchorhold') as string }),
+  )
   rmSync(folder, { recursive: true })
 })
 

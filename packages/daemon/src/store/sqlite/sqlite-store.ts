@@ -132,8 +132,10 @@ function storageFailure(error: unknown, path: string): unknown {
 function migrate(db: Database.Database): void {
   const version = db.pragma('user_version', { simple: true }) as number
   if (version > migrations.length) {
-    throw new Error(
-      `The database is of a newer Anchorhold (schema ${version}, this one knows ${migrations.length}): install that one`,
+    throw new Failure(
+      'storage_unavailable',
+      `The database is of a newer Anchorhold (schema ${version}, this one knows ${migrations.length})`,
+      { hint: 'Install that release again, or put the database back from a backup of this one' },
     )
   }
   for (const [index, sql] of migrations.entries()) {
