@@ -66,7 +66,7 @@ export function service(program: Command, context: Context): void {
       const path = unitPath({ mac, root })
       if (!existsSync(path))
         throw new Failure('not_found', `There is no service at ${path}`, {
-          hint: 'anchorhold down ends a daemon that was started by hand',
+          hint: 'A daemon that was started by hand ends with: anchorhold down',
         })
       const remove = () => rmSync(path)
       if (mac || hasSystemd())

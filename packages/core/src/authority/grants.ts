@@ -4,7 +4,7 @@ import type { RequestAction } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import { compilePolicy, type CompiledPolicy, decide } from '../policy/decide.ts'
 import type { Meaning } from '../policy/meaning.ts'
-import { affectsOthers } from '../policy/wrappers.ts'
+import { affectsOthers } from '../policy/commands/effects.ts'
 import { changedPin, differs, newPin } from './pins.ts'
 
 /** What people have allowed and is not used up.

@@ -2,7 +2,8 @@ import type { Policy, Rule } from '@anchorhold/protocol/policy'
 import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, needsNoRule, partsOf } from './decide.ts'
 import type { Meaning, ShellCommand } from './meaning.ts'
 import { baseName, literalGlob, patternWord, type ShellWord } from './patterns.ts'
-import { interpreters, runsAnything } from './wrappers.ts'
+import { interpreters } from './commands/effects.ts'
+import { runsAnything } from './commands/inner-of.ts'
 
 /** The rule that would settle a request from now on; or what stands in the way of any. */
 export type Suggestion = { readonly rule: Rule } | { readonly rule: null; readonly inTheWay: string }

@@ -11,9 +11,10 @@ import {
   type Word,
 } from 'unbash'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
-import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './inner.ts'
+import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './commands/inner.ts'
 import type { ShellWord } from './patterns.ts'
-import { doesMore, evaluates, innerOf, isIdle } from './wrappers.ts'
+import { doesMore, evaluates, isIdle } from './commands/effects.ts'
+import { innerOf } from './commands/inner-of.ts'
 
 /** Tools that hand a text to a shell, and the field that holds it. */
 const shellTools: ReadonlyMap<string, string> = new Map([

@@ -1,5 +1,5 @@
-import type { ShellCommand } from './meaning.ts'
-import type { ShellWord } from './patterns.ts'
+import type { ShellCommand } from '../meaning.ts'
+import type { ShellWord } from '../patterns.ts'
 
 /** What a command runs besides itself. */
 export type Inner = {

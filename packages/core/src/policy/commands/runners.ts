@@ -1,5 +1,5 @@
 import { both, guesses, type Inner, mayRun, nothing, unknown } from './inner.ts'
-import type { ShellWord } from './patterns.ts'
+import type { ShellWord } from '../patterns.ts'
 
 /** Programs that start others by name, among their own subcommands and options, in a folder, a container or on a machine of their
  *  own. A rule that allows them is enough; rules that deny or ask look through them at every reading of their words. */
