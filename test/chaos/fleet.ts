@@ -35,13 +35,11 @@ export interface Fleet extends AsyncDisposable {
  *  process of its cells was gone (null where none was killed). And how many sessions had just been speaking. */
 export type Killed = { readonly backMs: number | null; readonly goneMs: number | null; readonly speaking: number }
 
-const words = 300
 const wordMs = 20
-/** About as long as a turn takes here. */
-const turnMs = words * wordMs
 const justMs = 500
 
-export async function fleet(size: number): Promise<Fleet> {
+/** So many sessions, each of whose turns goes on for so many words. */
+export async function fleet(size: number, words: number): Promise<Fleet> {
   const it = await installation({ config: 'spare_keeper: false\n' })
   const watched = new Map<SessionId, Watched>()
   const end = new AbortController()
@@ -126,7 +124,7 @@ export async function fleet(size: number): Promise<Fleet> {
           await give(target)
           return keepersOf(it.state, target).length > 0
         })
-        await wait(random() * turnMs)
+        await wait(random() * words * wordMs)
       }
       const gates = () => processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
       const daemon = (JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid
