@@ -29,11 +29,15 @@ type HousePolicy = {
   /** What an agent may spend at this provider, where so much is asked for; null for any amount. Throws where it may not be used, or
    *  not without a limit. */
   readonly budgetAt: (provider: Pick<Provider, 'name' | 'kind'>, asked: Nanos | null) => Nanos | null
+  /** Whether this is the one before, because the file is empty or gone. */
+  readonly isKept: boolean
 }
 
-/** The policy that the owner wrote. Invariant: it holds without a daemon as well. */
+/** The policy that the owner wrote. Invariant: it holds without a daemon as well, also where it is emptied or gone: a daemon then goes by
+ *  the one that it keeps in `memory`. */
 export function housePolicy(
   { config: folder, repoFilter }: Pick<Config, 'config' | 'repoFilter'>,
+  memory: string,
   wanted: {
     readonly rung: Rung
     readonly network: 'none' | 'proxy' | 'host'
@@ -43,9 +47,13 @@ export function housePolicy(
   const { rung, network } = wanted
   const path = join(folder, file)
   const without = (more: PolicySettings) => effective([more], wish).policy
-  if (!existsSync(path))
-    return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter, budgetAt: (_, asked) => asked }
-  const { settings, problems } = readPolicy(file, readFileSync(path, 'utf8'))
+  const text = textOf(path)
+  const kept = isEmpty(text) ? textOf(join(memory, file)) : null
+  const isKept = !isEmpty(kept)
+  const inForce = isKept ? kept : text
+  if (inForce === null)
+    return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter, budgetAt: (_, asked) => asked, isKept }
+  const { settings, problems } = readPolicy(file, inForce)
   if (settings === null)
     throw new Failure('forbidden', `"${path}" cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`, {
       hint: 'Fix it: anchorhold policy check',
@@ -67,8 +75,12 @@ export function housePolicy(
     policyWith: (more) => effective([settings, more], wish).policy,
     repoFilter: filterFor(repoFilter, wanted.repoFilter ?? undefined, held) ?? wanted.repoFilter ?? repoFilter,
     budgetAt: (provider, asked) => budgetAt(held, provider, asked),
+    isKept,
   }
 }
+
+const textOf = (path: string): string | null => (existsSync(path) ? readFileSync(path, 'utf8') : null)
+const isEmpty = (text: string | null): boolean => (text ?? '').trim() === ''
 
 function budgetAt({ providers, money }: EffectivePolicy, provider: Pick<Provider, 'name' | 'kind'>, asked: Nanos | null) {
   const against = providerRefusal({ providers }, provider)

@@ -73,7 +73,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const rung = options.rung ?? config.rung
   requireNetwork(rung, options.network)
   const { network, access } = options
-  const held = housePolicy(config, { rung, network, repoFilter: options.repoFilter })
+  const held = housePolicy(config, folders.policies, { rung, network, repoFilter: options.repoFilter })
+  if (held.isKept)
+    options.warn('policy.yaml is empty or gone: the one before it stays in force. Where that is meant: anchorhold policy reload')
   const agent = 'agentArgs' in options.command ? options.command : null
   const chosen = agent === null ? rehearsal : chooseProvider(folders.database, agent.provider, process.env)
   const budgetNanos = agent === null ? null : held.budgetAt(chosen.provider, agent.budgetNanos)
