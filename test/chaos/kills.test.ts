@@ -15,7 +15,7 @@ const backMsMax: Record<Victim, number | null> = { gate: 1000, daemon: 2000, kee
 /** How long everybody is left to speak at most, and for how many words a turn goes on. An agent whose call is cut off begins it anew, and
  *  gives up after ten times: most calls have to come to their end between two kills. */
 const apartMs: Record<Victim, number> = { daemon: 1000, gate: 6000, keeper: 0, all: 0 }
-const words: Record<Victim, number> = { daemon: 300, gate: 150, keeper: 300, all: 300 }
+const words: Record<Victim, number> = { daemon: 300, gate: 150, keeper: 300, all: 150 }
 
 test.each(victims)(
   `nothing is lost or doubled when %s is killed ${kills} times with ${sessions} sessions at work (seed ${seed})`,

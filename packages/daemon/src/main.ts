@@ -195,6 +195,8 @@ async function main(): Promise<void> {
   async function openBehindPage(): Promise<BehindPage> {
     // Whoever asks about sessions hears of them as they are: the page has no need to wait for that.
     const [door] = await Promise.all([import('./doors/http/behind-page.ts'), reconcile.findKeepers()])
+    // Before anybody can have it start others, which would go ahead as well.
+    hurryNoMore()
     return door.behindPage({
       parts,
       about: { version, startedAt, url },
@@ -299,8 +301,6 @@ async function main(): Promise<void> {
   await wait(answerFirstMs)
   log(`daemon ${version} on ${url()}, state in ${config.state}`)
   await Promise.all([behindPage(), parts.push.load()])
-  // Before it starts others, which would go ahead as well.
-  hurryNoMore()
   // Whoever asks next wants to know what this machine can isolate: the look begins now.
   void parts.doctor({ fresh: false, rung: config.rung }).catch(() => {})
   keepers.makeReady()

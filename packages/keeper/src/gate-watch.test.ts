@@ -1,3 +1,4 @@
+import { takeLock } from '@anchorhold/link/lock'
 import { watchPath } from '@anchorhold/protocol/link'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
@@ -114,4 +115,20 @@ test('watchGate() leaves it to a daemon that is quicker', async () => {
   await watched
   server.close()
   expect(started()).toEqual([])
+})
+
+test('watchGate() starts a gate where one has left in order, and none where it lives and has closed the window', async () => {
+  const lives = takeLock(join(folder, 'gate.lock'))!
+  const words: string[] = []
+  const asked = vi.spyOn(performance, 'now')
+  const watched = watchGate({ socketPath, gate: gate(), log: (message) => void words.push(message) }, watching.signal)
+  // It has looked often enough to have started one twice.
+  const since = performance.now()
+  await vi.waitUntil(() => asked.mock.results.some(({ value }) => (value as number) > since + 2500), { timeout: 20_000 })
+  expect(words).toEqual([])
+  lives.release()
+  await vi.waitUntil(() => started().length === 1, { timeout: 20_000 })
+  watching.abort()
+  await watched
+  asked.mockRestore()
 })

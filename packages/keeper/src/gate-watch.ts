@@ -19,39 +19,47 @@ const retryMs = 100
 /** The daemon is quicker, and can give the gate the variables that providers name; so a keeper lets it go first. */
 const daemonFirstMs = 1000
 
-/** Starts the gate when it died and no daemon does. Of all keepers one does, and should a daemon do it as well, the gate's own lock lets
+/** Starts the gate when it is gone and no daemon does. Of all keepers one does, and should a daemon do it as well, the gate's own lock lets
  *  one through. */
 export async function watchGate({ socketPath, gate, log }: GateWatch, signal: AbortSignal): Promise<void> {
-  let refusedSince: number | null = null
+  let goneSince: number | null = null
   while (!signal.aborted) {
-    const listens = await untilGone(socketPath, signal)
-    if (listens) refusedSince = null
-    else refusedSince ??= performance.now()
-    if (refusedSince !== null && performance.now() - refusedSince >= daemonFirstMs) {
+    const seen = await untilGone(socketPath, signal)
+    if (seen === 'served') goneSince = null
+    else goneSince ??= performance.now()
+    if (goneSince !== null && performance.now() - goneSince >= daemonFirstMs) {
       try {
-        startGate(gate, log)
+        // One that lives has closed the window on purpose. One that left in order has taken its windows along.
+        if (seen === 'refused' || isFree(join(gate.folder, 'gate.lock'))) startGate(gate, log)
       } catch (error) {
         // For want of room, most likely: it is tried again.
         log(`Cannot start the gate: ${String(error)}`)
       }
-      refusedSince = null
+      goneSince = null
     }
     await wait(retryMs, undefined, { signal }).catch(() => {})
   }
 }
 
-/** Waits at the window until the gate is gone. False when it was gone before: its socket is there, and nobody listens. A window
- *  that is not there at all was closed on purpose. */
-function untilGone(socketPath: string, signal: AbortSignal): Promise<boolean> {
+/** Waits at the window until the gate is gone. Or says that it was gone before: nobody listens there, or there is no window. */
+function untilGone(socketPath: string, signal: AbortSignal): Promise<'served' | 'refused' | 'absent'> {
   return new Promise((resolve) => {
     const watching = request({ socketPath, path: watchPath, agent: false, signal }, (response) => {
       response.resume()
       response.on('error', () => {})
-      response.once('close', () => resolve(true))
+      response.once('close', () => resolve('served'))
     })
-    watching.once('error', (error: NodeJS.ErrnoException) => resolve(error.code !== 'ECONNREFUSED'))
+    watching.once('error', ({ code }: NodeJS.ErrnoException) =>
+      resolve(code === 'ECONNREFUSED' ? 'refused' : code === 'ENOENT' ? 'absent' : 'served'),
+    )
     watching.end()
   })
+}
+
+function isFree(path: string): boolean {
+  const lock = takeLock(path)
+  lock?.release()
+  return lock !== null
 }
 
 function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], log: (message: string) => void): void {

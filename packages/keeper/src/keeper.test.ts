@@ -288,6 +288,7 @@ test('keeper() withdraws a request that the agent no longer asks', async () => {
   const id = await request()
   end.abort()
   expect(await answered).toMatchObject({ decision: 'withdrawn' })
+  await settled()
   expect(await answer(id)).toEqual({ told: false })
   expect((await events()).at(-1)).toMatchObject({ type: 'request.answered', body: { answer: { decision: 'withdrawn' } } })
 })
@@ -436,7 +437,7 @@ test('keeper() is done with what steered a turn that a person interrupted, also 
 
 test('keeper() hands on once more what the agent let go when its turn took too long', async () => {
   const [first, steering] = [newId(), newId()]
-  const { prompt, agents, types, ended } = await make({
+  const { prompt, agents, types, ended, events } = await make({
     start: { timeout_ms: 2000 },
     agents: { interrupt: async () => [steering] },
   })
@@ -450,6 +451,59 @@ test('keeper() hands on once more what the agent let go when its turn took too l
   expect(agents.prompts.map(({ id }) => id)).toEqual([first, steering, steering])
   expect(await ended()).toEqual([['interrupted', 'It took longer than 2 s']])
   expect((await types()).slice(-3)).toEqual(['turn.ended', 'prompt.again', 'turn.started'])
+  // Until then it is the next keeper's, should this one die.
+  expect((await events()).find(({ type }) => type === 'turn.ended')).toMatchObject({ body: { left: [steering] } })
+})
+
+test('keeper() stops what it is just handing on', async () => {
+  const { one, prompt, agents } = await make()
+  await settled()
+  const given = prompt(newId())
+  await one.handle({ do: 'interrupt' })
+  await given
+  expect([agents.prompts.length, agents.interrupts]).toEqual([1, 1])
+})
+
+test('keeper() gives a turn that was interrupted nothing more to read, whenever that comes', async () => {
+  for (let ticks = 0; ticks < 20; ticks++) {
+    const steering = newId()
+    const late: boolean[] = []
+    const { one, prompt, agents } = await make({
+      agents: {
+        interrupt: async () => {
+          late.push(agents.prompts.length === 1)
+          return []
+        },
+      },
+    })
+    await prompt(newId())
+    agents.heard.state('running')
+    const given = prompt(steering)
+    for (let tick = 0; tick < ticks; tick++) await Promise.resolve()
+    await one.handle({ do: 'interrupt' })
+    await Promise.race([given, settled()])
+    expect({ ticks, late, given: agents.prompts.length }).toEqual({ ticks, late, given: late[0] === true ? 1 : 2 })
+  }
+})
+
+test('keeper() leaves open what an agent asked that died, and takes back what one that lives does not ask any more', async () => {
+  const asks = async () => {
+    const it = await make()
+    await it.prompt(newId())
+    it.agents.heard.state('running')
+    const asking = new AbortController()
+    void it.agents.heard.ask(plan, 'call', asking.signal)
+    await it.request()
+    asking.abort()
+    return it
+  }
+  const lives = await asks()
+  expect((await lives.types()).at(-1)).toBe('request.answered')
+  const dies = await asks()
+  dies.agents.heard.gone('Killed')
+  await settled()
+  await dies.one.left
+  expect(await dies.types()).not.toContain('request.answered')
 })
 
 test('keeper() hands nothing on to a turn that was interrupted, and lets no tool run in it', async () => {

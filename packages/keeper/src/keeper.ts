@@ -114,7 +114,8 @@ export function keeper(options: KeeperOptions): Keeper {
   const check = authority({
     terms: start.authority,
     name: 'keeper',
-    whenLeft: 'take back',
+    // An agent that dies asks for nothing any more, and is heard of as gone right after.
+    whenLeft: { takeBack: (work) => void clock.after(0, work) },
     // What nobody waits for goes out with the next group.
     write: (event) => void journal.write(event),
     flush: journal.flush,
@@ -280,8 +281,8 @@ export function keeper(options: KeeperOptions): Keeper {
         if (leaving.signal.aborted && turns.isWaiting(command.id)) throw refusal()
         return { had: false }
       case 'interrupt':
-        // In order where there is no agent yet: what it is about to be given is what is to stop.
-        if (agent === null) await inOrder(async () => {})
+        // What the agent is about to be given is what is to stop.
+        if (!turns.running || turns.handing) await inOrder(async () => {})
         await turns.interrupt({ reason: 'interrupted', why: 'Asked to stop', unread: 'dropped' })
         return null
       case 'drop': {

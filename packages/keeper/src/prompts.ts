@@ -28,6 +28,8 @@ export interface Prompts {
   confirm(id: PromptId): void
   /** With the agent, and not yet part of a result. */
   unconfirmed(): readonly PromptId[]
+  /** The same, and those that an agent was given and that wait to be handed on once more: none of them is over. */
+  unfinished(): readonly PromptId[]
 }
 
 export function prompts(): Prompts {
@@ -70,5 +72,6 @@ export function prompts(): Prompts {
     },
     confirm: (id) => void handed.delete(id),
     unconfirmed: () => [...handed.keys()],
+    unfinished: () => [...handed.keys(), ...queue.flatMap(({ id, again }) => (again === undefined ? [] : [id]))],
   }
 }

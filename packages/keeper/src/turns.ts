@@ -24,6 +24,8 @@ export interface Turns {
   readonly isCut: boolean
   /** Nothing runs, and nothing waits to be run. */
   readonly quiet: boolean
+  /** Whether a prompt is just being handed on: it waits no more, and the agent does not have it yet. */
+  readonly handing: boolean
   /** False for a prompt that was taken before. It is handed on with the next `handOn`. */
   take(prompt: WaitingPrompt): boolean
   isWaiting(prompt: PromptId): boolean
@@ -98,6 +100,7 @@ export function turns(options: TurnsOptions): Turns {
   let turn: Turn | null = null
   let result: AgentResult | null = null
   let count = 0
+  let handing = false
   const prompts = makePrompts()
 
   async function begin(cause: TurnCause, prompt: PromptId | null, given: Turn['given'] = 'once'): Promise<void> {
@@ -148,8 +151,8 @@ export function turns(options: TurnsOptions): Turns {
     if (ending.cut?.unread === 'dropped') for (const id of prompts.unconfirmed()) prompts.confirm(id)
     const how = howItEnded(ending, crashed, result, settlement)
     turn = null
-    // What the agent had not read when it was done.
-    const left = crashed === null ? prompts.unconfirmed() : []
+    // What the agent had not read when it was done, or let go.
+    const left = crashed === null ? prompts.unfinished() : []
     const body = {
       ...how,
       duration_ms: Math.round(clock.elapsed() - ending.startedAt),
@@ -173,12 +176,14 @@ export function turns(options: TurnsOptions): Turns {
       const next = prompts.next(turn === null ? 'rest' : 'turn')
       if (next === null) break
       const { id, text, images } = next
+      handing = true
       await journal.write(
         next.again ? { type: 'prompt.again', body: { id } } : { type: 'prompt', body: { id, text, images: images.length } },
       )
       if (turn === null) await begin(next.cause, id, next.again ? 'again' : 'once')
       prompts.handed(next)
       agent.send(next)
+      handing = false
     }
     onChange()
   }
@@ -222,6 +227,9 @@ export function turns(options: TurnsOptions): Turns {
     },
     get quiet() {
       return turn === null && prompts.waiting === 0 && tasks === 0 && agentState === 'idle'
+    },
+    get handing() {
+      return handing
     },
     take: prompts.take,
     isWaiting: prompts.isWaiting,

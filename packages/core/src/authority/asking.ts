@@ -61,8 +61,9 @@ export interface Requests {
 export type AskingParts = {
   /** Who asks: `keeper` or `gate`. */
   readonly name: string
-  /** What becomes of a request when whoever waits for it goes away. */
-  readonly whenLeft: 'take back' | 'stay open'
+  /** What becomes of a request when whoever waits for it goes away: it stays open; or it is taken back, by the work that is handed over,
+   *  which is to be done when it is known whether everybody goes. Then it stays open as well: the next one tells the agent. */
+  readonly whenLeft: 'stay open' | { readonly takeBack: (work: () => void) => void }
   /** Writes an event down, so that it survives this process, and brings it to the disk soon. */
   readonly write: (event: NewEvent) => void
   /** Resolves when all that was written is on the disk. */
@@ -137,8 +138,11 @@ export function openRequests(parts: RequestsParts): Requests {
   async function waitFor(asking: Asking, signal: AbortSignal, isAsked: () => boolean): Promise<Heard | 'moot'> {
     const gone = Promise.withResolvers<Heard>()
     const left = () => {
-      if (parts.whenLeft === 'take back') asking.takeBack('The agent no longer asks')
-      else asking.leave(isTimeOver(signal) ? 'still wants it' : 'gave up')
+      if (parts.whenLeft === 'stay open') asking.leave(isTimeOver(signal) ? 'still wants it' : 'gave up')
+      else {
+        asking.leave('still wants it')
+        parts.whenLeft.takeBack(() => takeBackUnwanted(asking.request))
+      }
       gone.resolve(withdrawn(isTimeOver(signal) ? 'Nobody answered in time' : 'Nobody waits for it any more', name))
     }
     signal.addEventListener('abort', left, { once: true })
@@ -157,6 +161,12 @@ export function openRequests(parts: RequestsParts): Requests {
     } finally {
       signal.removeEventListener('abort', left)
     }
+  }
+
+  /** Nobody waits for it, and the agent that asked lives. */
+  function takeBackUnwanted(request: RequestId | null): void {
+    if (request !== null && parts.mayAsk() && asked.has(request) && !waiters.has(request))
+      takeBack(request, 'The agent no longer asks')
   }
 
   function takeBack(request: RequestId, reason: string): void {

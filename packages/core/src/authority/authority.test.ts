@@ -24,7 +24,7 @@ function make(terms: Partial<Terms> = {}, more: Partial<AuthorityParts> = {}) {
   const one = authority({
     terms: { policy: supervised, grants: [], asked: [], ...terms },
     name: 'keeper',
-    whenLeft: 'take back',
+    whenLeft: { takeBack: (work) => work() },
     write: (event) => void events.push(event),
     async flush() {
       await settled()

@@ -180,3 +180,21 @@ test('policyChanged() takes the net window from sessions that were made with one
   reconcile.policyChanged()
   await told('proxy_only')
 })
+
+test('findKeepers() takes up what a daemon that died had not lived to take up, and leaves alone what is to wait', async () => {
+  using parts = testParts()
+  const crash: NewEvent[] = [
+    ...atWork,
+    { type: 'turn.ended', body: { reason: 'crashed', why: 'The agent died', duration_ms: 1 } },
+    { type: 'keeper.left', body: { why: 'The agent died', failed: false } },
+  ]
+  const [goesOn, waits] = await Promise.all(
+    (['resume', 'wait'] as const).map((on_crash) => createSession(parts, owner, { on_crash })),
+  )
+  for (const { id } of [goesOn!, waits!]) {
+    record(parts, id, ...crash)
+    expect(parts.store.sessions.get(id)?.state).toBe('interrupted')
+  }
+  await reconciler(() => parts, { look() {} }).findKeepers()
+  expect([goesOn!, waits!].map(({ id }) => parts.store.sessions.get(id)?.state)).toEqual(['ready', 'interrupted'])
+})

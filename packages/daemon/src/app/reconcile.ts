@@ -1,7 +1,8 @@
+import { takesUp } from '@anchorhold/core/session-states'
 import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { SessionState } from '@anchorhold/protocol/sessions'
+import type { SessionRow } from '../store/store.ts'
 import { deliverRest } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
@@ -25,8 +26,9 @@ export interface Reconciler {
   policyChanged(): void
 }
 
-/** What a session is that goes on by itself. */
-const onItsWay: ReadonlySet<SessionState | undefined> = new Set(['ready', 'waiting'])
+/** Whether a session that crashed goes on by itself, or would, had the daemon before this one lived to say so. */
+const isOnItsWay = (session: Pick<SessionRow, 'state' | 'standing'> | null): boolean =>
+  session !== null && (session.state === 'ready' || session.state === 'waiting' || takesUp(session.standing))
 /** How long everybody waits for keepers to be found. */
 const findMs = 1500
 const againMs = 5000
@@ -88,9 +90,9 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     async findKeepers() {
       const { sessions, prompts } = parts().store
       const made = sessions.list({ archived: false, state: 'creating', needing: false, before: null, limit: 500, seenBy: null })
-      const takenUp = sessions.crashed().filter((id) => onItsWay.has(sessions.get(id)?.state))
+      const takenUp = sessions.crashed().filter((id) => isOnItsWay(sessions.get(id)))
       // A keeper may have begun that the daemon before this one did not live to hear of: where prompts are queued, where a session was
-      // being made, and where one was taken up again after a crash.
+      // being made, and where one was taken up again after a crash, or was just to be.
       const known = [...sessions.tended(), ...made].map(({ id }) => id)
       const sought = new Set([...known, ...takenUp, ...prompts.sessionsWithQueued()])
       // What keepers have to tell may wait for what the gate has to tell.

@@ -2,6 +2,7 @@ import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
+import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { randomBytes } from 'node:crypto'
@@ -24,6 +25,7 @@ let store: Store
 let session: SessionId
 let model = 'fine'
 let gone: SessionId[]
+let isDiskFull = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
 
@@ -71,7 +73,10 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
       start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
       runAs: null,
     }),
-    onGone: (id) => void gone.push(id),
+    onGone(id) {
+      if (isDiskFull) throw new Failure('storage_unavailable', 'The disk is full')
+      gone.push(id)
+    },
     onNotStarted() {},
     log: () => {},
     onSaying: () => {},
@@ -150,6 +155,23 @@ test('a keeper that hangs is ended, and what it had told is kept', async () => {
   process.kill(pid!, 'SIGSTOP')
   await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
   expect([one.has(session), keeperPids(), told()[0]]).toEqual([false, [], 'started'])
+})
+
+test('kill() ends nobody under the number of a keeper that has died, and whose end cannot be stored yet', async () => {
+  await keepers.ensure(session)
+  const [pid] = keeperPids()
+  isDiskFull = true
+  try {
+    process.kill(pid!, 'SIGKILL')
+    await vi.waitFor(() => expect(keepers.has(session)).toBe(false))
+    using ended = vi.spyOn(process, 'kill').mockReturnValue(true)
+    keepers.kill(session)
+    expect([keepers.sessions, ended.mock.calls]).toEqual([[session], []])
+  } finally {
+    isDiskFull = false
+  }
+  await keepers.gone(session)
+  expect(gone).toEqual([session])
 })
 
 test('kill() ends a keeper that does not stand yet', async () => {

@@ -212,7 +212,13 @@ export function keeperProcesses({
 
   function kill(session: SessionId): void {
     starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
-    const pid = live.get(session)?.attachment.pid ?? (finding.has(session) ? host.holder(session) : null)
+    const one = live.get(session)
+    // The number of one that has died may be another's by now: then only who holds its lock is meant.
+    const pid = one?.attachment.open
+      ? one.attachment.pid
+      : one !== undefined || finding.has(session)
+        ? host.holder(session)
+        : null
     if (pid !== null) host.kill(pid)
   }
 

@@ -1,5 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import type { Clock } from '@anchorhold/link/clock'
+import { Failure } from '@anchorhold/protocol/failures'
 
 export type PulseOptions = {
   readonly clock: Clock
@@ -10,6 +11,8 @@ export type PulseOptions = {
   readonly missedMax: number
   readonly onHung: () => void
 }
+
+const isLost = (error: unknown) => error instanceof Failure && error.code === 'keeper_unavailable'
 
 /** Asks a process whether it still answers, for as long as the link to it stands. One that hangs keeps its lock and its connections, so
  *  nothing else would tell. */
@@ -26,9 +29,9 @@ export function watchPulse(to: Pick<Attachment, 'open' | 'do'>, { clock, beatMs,
   function ask(): void {
     missed = 0
     owes = true
-    // Whatever it says, it lives.
+    // Whatever it says, it lives; that it said nothing in time is no word of its own.
     const answered = () => void (owes = false)
-    to.do({ do: 'ping' }).then(answered, answered)
+    to.do({ do: 'ping' }).then(answered, (error: unknown) => isLost(error) || answered())
   }
   clock.after(beatMs, beat)
 }
