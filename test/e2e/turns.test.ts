@@ -153,3 +153,27 @@ test('Ctrl-C where something is asked interrupts the turn', async () => {
   await person.sees('interrupted')
   expect(await person.exited).toBe(130)
 })
+
+test('Ctrl-C at a prompt that the agent has not been given takes that back, and lets go on what runs', async () => {
+  const { id } = await busy(http)
+  const sent = it.start(['send', '--queue', id, 'say never'])
+  await until(async () => (await it.api.getSession({ params: { id } })).queued_prompts === 1)
+  sent.kill('SIGINT')
+  expect(await sent.ended).toMatchObject({ code: 130 })
+  expect(await it.api.getSession({ params: { id } })).toMatchObject({ state: 'working', queued_prompts: 0 })
+  // Somebody else takes it back.
+  const other = it.start(['send', '--queue', id, 'say never'])
+  await until(async () => (await it.api.getSession({ params: { id } })).queued_prompts === 1)
+  const [prompt] = (await it.log(id)).flatMap((event) => (event.type === 'prompt.queued' ? [event.body.id] : [])).toReversed()
+  await it.api.dropPrompt({ params: { id, prompt: prompt! } })
+  expect(await other.ended).toMatchObject({ code: 130 })
+  await http.verb('interrupt', id)
+})
+
+test('send under a key that was used before shows what became of it', async () => {
+  const { session } = await it.run('say one')
+  const send = () => it.cli(['send', '--key', 'the same', session.id, 'say two'])
+  const [first, again] = [await send(), await send()]
+  for (const one of [first, again]) expect(one).toMatchObject({ code: 0, out: expect.stringContaining('two') as string })
+  expect((await it.log(session.id)).filter(({ type }) => type === 'prompt')).toHaveLength(2)
+})

@@ -19,10 +19,14 @@ function person() {
   const answers: unknown[] = []
   let seen = ''
   let interrupts = 0
+  let away = 0
   output.setEncoding('utf8').on('data', (text: string) => (seen += text))
   const here = answerHere({
     terminal: { error: (text) => (seen += text), foreign: (text) => text, line: (text = '') => (seen += `${text}\n`) },
-    api: { answerRequest: async ({ params, body }) => void answers.push([params.id, body]) as never },
+    answer: async (id, body) => {
+      if (away > 0 && away-- > 0) throw new TypeError('fetch failed')
+      answers.push([id, body])
+    },
     input,
     output,
     onInterrupt: () => interrupts++,
@@ -39,6 +43,7 @@ function person() {
     type: (keys: string) => input.write(keys),
     sees: (what: string) => expect.poll(() => seen, patient).toContain(what),
     seen: () => seen,
+    goAway: (times: number) => (away = times),
     interrupts: () => interrupts,
     [Symbol.dispose]: () => here[Symbol.dispose](),
   }
@@ -74,6 +79,26 @@ test('answerHere() takes an answer for the session or for later, and asks again 
     [second, { decision: 'later' }],
   ]
   await expect.poll(() => it.answers, patient).toEqual(both)
+})
+
+test('answerHere() takes nothing for an answer that was typed before it asked', async () => {
+  using it = person()
+  it.type('y\r')
+  const id = it.ask(bash('make one'))
+  await it.sees(`Allow ${id}?`)
+  it.type('no way\r')
+  await expect.poll(() => it.answers, patient).toEqual([[id, { decision: 'deny', reason: 'no way' }]])
+})
+
+test('answerHere() asks once more where nobody has heard the answer', async () => {
+  using it = person()
+  it.goAway(1)
+  const id = it.ask(bash('make one'))
+  await it.sees(`Allow ${id}?`)
+  it.type('y\r')
+  await expect.poll(() => it.seen().split(`Allow ${id}?`).length, patient).toBe(3)
+  it.type('y\r')
+  await expect.poll(() => it.answers, patient).toEqual([[id, { decision: 'allow' }]])
 })
 
 test('answerHere() hears Ctrl-C while it asks', async () => {

@@ -1,7 +1,10 @@
 import { chosen } from '@anchorhold/core/request-words'
 import type { Client } from '@anchorhold/protocol/client'
 import type { Event } from '@anchorhold/protocol/events'
+import type { RequestId } from '@anchorhold/protocol/ids'
 import { createInterface } from 'node:readline/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { isAway } from './away.ts'
 import { requestLines } from './request-words.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -17,7 +20,7 @@ export interface AnswerHere extends Disposable {
 
 export type AnswerHereParts = {
   readonly terminal: Pick<Terminal, 'error' | 'foreign' | 'line'>
-  readonly api: Pick<Client, 'answerRequest'>
+  readonly answer: (id: RequestId, body: Parameters<Client['answerRequest']>[0]['body']) => Promise<unknown>
   readonly input: NodeJS.ReadableStream
   readonly output: NodeJS.WritableStream
   /** Ctrl-C: as long as something is read, the terminal sends no signal. */
@@ -25,19 +28,26 @@ export type AnswerHereParts = {
 }
 
 const reasonCharsMin = 4
+/** How long a daemon that is away is left alone. */
+const awayMs = 500
+/** How long it may take to read what was typed before. */
+const typedMs = 50
 
 /** Invariant: one reader, and one question at a time, so that one line answers one request. */
-export function answerHere({ terminal, api, input, output, onInterrupt }: AnswerHereParts): AnswerHere {
+export function answerHere({ terminal, answer, input, output, onInterrupt }: AnswerHereParts): AnswerHere {
   const waiting: Opened[] = []
   let asking: { readonly id: string; readonly answered: AbortController; typed: boolean } | null = null
   let reader: ReturnType<typeof createInterface> | null = null
   let over = false
 
-  function open(): ReturnType<typeof createInterface> {
-    // Kept open between questions: what is typed while nothing is asked is read then, and answers nothing.
-    reader ??= createInterface({ input, output, terminal: true })
+  /** Kept open between questions: what is typed while nothing is asked is read then, and answers nothing. */
+  async function open(): Promise<ReturnType<typeof createInterface>> {
+    if (reader !== null) return reader
+    reader = createInterface({ input, output, terminal: true })
       .on('SIGINT', onInterrupt)
       .on('close', () => (over = true))
+    // What was typed before the first question waits in the terminal.
+    await pause(typedMs)
     return reader
   }
 
@@ -51,9 +61,14 @@ export function answerHere({ terminal, api, input, output, onInterrupt }: Answer
     try {
       const body = await answerOf(request, current.answered.signal)
       current.typed = true
-      await api.answerRequest({ params: { id: request.id }, body })
+      await answer(request.id, body)
     } catch (error) {
       if (!current.answered.signal.aborted && !over) terminal.error(error instanceof Error ? error.message : String(error))
+      // Nobody has heard it: it is asked once more, unless it was settled elsewhere.
+      if (isAway(error) && !current.answered.signal.aborted) {
+        waiting.unshift(request)
+        await pause(awayMs)
+      }
     }
     asking = null
     await next(true)
@@ -61,7 +76,7 @@ export function answerHere({ terminal, api, input, output, onInterrupt }: Answer
 
   async function answerOf({ id, action }: Opened, signal: AbortSignal) {
     const question = async (words: string) => {
-      const from = open()
+      const from = await open()
       // Half a line that was meant for something else.
       if (from.line !== '') from.write(null, { ctrl: true, name: 'u' })
       return (await from.question(words, { signal })).trim()
@@ -95,8 +110,10 @@ export function answerHere({ terminal, api, input, output, onInterrupt }: Answer
     settled(id) {
       const at = waiting.findIndex((one) => one.id === id)
       if (at !== -1) waiting.splice(at, 1)
-      if (asking?.id !== id || asking.typed) return
+      if (asking?.id !== id) return
+      const isBeingTold = asking.typed
       asking.answered.abort()
+      if (isBeingTold) return
       // What was asked stands on a line of its own.
       output.write('\n')
     },

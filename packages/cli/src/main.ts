@@ -4,6 +4,7 @@ import { CommanderError } from 'commander'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isAway } from './away.ts'
 import { exitOfFailure } from './exit-codes.ts'
 import { makeProgram } from './program.ts'
 import { terminal as makeTerminal } from './terminal.ts'
@@ -28,8 +29,9 @@ try {
     terminal.error(`${terminal.style('red', 'anchorhold:')} ${terminal.foreign(error.message)}`)
     if (error.hint !== undefined) terminal.error(`  ${terminal.foreign(error.hint)}`)
     process.exitCode = exitOfFailure(error.code)
-  } else if (error instanceof Error && error.name === 'Unanswered') {
-    terminal.error(`${terminal.style('red', 'anchorhold:')} ${error.message}`)
+  } else if (isAway(error)) {
+    const said = error.name === 'Unanswered' ? error.message : 'The daemon does not answer'
+    terminal.error(`${terminal.style('red', 'anchorhold:')} ${said}`)
     terminal.error('  Whether it was carried out is unknown: anchorhold status says whether the daemon is running')
     process.exitCode = 8
   } else {

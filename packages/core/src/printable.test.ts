@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { printable, printableLine } from './printable.ts'
+import { printable, printableExactly, printableLine } from './printable.ts'
 
 test.each([
   ['keeps ordinary text, line feeds and tabs', 'grüße\n\tこんにちは 👍🏽', 'grüße\n\tこんにちは 👍🏽'],
@@ -30,4 +30,8 @@ test('printableLine() keeps a line one line', () => {
 
 test('printableLine() shows what looks like a space and is none', () => {
   expect(printableLine('rm -rf\u00a0/x a\u2003b c\u2800d')).toBe('rm -rf\\u{a0}/x a\\u{2003}b c\\u{2800}d')
+})
+
+test('printableExactly() tells every space from the plain one, and keeps lines', () => {
+  expect(printableExactly('./deploy\u00a0staging\n\tnow\u2800')).toBe('./deploy\\u{a0}staging\n\tnow\\u{2800}')
 })

@@ -4,9 +4,11 @@ export function printable(text: string): string {
   return text.replace(unprintable, (character) => visible(character))
 }
 
-/** The same for one line, in which what looks like a space is one: to a shell or a path it makes a difference. */
-export const printableLine = (text: string): string =>
-  printable(text).replaceAll('\n', '␊').replaceAll('\t', ' ').replace(otherSpaces, visible)
+/** The same where it matters which space it is: to a shell or a path it makes a difference. */
+export const printableExactly = (text: string): string => printable(text).replace(otherSpaces, visible)
+
+/** The same for one line, in which what looks like a space is one. */
+export const printableLine = (text: string): string => printableExactly(text).replaceAll('\n', '␊').replaceAll('\t', ' ')
 
 // Controls but \t and \n; whatever formats, or is not shown where it is not known; line and paragraph separators; lone surrogates. The
 // variation selector of emoji stays behind one.

@@ -107,7 +107,9 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
           if (page.length === pageSize) continue
           if (passed !== undefined) cursor = Math.max(cursor, passed)
           const shown = page.at(-1)?.pos ?? lastPos
-          while (watcher.frames.length > 0 && watcher.frames[0]!.pos <= shown) yield watcher.frames.shift()!
+          // Where nothing more is stored, they wait for nothing: an event that they were said after may have been rolled back.
+          const mayShow = ({ pos }: Frame) => pos <= shown || !watcher.isBehind
+          while (watcher.frames.length > 0 && mayShow(watcher.frames[0]!)) yield watcher.frames.shift()!
           if (watcher.frames.length === 0) await waiting.promise
         }
       } finally {

@@ -61,6 +61,8 @@ export const limits = {
   systemPromptLength: 200_000,
   imageBytes: 5 * 1024 * 1024,
   imagesPerPrompt: 20,
+  /** All of a prompt's together: it goes to its keeper as one frame (`frameBytesMax` in link.ts). */
+  imagesBytes: 32 * 1024 * 1024,
   toolsPerSession: 200,
   idempotencyKeyLength: 200,
   timeoutMsMax: 24 * 60 * 60 * 1000,
@@ -84,9 +86,11 @@ export const Extras = z
 export type Extras = z.infer<typeof Extras>
 export const noExtras: Extras = { gpu: false, sudo: false, nested: false }
 
+const base64Chars = (bytes: number) => Math.ceil((bytes * 4) / 3) + 4
+
 export const Image = z.strictObject({
   media_type: z.enum(['image/png', 'image/jpeg', 'image/gif', 'image/webp']),
-  data: z.base64().max(Math.ceil((limits.imageBytes * 4) / 3) + 4),
+  data: z.base64().max(base64Chars(limits.imageBytes)),
 })
 export type Image = z.infer<typeof Image>
 
@@ -96,7 +100,13 @@ export type PromptMode = z.infer<typeof PromptMode>
 
 export const NewPrompt = z.strictObject({
   text: z.string().min(1).max(limits.promptLength),
-  images: z.array(Image).max(limits.imagesPerPrompt).optional(),
+  images: z
+    .array(Image)
+    .max(limits.imagesPerPrompt)
+    .refine((images) => images.reduce((chars, { data }) => chars + data.length, 0) <= base64Chars(limits.imagesBytes), {
+      message: `the images of a prompt may have ${limits.imagesBytes / 1024 ** 2} MiB together`,
+    })
+    .optional(),
   mode: PromptMode.optional(),
   idempotency_key: z.string().min(1).max(limits.idempotencyKeyLength).optional(),
 })

@@ -169,6 +169,8 @@ function tellPlan({ terminal }: Context, { file, commands, config }: Plan, { pri
 
 /** What stands in the way from outside, each with its remedy. */
 async function reachOf({ terminal, config }: Context, daemon: Daemon, publicUrl: string): Promise<readonly Finding[]> {
+  if (!URL.canParse(publicUrl))
+    throw new Failure('bad_request', `"${publicUrl}" is no URL`, { hint: 'Write it whole: https://agents.example' })
   const { url } = await daemon.api.status()
   if (url !== new URL(publicUrl).origin) {
     const remedy = `Restart it: anchorhold down, then anchorhold up --public-url ${publicUrl}`

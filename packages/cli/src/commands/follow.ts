@@ -1,6 +1,8 @@
-import type { FailureCode } from '@anchorhold/protocol/failures'
+import { type FailureCode, isFailure } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
+import { setTimeout as wait } from 'node:timers/promises'
 import { answerHere } from '../answer-here.ts'
+import { isAway } from '../away.ts'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
 import { type ExitCode, exitOfFailure, exitOfState, exitOfTurn } from '../exit-codes.ts'
@@ -23,21 +25,41 @@ export async function follow(context: Context, { daemon, session, after, until, 
   const end = new AbortController()
   const print = eventPrinter(context.terminal, `${daemon.url.replace('//127.0.0.1:', '//localhost:')}/inbox`)
   const ask = !json && process.stdin.isTTY === true && context.terminal.interactive && until !== null
+  /** The one that was found last. */
+  let current = daemon
+  let delivered = until === null
   let asked = 0
   const onInterrupt = () => {
     // Once ends the turn, twice ends only the watching.
-    if (until === null || ++asked > 1) end.abort()
-    else void daemon.api.interrupt({ params: { id: session } }).catch(() => end.abort())
+    if (until === null || ++asked > 1) return end.abort()
+    void stopTurn(until).catch((error: unknown) => {
+      if (end.signal.aborted) return
+      context.terminal.error(`Not interrupted: ${error instanceof Error ? error.message : String(error)}`)
+      context.terminal.error(`  Ctrl-C stops watching; the agent goes on until: anchorhold interrupt ${session}`)
+    })
+  }
+  /** Ends the turn that takes up this prompt, or sees to it that none does. A daemon that is being started again is waited for. */
+  async function stopTurn(prompt: PromptId): Promise<void> {
+    for (;;) {
+      try {
+        if (!delivered && (await isTakenBack(current, session, prompt))) return
+        await current.api.interrupt({ params: { id: session } })
+        return
+      } catch (error) {
+        if (!isAway(error) || end.signal.aborted) throw error
+        await wait(awayMs)
+        current = (await findDaemon(context.where())) ?? current
+      }
+    }
   }
   process.on('SIGINT', onInterrupt)
   using here = answerHere({
     terminal: context.terminal,
-    api: daemon.api,
+    answer: async (id, body) => current.api.answerRequest({ params: { id }, body }),
     input: process.stdin,
     output: process.stdout,
     onInterrupt,
   })
-  let delivered = until === null
   let cause: FailureCode | undefined
   let code: ExitCode = until === null ? 0 : 1
   try {
@@ -45,6 +67,7 @@ export async function follow(context: Context, { daemon, session, after, until, 
     const find = async () => {
       const found = first ?? (await findDaemon(context.where()))
       first = null
+      current = found ?? current
       return found
     }
     for await (const seen of watchSession(session, after, find, end.signal)) {
@@ -58,6 +81,10 @@ export async function follow(context: Context, { daemon, session, after, until, 
         continue
       }
       if (event.type === 'prompt' && event.body.id === until) delivered = true
+      if (event.type === 'prompt.dropped' && event.body.id === until) {
+        code = exitOfTurn.interrupted
+        break
+      }
       if (event.type === 'request.opened' && ask) here.ask(event.body)
       // What a crash did shows in the state that follows: the turn may be taken up again.
       if (event.type === 'turn.ended' && event.body.reason !== 'crashed' && delivered) {
@@ -79,4 +106,18 @@ export async function follow(context: Context, { daemon, session, after, until, 
     context.terminal.still()
   }
   return code
+}
+
+/** How long a daemon that is away is left alone. */
+const awayMs = 200
+
+/** Whether the agent will never get this prompt; false where it has it. */
+async function isTakenBack({ api }: Daemon, session: SessionId, prompt: PromptId): Promise<boolean> {
+  try {
+    await api.dropPrompt({ params: { id: session, prompt } })
+    return true
+  } catch (error) {
+    if (isFailure(error) && error.code === 'conflict') return false
+    throw error
+  }
 }

@@ -1,6 +1,10 @@
+import type { Event } from '@anchorhold/protocol/events'
+import type { PromptId } from '@anchorhold/protocol/ids'
+import type { Session } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { type Context, whichSession } from '../context.ts'
+import type { Daemon } from '../daemon.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
 import { collectPaths } from '../flags/values.ts'
@@ -41,11 +45,29 @@ export function send(program: Command, context: Context): void {
           await follow(context, {
             daemon,
             session: session.id,
-            after: session.last_seq,
+            after: options.key === undefined ? session.last_seq : await beforePrompt(daemon, session, receipt.id),
             until: receipt.id,
             json: options.json ?? false,
           }),
         )
       },
     )
+}
+
+/** The number before the event that queued it. Under a key that was used before, that may be long ago. */
+async function beforePrompt({ api }: Daemon, { id, last_seq }: Session, prompt: PromptId): Promise<number> {
+  const later = await api.sessionEvents({ params: { id }, query: { after: last_seq, limit: 100 } })
+  if (later.events.some(isQueued)) return last_seq
+  for (let before = last_seq + 1; before > 1;) {
+    const { events } = await api.sessionEvents({ params: { id }, query: { before, limit: 500 } })
+    const queued = events.find(isQueued)
+    if (queued !== undefined) return queued.seq - 1
+    if (events.length === 0) break
+    before = events[0]!.seq
+  }
+  return last_seq
+
+  function isQueued(event: Event): boolean {
+    return event.type === 'prompt.queued' && event.body.id === prompt
+  }
 }

@@ -50,12 +50,13 @@ test('launchdPlist() escapes what XML would take for its own', () => {
 })
 
 /** A machine with systemd: what was run on it, and which daemon answers. */
-function machine({ before = null as number | null, unit = 7, main = '7\n', linger = true, isDeaf = false }) {
+function machine({ before = null as number | null, unit = 7, main = '7\n', linger = true, isDeaf = false, busless = false }) {
   const ran: string[] = []
   let pid = before
   const parts = {
     async run(file: string, args: readonly string[]) {
       ran.push([file, ...args].join(' '))
+      if (busless) throw new Error('no bus')
       if (args.includes('restart') && !isDeaf) pid ??= unit
       if (file === 'loginctl' && !linger) throw new Error('Access denied')
       return args.includes('MainPID') ? main : ''
@@ -74,7 +75,12 @@ function machine({ before = null as number | null, unit = 7, main = '7\n', linge
 test('startService() ends the daemon that runs, lets the unit linger, and says what it saw', async () => {
   const it = machine({ before: 5 })
   expect(await it.start()).toEqual(['The daemon is running (pid 7), and starts with the machine.'])
-  expect(it.ran[0]).toBe('end 5')
+  expect(it.ran.slice(0, 4)).toEqual([
+    'systemctl --user daemon-reload',
+    'systemctl --user enable anchorhold',
+    'end 5',
+    'systemctl --user restart anchorhold',
+  ])
   expect(it.ran.at(-1)).toBe('loginctl enable-linger ada')
 })
 
@@ -90,6 +96,9 @@ test('startService() says how to start with the machine where lingering is refus
 
 test('startService() fails where nothing answers, or another daemon does', async () => {
   await expect(machine({ isDeaf: true }).start()).rejects.toThrow('its daemon does not answer')
+  const busless = machine({ before: 5, busless: true })
+  await expect(busless.start()).rejects.toThrow('Cannot start the service: no bus')
+  expect(busless.ran).toEqual(['systemctl --user daemon-reload'])
   await expect(machine({ unit: 9, main: '7\n' }).start()).rejects.toThrow("another daemon answers (pid 9; the unit's is 7)")
 })
 

@@ -125,9 +125,11 @@ export async function startService<D extends { readonly pid: number | null }>(
   { mac, root, path }: { readonly mac: boolean; readonly root: boolean; readonly path: string },
 ): Promise<readonly string[]> {
   const failed = (why: string) => new Failure('internal', `Cannot start the service: ${why}`, { hint: `The unit is at ${path}` })
-  const running = await find()
-  if (running !== null) await end(running)
-  for (const [file, ...args] of mac ? ([['launchctl', 'load', '-w', path]] as const) : systemdSteps(root)) {
+  const steps = mac ? ([['launchctl', 'load', '-w', path]] as const) : systemdSteps(root)
+  for (const [index, [file, ...args]] of steps.entries()) {
+    // Only when the manager has shown that it can be reached: a house that runs is not ended for nothing.
+    const running = index === steps.length - 1 ? await find() : null
+    if (running !== null) await end(running)
     await run(file, args).catch((error: Error) => {
       throw failed(error.message.split('\n')[0] ?? '')
     })

@@ -41,7 +41,7 @@ export function up(program: Command, context: Context): void {
           resolve()
         }, 500)
       })
-      await leave(context)
+      await leave(context, daemon)
       process.exit(0)
     })
   program
@@ -68,9 +68,10 @@ function refuseOtherPort({ url, pid }: Daemon, port: string | undefined): void {
   )
 }
 
-async function leave(context: Context): Promise<void> {
+/** Ends the daemon that was started here, and not one that has taken its place since. */
+async function leave(context: Context, started: Daemon): Promise<void> {
   const daemon = await findDaemon(context.where())
-  if (daemon === null) return context.terminal.line('The daemon has ended.')
+  if (daemon === null || daemon.pid !== started.pid) return context.terminal.line('The daemon has ended.')
   await end(context, daemon, false)
 }
 

@@ -9,7 +9,7 @@ import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
 import { isLeaving, keepWarm, warmUp } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
-import { effectiveFor, requireModel } from './policy.ts'
+import { effectiveFor, requireModel, requireRoomFor } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
@@ -82,7 +82,10 @@ function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: Sessi
 /** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */
 export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
   require(parts, actor, 'session.work', id)
-  const { state } = sessionFor(parts, id, 'stop')
+  const session = sessionFor(parts, id, 'stop')
+  // Who has stopped it can start it again: what a person has paused is no program's to stop.
+  if (session.state === 'paused') requireTakeUp(parts, actor, session)
+  const { state } = session
   const why = `Stopped by ${actor.name}`
   try {
     record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
@@ -97,6 +100,7 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.work', id)
   const session = sessionFor(parts, id, 'start')
   requireTakeUp(parts, actor, session)
+  requireRoomFor(parts, actor, session)
   const { state } = session
   record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null, ...by(actor) } })
   if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
@@ -107,20 +111,25 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
   require(parts, actor, 'session.work', id)
-  const session = sessionFor(parts, id, 'change')
-  const { budgetNanos } = session
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
-  const grows = budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos)
-  if (grows) require(parts, actor, 'session.widen', id)
-  if (budget === null && effectiveFor(parts, session).money.requireMaxCost)
-    throw new Failure('bad_request', `Cannot take the budget from session "${id}": the policy requires one`, {
-      hint: 'Raise it instead; the owner sets this in policy.yaml: require_max_cost',
-    })
-  const { autonomy } = input
-  if (input.model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), input.model)
-  const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
-  const { model } = input
+  const { autonomy, model } = input
+  /** Whether they may, and what that comes to, as the session is now. */
+  const mayChange = () => {
+    const session = sessionFor(parts, id, 'change')
+    const { budgetNanos, leaseClosed } = session
+    const grows = budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos)
+    // A call that cost more than it could has closed it, and a new budget opens it again.
+    if (grows || (budget !== undefined && leaseClosed)) require(parts, actor, 'session.widen', id)
+    if (budget === null && effectiveFor(parts, session).money.requireMaxCost)
+      throw new Failure('bad_request', `Cannot take the budget from session "${id}": the policy requires one`, {
+        hint: 'Raise it instead; the owner sets this in policy.yaml: require_max_cost',
+      })
+    if (model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), model)
+    const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
+    return { grows, given }
+  }
+  mayChange()
   const had = parts.keepers.has(id)
   if (model !== undefined && had)
     await parts.keepers.do(id, { do: 'model', model }).catch((error: unknown) => {
@@ -128,6 +137,8 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
       if (!isLeaving(error)) throw error
     })
   const paid = parts.store.atomically(() => {
+    // Somebody else may have changed it meanwhile.
+    const { grows, given } = mayChange()
     record(parts, id, {
       type: 'session.changed',
       body: {

@@ -1,5 +1,7 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
 import { by, note, ownerOf, type Parts, record, require } from './parts.ts'
 
@@ -9,7 +11,7 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
   require(parts, actor, 'panic')
   const why = `Panic by ${actor.name}`
   parts.panics.push(actor)
-  const live = [...new Set([...parts.store.sessions.tended().map(({ id }) => id), ...parts.keepers.sessions])]
+  const live = [...new Set([...parts.store.sessions.tended().map(({ id }) => id), ...parts.keepers.sessions, ...goingOn(parts)])]
   const tended = live.filter((id) => {
     const ties = parts.store.people.ties(id)
     // What is no session yet is stopped by those who may stop everything.
@@ -45,6 +47,16 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
     )
   }
   return { sessions: tended.length }
+}
+
+/** Those that nobody tends now and that would go on by themselves: with what is queued, when what they asked is answered or over, or after
+ *  a crash. */
+function goingOn({ store }: Parts): readonly SessionId[] {
+  const crashed = store.sessions.crashed().filter((id) => {
+    const session = store.sessions.get(id)
+    return session !== null && takesUp(session.standing)
+  })
+  return [...store.prompts.sessionsWithQueued(), ...store.requests.waiting().map(({ session }) => session), ...crashed]
 }
 
 /** Refuses to make a session for this actor when somebody who could have stopped it has panicked meanwhile.

@@ -1,6 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { exportVerifier, type Verdict } from '@anchorhold/core/verify-export'
-import { Event } from '@anchorhold/protocol/events'
+import { Event, type NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Role } from '@anchorhold/protocol/people'
 import { createHash, createPublicKey, verify } from 'node:crypto'
@@ -11,7 +11,7 @@ import { type TestDoor, testDoor } from '../doors/http/test-door.ts'
 import { createToken, logIn, loginMs, whoIs } from './access.ts'
 import { createSession } from './create-session.ts'
 import { archive, purge } from './archive.ts'
-import { start, stop } from './lifecycle.ts'
+import { change, pause, resume, start, stop } from './lifecycle.ts'
 import { panic } from './panic.ts'
 import { by, record } from './parts.ts'
 import { addUser, changeUser, inviteUser, removeUser, shareSession, unshareSession } from './people.ts'
@@ -30,6 +30,10 @@ async function get<T>(path: string, token: string): Promise<T> {
   const { status, text } = await door.ask(path, { token })
   expect([path, status]).toEqual([path, 200])
   return JSON.parse(text) as T
+}
+const keeperStarted: NewEvent = {
+  type: 'keeper.started',
+  body: { rung: 'bwrap', agent: 'claude', agent_version: '1', limits: [], resumed: false },
 }
 const sessionOf = async (actor: Actor, name = 'secret plan') => (await createSession(door.parts, actor, { name })).id
 const house = () => door.parts.store.house.before(Number.MAX_SAFE_INTEGER, 100)
@@ -339,4 +343,50 @@ test('an export that cannot be signed is a failure, not half an export', async (
     throw new Error('gone')
   }
   expect((await door.ask(`/sessions/${id}/export`, { token })).status).toBe(500)
+})
+
+test('a program neither goes on with what a person has paused, nor has more sessions at work than it may', async () => {
+  const { parts } = door
+  const { actor: bot } = somebody('bot', 'agent')
+  const id = await sessionOf(bot)
+  record(parts, id, keeperStarted)
+  await pause(parts, owner, id)
+  await expect(stop(parts, bot, id)).rejects.toMatchObject({ code: 'forbidden' })
+  await resume(parts, owner, id)
+  const all = [id, await sessionOf(bot), await sessionOf(bot)]
+  for (const each of all) await stop(parts, bot, each)
+  for (let more = 0; more < 3; more++) await sessionOf(bot)
+  expect(() => start(parts, bot, all[1]!)).toThrow('the policy allows 3')
+  expect(start(parts, owner, all[1]!).state).toBe('ready')
+})
+
+test('what a session may do while it is being changed is looked at again when it is changed', async () => {
+  const { parts } = door
+  const { actor: bot } = somebody('bot', 'agent')
+  const { id } = await createSession(parts, bot, { budget_micros: 5_000_000 })
+  await parts.keepers.ensure(id)
+  record(parts, id, keeperStarted)
+  const told = Promise.withResolvers<null>()
+  parts.keepers.handle = (_, command) => (command.do === 'model' ? told.promise : Promise.resolve(null))
+  const late = change(parts, bot, id, { model: 'rehearsal-1', budget_micros: 5_000_000 })
+  late.catch(() => {})
+  await change(parts, owner, id, { budget_micros: 1_000_000 })
+  told.resolve(null)
+  await expect(late).rejects.toMatchObject({ code: 'forbidden' })
+  expect(parts.store.sessions.get(id)?.budgetNanos).toBe(1_000_000_000)
+})
+
+test('whoever becomes another has their live sessions go by that at once', async () => {
+  const { parts } = door
+  const { actor: ann } = somebody('ann', 'member')
+  const [id, other] = [await sessionOf(ann), await sessionOf(owner)]
+  for (const each of [id, other]) {
+    await parts.keepers.ensure(each)
+    record(parts, each, keeperStarted)
+  }
+  const toldOf = () => parts.keepers.commands.flatMap(({ session, command }) => (command.do === 'policy' ? [session] : []))
+  changeUser(parts, owner, 'ann', { role: 'viewer' })
+  await expect.poll(toldOf).toEqual([id])
+  removeUser(parts, owner, 'ann')
+  await expect.poll(toldOf).toEqual([id, id])
 })

@@ -4,6 +4,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import { inviteMs, loginLink, noUser } from './access.ts'
+import { holdToPolicy } from './hold-to-policy.ts'
 import { by, note, type Parts, record, require } from './parts.ts'
 import { requirePolicy } from './policy.ts'
 import { requireProof } from './step-up.ts'
@@ -63,6 +64,7 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
     return { ...user, role: next, policy: held }
   })
   parts.watches.recheck()
+  holdToPolicy(parts, liveOf(parts, changed))
   return changed
 }
 
@@ -70,16 +72,22 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
 export function removeUser(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `remove "${name}"`)
-  parts.store.atomically(() => {
+  const removed = parts.store.atomically(() => {
     const user = userNamed(parts, name)
     refuseLastOwner(parts, user, 'remove')
     parts.store.tokens.removeOf(user.id)
     parts.store.logins.removeOf(user.id)
     parts.store.people.remove(user.id, parts.now())
     note(parts, { type: 'user.removed', body: { user: name, ...by(actor) } })
+    return user
   })
   parts.watches.recheck()
+  holdToPolicy(parts, liveOf(parts, removed))
 }
+
+/** What a session may do depends on whose it is, and on what they are. */
+const liveOf = ({ keepers, store }: Parts, user: Pick<User, 'id'>): readonly SessionId[] =>
+  keepers.sessions.filter((id) => store.sessions.get(id)?.ownerId === user.id)
 
 export function listShares(parts: Parts, actor: Actor, id: SessionId): readonly Share[] {
   require(parts, actor, 'session.read', id)

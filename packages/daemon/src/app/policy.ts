@@ -162,6 +162,11 @@ export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePoli
     )
 }
 
+/** The same where somebody takes up one of theirs that had ended, and so does not count. */
+export function requireRoomFor(parts: Parts, actor: Actor, session: SessionRow): void {
+  if (session.ownerId === actor.user) requireRoom(parts, actor, effectiveFor(parts, session))
+}
+
 /** A session that was made when the policy let it have more than it does now, and cannot be kept to less, does not go on. */
 export function requireStanding(parts: Parts, session: SessionRow, provider: ProviderRow): void {
   const { id, rung, options } = session

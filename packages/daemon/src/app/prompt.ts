@@ -4,7 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom, promptKey } from './enqueue.ts'
-import { effectiveFor } from './policy.ts'
+import { effectiveFor, requireRoomFor } from './policy.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
@@ -26,6 +26,7 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
     const name = session.last_seq <= 2 && session.turns === 0 && session.name === 'New session' ? nameFrom(input.text) : null
     if (name !== null) record(parts, id, { type: 'session.changed', body: { name, ...by(actor) } })
     // Who sends a prompt has decided that the session goes on; from here on a restart of the daemon delivers it.
+    if (session.state === 'failed') requireRoomFor(parts, actor, session)
     if (session.state === 'interrupted' || session.state === 'failed') {
       record(parts, id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null, ...by(actor) } })
     }

@@ -6,6 +6,7 @@ import type { SessionRow } from '../store/store.ts'
 import { deliverRest } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
+import { holdToPolicy } from './hold-to-policy.ts'
 import { forgetKeeper } from './lost-keeper.ts'
 import type { Inbox } from './inbox.ts'
 import { isEnded, type Parts, record } from './parts.ts'
@@ -125,14 +126,7 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       inbox.look()
     },
     policyChanged() {
-      for (const id of parts().keepers.sessions) {
-        // One that may not have what it has is not let go on with it.
-        void openWindows(parts(), id).catch((error: unknown) => {
-          tell(error)
-          if (error instanceof Failure && error.code === 'forbidden') void parts().keepers.end(id, error.message).catch(tell)
-        })
-        void enforcePolicy(parts(), id).catch(tell)
-      }
+      holdToPolicy(parts(), parts().keepers.sessions)
     },
   }
 }

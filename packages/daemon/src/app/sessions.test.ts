@@ -1,6 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newPromptId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { newPromptId, newRequestId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -678,4 +678,23 @@ test('sessions that were active in the same instant are on one page, so that no 
     }
     expect(seen.toSorted()).toEqual(made.toSorted())
   }
+})
+
+test('panic() stops what nobody tends and what would go on by itself', async () => {
+  const [parked, queued, rests] = [await ready(turn), await ready(), await ready()]
+  const opened = { id: newRequestId(randomBytes), call: null, action: { kind: 'plan' as const, plan: 'Do it' } }
+  record(parts, parked, { type: 'request.opened', body: opened })
+  const left: NewEvent = { type: 'keeper.left', body: { why: 'parked', failed: false } }
+  record(parts, parked, { type: 'turn.ended', body: { reason: 'waiting', why: null, duration_ms: 1 } }, left)
+  for (const id of [queued, rests]) record(parts, id, left)
+  for (const id of [parked, queued, rests]) parts.keepers.vanish(id)
+  parts.keepers.standing = async () => {
+    throw new Failure('keeper_unavailable', 'Not now')
+  }
+  parts.store.prompts.insert(
+    { id: newPromptId(randomBytes), session: queued, text: 'go', images: [], mode: 'queue', cause: 'prompt', queuedAt: 1 },
+    null,
+  )
+  await panic(parts, owner)
+  expect([parked, queued, rests].map(stateOf)).toEqual(['stopped', 'stopped', 'ready'])
 })

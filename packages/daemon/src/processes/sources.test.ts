@@ -3,7 +3,7 @@ import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import { newRequestId, newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -230,4 +230,27 @@ test('attach() fails, and nothing else does, when the other end closes before it
   await expect(one.attach(keeper, socketPath, closed)).rejects.toMatchObject({ code: 'keeper_unavailable' })
   expect(closed).toHaveBeenCalledOnce()
   server.close()
+})
+
+test('take() stores of a source what is theirs to tell, and says so in the place of the rest', () => {
+  const tell = (n: number, { type, body }: NewEvent): OutboxRecord => ({ n, at: 0, session, type, body })
+  const answer = (decision: 'allow' | 'withdrawn'): NewEvent => ({
+    type: 'request.answered',
+    body: { id: newRequestId(randomBytes), answer: { decision }, actor: 'owner', door: 'http' },
+  })
+  const raised: NewEvent = { type: 'session.changed', body: { budget_nanos: null, actor: 'owner', door: 'http' } }
+  one.take(
+    keeper,
+    [raised, answer('allow'), keeperStarted].map((event, index) => tell(index + 1, event)),
+  )
+  one.take(
+    'gate',
+    [raised, answer('allow'), keeperStarted, notice('mine')].map((event, index) => tell(index + 1, event)),
+  )
+  one.flush()
+  const refused = (type: string) => `An event of type "${type}" could not be read`
+  expect(stored()).toEqual([
+    ...[refused('session.changed'), refused('request.answered'), 'keeper.started', 'session.state'],
+    ...[refused('session.changed'), refused('request.answered'), refused('keeper.started'), 'mine'],
+  ])
 })

@@ -177,7 +177,9 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     }
     if (isLinkOnly(record.type)) return null
     try {
-      return parseNewEvent(record.type, record.body)
+      const event = parseNewEvent(record.type, record.body)
+      if (!isTheirs(source, event)) throw new Error('it is not theirs to tell')
+      return event
     } catch (error) {
       log(`${source} sent a malformed ${record.type}: ${error instanceof Error ? error.message : String(error)}`)
       return {
@@ -258,4 +260,25 @@ function runsOf(items: readonly Item[]): Run[] {
     else runs.push({ source, session: record.session, records: [record] })
   }
   return runs
+}
+
+/** What each kind of source may tell of a session. A keeper runs as its cell's user: who gets out of a cell, or was never in one, can write
+ *  into its outbox, and must not raise a budget or answer a request by that. */
+const told: Readonly<Record<'keeper' | 'gate', ReadonlySet<NewEvent['type']>>> = {
+  keeper: new Set<NewEvent['type']>([
+    ...(['keeper.started', 'keeper.left', 'prompt', 'prompt.again', 'prompt.dropped', 'turn.started', 'turn.ended'] as const),
+    ...(['text', 'thinking', 'tool.started', 'tool.finished', 'notice', 'agent.raw', 'workspace.at'] as const),
+    ...(['terminal.opened', 'terminal.closed'] as const),
+    ...(['request.opened', 'request.answered', 'request.left', 'request.told', 'grant.used'] as const),
+  ]),
+  gate: new Set<NewEvent['type']>([
+    ...(['usage', 'net', 'notice'] as const),
+    ...(['request.opened', 'request.answered', 'request.left', 'request.told', 'grant.used'] as const),
+  ]),
+}
+
+function isTheirs(source: SourceName, event: NewEvent): boolean {
+  // They take back what they asked; who answers comes through a door.
+  if (event.type === 'request.answered' && event.body.answer.decision !== 'withdrawn') return false
+  return told[source === 'gate' ? 'gate' : 'keeper'].has(event.type)
 }

@@ -166,6 +166,12 @@ export async function openLog({ cache, daemon }: Where, id: SessionId): Promise<
   await catchUp({ cache, daemon }, id)
 }
 
+/** The same in the place of another part of it. */
+export async function showNewest({ cache, daemon }: Where, id: SessionId): Promise<void> {
+  cache.setQueryData<Log>(keys.log(id), await newestOf(daemon, id))
+  await catchUp({ cache, daemon }, id)
+}
+
 /** Brings a session's row up to date wherever it is shown. */
 export async function refreshSession({ cache, daemon }: Where, id: SessionId): Promise<void> {
   try {

@@ -64,6 +64,8 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
   let unkept: ReadonlyMap<string, Waiting> = new Map()
   let waiting = held()
   const listeners = new Set<() => void>()
+  /** Those that were written here: of others that the daemon has, this page's stream may begin behind what shows them. */
+  const own = new Set<string>()
   let sending: Promise<void> | null = null
   let wanted = false
   let underway = new AbortController()
@@ -110,7 +112,7 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
       const { signal } = (underway = new AbortController())
       try {
         const { id } = await send(session, { text, mode, idempotency_key: key }, signal)
-        if (shown.has(id)) it.discard(key)
+        if (shown.has(id) || !own.has(key)) it.discard(key)
         else update(key, { id })
       } catch (error) {
         if (signal.aborted) return
@@ -125,7 +127,9 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
     list: () => waiting,
     add(session, text, mode) {
       if (held().length >= waitingMax) return false
-      change((list) => [...list, { key: newKey(), session, text, mode, at: now(), id: null, refused: null }])
+      const key = newKey()
+      own.add(key)
+      change((list) => [...list, { key, session, text, mode, at: now(), id: null, refused: null }])
       void it.sendAll()
       return true
     },
@@ -169,5 +173,7 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
       return () => void listeners.delete(listener)
     },
   }
+  // What a page before this one has had acknowledged is in the log.
+  if (waiting.some(({ id }) => id !== null)) change((list) => list.filter(({ id }) => id === null))
   return it
 }

@@ -1,4 +1,4 @@
-import { printable, printableLine } from '@anchorhold/core/printable'
+import { printable, printableExactly, printableLine } from '@anchorhold/core/printable'
 import { type RequestWords, requestWords } from '@anchorhold/core/request-words'
 import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import type { RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
@@ -106,7 +106,7 @@ function Exact({ exact }: { readonly exact: RequestWords['exact'] }) {
         <div key={index} className="min-w-0">
           <dt className={name === null ? 'sr-only' : 'text-xs text-faint'}>{name === null ? 'Exactly' : printableLine(name)}</dt>
           <dd>
-            <LongText text={printable(text)} mono />
+            <LongText text={printableExactly(text)} mono />
           </dd>
         </div>
       ))}

@@ -63,10 +63,7 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
   )
   const act = useMutation({
     mutationFn: (verb: 'pause' | 'resume' | 'stop' | 'start' | 'archive') => daemon[verb]({ params: { id: session.id } }),
-    onSuccess(row, verb) {
-      putSession(cache, row)
-      if (verb === 'archive') void navigate({ to: '/' })
-    },
+    onSuccess: (row) => putSession(cache, row),
   })
   const entry = (verb: Verb, label: string, icon: ReactNode, onSelect: () => void, danger = false): readonly MenuEntry[] =>
     mayDo(session.state, verb) ? [{ label, icon, danger, onSelect }] : []
@@ -157,7 +154,12 @@ export function SessionHeader({ session, onFork }: { readonly session: Session; 
           <Trouble>{wordsOf(act.error)}</Trouble>
         </div>
       )}
-      <ChangeDialog session={session} asking={asking} onClose={() => setAsking(null)} onArchive={() => act.mutate('archive')} />
+      <ChangeDialog
+        session={session}
+        asking={asking}
+        onClose={() => setAsking(null)}
+        onArchive={() => act.mutate('archive', { onSuccess: () => void navigate({ to: '/' }) })}
+      />
     </header>
   )
 }

@@ -1,14 +1,16 @@
 import { printable } from '@anchorhold/core/printable'
 import { mayDo } from '@anchorhold/core/session-states'
 import { isFailure } from '@anchorhold/protocol/failures'
+import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useMemo, useRef } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { daemon, wordsOf } from '../daemon.ts'
-import { catchUp, keys, putSession } from '../live/apply.ts'
+import { catchUp, keys, putSession, showNewest } from '../live/apply.ts'
 import { logQuery, sessionQuery } from '../live/queries.ts'
 import type { SessionList } from '../live/session-rows.ts'
+import type { Log } from '../log/log.ts'
 import { ViewBoundary } from '../shell/Broken.tsx'
 import { Lost } from '../shell/Lost.tsx'
 import { Empty, Trouble } from '../ui/controls.tsx'
@@ -19,9 +21,14 @@ import type { Tab } from './tabs/tab.ts'
 import { SessionHeader } from './SessionHeader.tsx'
 import { Transcript } from './Transcript.tsx'
 
-/** One session: what was said and done, and where the next prompt is written. */
+/** Nothing of one session is left where another is shown in its place. */
 export function SessionPage() {
   const { id } = useParams({ from: '/sessions/$id' })
+  return <OneSession key={id} id={id} />
+}
+
+/** One session: what was said and done, and where the next prompt is written. */
+function OneSession({ id }: { readonly id: SessionId }) {
   const { at, tab } = useSearch({ from: '__root__' })
   const cache = useQueryClient()
   const navigate = useNavigate()
@@ -36,6 +43,14 @@ export function SessionPage() {
   useEffect(() => {
     if (behind) void catchUp({ cache, daemon }, id)
   }, [behind, id, cache])
+  // Who names no place in it wants to see the newest, and not a part from the middle that was looked at before.
+  const [isApart, setIsApart] = useState(() => at === undefined && cache.getQueryData<Log>(keys.log(id))?.later === true)
+  useEffect(() => {
+    if (!isApart) return
+    void showNewest({ cache, daemon }, id)
+      .catch(() => {})
+      .finally(() => setIsApart(false))
+  }, [isApart, id, cache])
   // The same fork is asked for until the daemon has answered: a second tap or a lost answer makes no second one.
   const forkKeys = useRef(new Map<string, string>())
   const fork = useMutation({
@@ -48,16 +63,18 @@ export function SessionPage() {
     onSuccess(made, seq) {
       forkKeys.current.delete(`${made.forked_from ?? id} ${seq}`)
       putSession(cache, made)
-      void navigate({ to: '/sessions/$id', params: { id: made.id } })
     },
   })
+  // Who has gone elsewhere meanwhile stays there.
+  const forkAt = (seq: number | null) =>
+    fork.mutate(seq, { onSuccess: (made) => void navigate({ to: '/sessions/$id', params: { id: made.id } }) })
   const shelf = useShelf(session)
   if (error !== null && isFailure(error) && error.code === 'not_found') return <Lost />
   if (session === undefined)
     return error === null ? <div className="flex-1" /> : <Empty title="Not available right now">{wordsOf(error)}</Empty>
   return (
     <>
-      <SessionHeader session={session} onFork={(seq) => fork.mutate(seq)} />
+      <SessionHeader session={session} onFork={forkAt} />
       {fork.error !== null && (
         <div className="px-4 pt-3">
           <Trouble>{wordsOf(fork.error)}</Trouble>
@@ -66,7 +83,7 @@ export function SessionPage() {
       <TabBar session={id} tab={tab} />
       {tab !== undefined ? (
         <View key={`${tab} ${id}`} tab={tab} session={session} />
-      ) : log.data === undefined ? (
+      ) : log.data === undefined || isApart ? (
         <div className="flex-1">{log.error !== null && <Empty title="Not available right now">{wordsOf(log.error)}</Empty>}</div>
       ) : (
         <PictureShelfContext value={shelf}>
@@ -76,7 +93,7 @@ export function SessionPage() {
             log={log.data}
             working={session.state === 'working' || session.state === 'creating'}
             at={at}
-            onFork={(seq) => fork.mutate(seq)}
+            onFork={forkAt}
           />
         </PictureShelfContext>
       )}

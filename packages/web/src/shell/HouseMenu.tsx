@@ -1,10 +1,11 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Keyboard, LogOut, OctagonX, Settings2 } from 'lucide-react'
 import { useState } from 'react'
-import { daemon } from '../daemon.ts'
+import { isFailure } from '@anchorhold/protocol/failures'
+import { daemon, wordsOf } from '../daemon.ts'
 import { useHouse } from '../live/house.ts'
 import { statusQuery } from '../live/queries.ts'
-import { Menu } from '../ui/controls.tsx'
+import { Dialog, Menu, Trouble } from '../ui/controls.tsx'
 import { PanicDialog } from './PanicDialog.tsx'
 import { openShortcuts } from './Shortcuts.tsx'
 import { useWide } from './use-wide.ts'
@@ -15,7 +16,12 @@ export function HouseMenu({ up = false }: { readonly up?: boolean }) {
   const wide = useWide()
   const { data: status } = useQuery(statusQuery)
   const [asking, setAsking] = useState(false)
-  const leave = useMutation({ mutationFn: () => daemon.logout(), onSettled: forget })
+  const leave = useMutation({
+    mutationFn: () => daemon.logout(),
+    onSuccess: forget,
+    // Only the daemon can end a login; it may have ended before.
+    onError: (error) => isFailure(error) && error.code === 'unauthenticated' && forget(),
+  })
   return (
     <>
       <Menu
@@ -38,6 +44,10 @@ export function HouseMenu({ up = false }: { readonly up?: boolean }) {
         </p>
       )}
       <PanicDialog open={asking} onClose={() => setAsking(false)} />
+      <Dialog open={leave.error !== null} title="This device is still logged in" onClose={() => leave.reset()}>
+        <Trouble>{wordsOf(leave.error)}</Trouble>
+        <p>Log out again when the daemon can be reached. From another device, Settings ends its login too.</p>
+      </Dialog>
     </>
   )
 }

@@ -4,6 +4,7 @@ import { api, type Api } from '@anchorhold/protocol/api/api'
 import type { Route } from '@anchorhold/protocol/api/route'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { TokenId } from '@anchorhold/protocol/ids'
+import { limits } from '@anchorhold/protocol/sessions'
 import { openapi } from '@anchorhold/protocol/openapi'
 import { TrieRouter } from 'hono/router/trie-router'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
@@ -60,8 +61,8 @@ export type Callers = {
 
 export type HttpApiOptions = Callers & { readonly version: string; readonly calls: Calls }
 
-/** Images in a prompt make large bodies: twenty of five megabytes, and their base64. */
-const bodyBytesMax = 140 * 1024 * 1024
+/** Images in a prompt make large bodies: their base64, and the text. */
+const bodyBytesMax = 2 * limits.imagesBytes
 /** What someone who is not logged in may send. */
 const openBodyBytesMax = 16_384
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
