@@ -262,6 +262,9 @@ function runsOf(items: readonly Item[]): Run[] {
   return runs
 }
 
+/** What each of the two decides and asks. */
+const asked = ['decision', 'request.opened', 'request.answered', 'request.left', 'request.told', 'grant.used'] as const
+
 /** What each kind of source may tell of a session. A keeper runs as its cell's user: who gets out of a cell, or was never in one, can write
  *  into its outbox, and must not raise a budget or answer a request by that. */
 const told: Readonly<Record<'keeper' | 'gate', ReadonlySet<NewEvent['type']>>> = {
@@ -269,12 +272,9 @@ const told: Readonly<Record<'keeper' | 'gate', ReadonlySet<NewEvent['type']>>> =
     ...(['keeper.started', 'keeper.left', 'prompt', 'prompt.again', 'prompt.dropped', 'turn.started', 'turn.ended'] as const),
     ...(['text', 'thinking', 'tool.started', 'tool.finished', 'notice', 'agent.raw', 'workspace.at'] as const),
     ...(['terminal.opened', 'terminal.closed'] as const),
-    ...(['request.opened', 'request.answered', 'request.left', 'request.told', 'grant.used'] as const),
+    ...asked,
   ]),
-  gate: new Set<NewEvent['type']>([
-    ...(['usage', 'net', 'notice'] as const),
-    ...(['request.opened', 'request.answered', 'request.left', 'request.told', 'grant.used'] as const),
-  ]),
+  gate: new Set<NewEvent['type']>([...(['usage', 'net', 'notice'] as const), ...asked]),
 }
 
 function isTheirs(source: SourceName, event: NewEvent): boolean {
