@@ -17,11 +17,14 @@ export type FollowOptions = {
   readonly until: PromptId | null
   /** The last event of a session that is archived, after which nothing comes. */
   readonly last?: number | undefined
+  /** Told before anything else: whoever reads it can interrupt this. */
+  readonly first?: string | undefined
   readonly json: boolean
 }
 
 /** Shows what happens in a session, as lines for a person or as one event a line for a program. */
-export async function follow(context: Context, { daemon, session, after, until, last, json }: FollowOptions): Promise<ExitCode> {
+export async function follow(context: Context, options: FollowOptions): Promise<ExitCode> {
+  const { daemon, session, after, until, last, first: told, json } = options
   const end = new AbortController()
   const print = eventPrinter(context.terminal, `${daemon.url.replace('//127.0.0.1:', '//localhost:')}/inbox`)
   const ask = !json && process.stdin.isTTY === true && context.terminal.interactive && until !== null
@@ -53,6 +56,7 @@ export async function follow(context: Context, { daemon, session, after, until, 
     }
   }
   process.on('SIGINT', onInterrupt)
+  if (told !== undefined) context.terminal.error(told)
   using here = answerHere({
     terminal: context.terminal,
     answer: async (id, body) => current.api.answerRequest({ params: { id }, body }),

@@ -15,12 +15,12 @@ export function watch(program: Command, context: Context): void {
       const daemon = await context.daemon()
       const session = await context.session(daemon, name)
       const last = session.state === 'archived' ? session.last_seq : undefined
-      if (options.after > session.last_seq) {
-        const then =
-          last === undefined ? `waiting for what comes after number ${options.after}` : 'it is archived, and no more come'
-        context.terminal.error(`${session.id} has only ${counted(session.last_seq, 'event')}; ${then}`)
+      const few = `${session.id} has only ${counted(session.last_seq, 'event')}`
+      const isBeyond = options.after > session.last_seq
+      if (last !== undefined && options.after >= last) {
+        if (isBeyond) context.terminal.error(`${few}; it is archived, and no more come`)
+        return
       }
-      if (last !== undefined && options.after >= last) return
       context.exit(
         await follow(context, {
           daemon,
@@ -28,6 +28,7 @@ export function watch(program: Command, context: Context): void {
           after: options.after,
           until: null,
           last,
+          first: isBeyond ? `${few}; waiting for what comes after number ${options.after}` : undefined,
           json: options.json ?? false,
         }),
       )
