@@ -156,14 +156,14 @@ test('Ctrl-C where something is asked interrupts the turn', async () => {
 
 test('Ctrl-C at a prompt that the agent has not been given takes that back, and lets go on what runs', async () => {
   const { id } = await busy(http)
-  const sent = it.start(['send', '--queue', id, 'say never'])
-  await until(async () => (await it.api.getSession({ params: { id } })).queued_prompts === 1)
+  const sent = it.start(['send', '--json', '--queue', id, 'say never'])
+  await until(() => sent.out.includes('"prompt.queued"'))
   sent.kill('SIGINT')
   expect(await sent.ended).toMatchObject({ code: 130 })
   expect(await it.api.getSession({ params: { id } })).toMatchObject({ state: 'working', queued_prompts: 0 })
   // Somebody else takes it back.
-  const other = it.start(['send', '--queue', id, 'say never'])
-  await until(async () => (await it.api.getSession({ params: { id } })).queued_prompts === 1)
+  const other = it.start(['send', '--json', '--queue', id, 'say never'])
+  await until(() => other.out.includes('"prompt.queued"'))
   const [prompt] = (await it.log(id)).flatMap((event) => (event.type === 'prompt.queued' ? [event.body.id] : [])).toReversed()
   await it.api.dropPrompt({ params: { id, prompt: prompt! } })
   expect(await other.ended).toMatchObject({ code: 130 })
