@@ -1,6 +1,6 @@
 import { keepsCompiled } from '@anchorhold/core/compiled'
 import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
-import { takeLock } from '@anchorhold/link/lock'
+import { isUnlocked, takeLock } from '@anchorhold/link/lock'
 import { watchPath } from '@anchorhold/protocol/link'
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
@@ -30,7 +30,7 @@ export async function watchGate({ socketPath, gate, log }: GateWatch, signal: Ab
     if (goneSince !== null && performance.now() - goneSince >= daemonFirstMs) {
       try {
         // One that lives has closed the window on purpose. One that left in order has taken its windows along.
-        if (seen === 'refused' || isFree(join(gate.folder, 'gate.lock'))) startGate(gate, log)
+        if (seen === 'refused' || isUnlocked(join(gate.folder, 'gate.lock'))) startGate(gate, log)
       } catch (error) {
         // For want of room, most likely: it is tried again.
         log(`Cannot start the gate: ${String(error)}`)
@@ -54,12 +54,6 @@ function untilGone(socketPath: string, signal: AbortSignal): Promise<'served' | 
     )
     watching.end()
   })
-}
-
-function isFree(path: string): boolean {
-  const lock = takeLock(path)
-  lock?.release()
-  return lock !== null
 }
 
 function startGate({ node, script, folder, log: logFile }: GateWatch['gate'], log: (message: string) => void): void {

@@ -20,6 +20,9 @@ export interface Attachment {
   close(): void
 }
 
+/** Whether nobody is at the other end any more, or nobody answered. */
+export const isLost = (error: unknown): boolean => error instanceof Failure && error.code === 'keeper_unavailable'
+
 export type AttachOptions = {
   readonly wire?: Wire
   readonly clock?: Clock

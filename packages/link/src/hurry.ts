@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
+import { statOf } from './owner.ts'
 
 const ahead = constants.priority.PRIORITY_HIGHEST
 const among = constants.priority.PRIORITY_NORMAL
@@ -28,13 +29,7 @@ function move(pid: number, from: number, to: number): void {
 /** Only of a session that is the process's own: another would stay ahead should the process be killed before it says otherwise. */
 function moveSession(pid: number, from: number, to: number): void {
   const file = `/proc/${pid}/autogroup`
-  if (sessionOf(pid) === pid && readFileSync(file, 'latin1').endsWith(` nice ${from}\n`)) writeFileSync(file, String(to))
-}
-
-/** proc(5): the name in parentheses may hold anything, so count from its end; the session is field 6. */
-function sessionOf(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[3])
+  if (statOf(pid)?.session === pid && readFileSync(file, 'latin1').endsWith(` nice ${from}\n`)) writeFileSync(file, String(to))
 }
 
 function threads(): number[] {

@@ -25,6 +25,13 @@ export function takeLock(path: string): Lock | null {
   }
 }
 
+/** Whether nobody holds it just now. The file is there afterwards. */
+export function isUnlocked(path: string): boolean {
+  const lock = takeLock(path)
+  lock?.release()
+  return lock !== null
+}
+
 /** The process that holds the lock, as the kernel says; null when nobody does, or where it does not tell (it does on Linux). */
 export function lockHolder(path: string): number | null {
   try {

@@ -32,12 +32,13 @@ function pidNamespace(): string {
   }
 }
 
-function statOf(pid: number): { readonly state: string; readonly startedAt: string } | null {
+/** What the kernel says of a process; null where it is gone, or where there is no /proc. */
+export function statOf(pid: number): { readonly state: string; readonly session: number; readonly startedAt: string } | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3.
+    // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3, the session 6.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    return { state: fields[0] ?? '', startedAt: short(fields[19] ?? '') }
+    return { state: fields[0] ?? '', session: Number(fields[3]), startedAt: short(fields[19] ?? '') }
   } catch {
     return null
   }

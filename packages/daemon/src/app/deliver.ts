@@ -1,11 +1,11 @@
 import { takesUp } from '@anchorhold/core/session-states'
+import { isLost } from '@anchorhold/link/attach'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { isEnded, type Parts, record } from './parts.ts'
 
-/** How a keeper says that it goes, and what is said where it does not answer. */
+/** How a keeper says that it goes. */
 export const isLeaving = (error: unknown): boolean => error instanceof Failure && error.code === 'wrong_state'
-export const isLost = (error: unknown): boolean => error instanceof Failure && error.code === 'keeper_unavailable'
 
 /** Sees to it that the session has a keeper and that the keeper has every prompt that is queued. A prompt leaves the queue
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */

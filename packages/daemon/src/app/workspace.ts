@@ -20,7 +20,8 @@ import {
 } from '@anchorhold/protocol/workspace'
 import { z } from 'zod'
 import type { SessionRow } from '../store/store.ts'
-import { isLeaving, isLost } from './deliver.ts'
+import { isLost } from '@anchorhold/link/attach'
+import { isLeaving } from './deliver.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** How often a keeper may leave just when it is asked. */

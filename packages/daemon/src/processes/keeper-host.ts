@@ -1,7 +1,7 @@
 import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { lockHolder, takeLock } from '@anchorhold/link/lock'
+import { lockHolder, isUnlocked } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
@@ -117,10 +117,8 @@ export function keeperHost({
       }),
     isHeld(session) {
       // The file is the keeper's: one that the daemon made would be closed to the keeper's user.
-      if (!existsSync(folders.keeperLock(session))) return false
-      const lock = takeLock(folders.keeperLock(session))
-      lock?.release()
-      return lock === null
+      const lock = folders.keeperLock(session)
+      return existsSync(lock) && !isUnlocked(lock)
     },
     holder: (session) => lockHolder(folders.keeperLock(session)),
     kill: endProcess,

@@ -1,6 +1,5 @@
-import type { Attachment } from '@anchorhold/link/attach'
+import { type Attachment, isLost } from '@anchorhold/link/attach'
 import type { Clock } from '@anchorhold/link/clock'
-import { Failure } from '@anchorhold/protocol/failures'
 
 export type PulseOptions = {
   readonly clock: Clock
@@ -11,8 +10,6 @@ export type PulseOptions = {
   readonly missedMax: number
   readonly onHung: () => void
 }
-
-const isLost = (error: unknown) => error instanceof Failure && error.code === 'keeper_unavailable'
 
 /** Asks a process whether it still answers, for as long as the link to it stands. One that hangs keeps its lock and its connections, so
  *  nothing else would tell. */

@@ -1,4 +1,4 @@
-import { takeLock } from '@anchorhold/link/lock'
+import { isUnlocked } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { isOwnerGone } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -118,10 +118,7 @@ const reapMs = 30_000
 const isSession = (name: string): name is SessionId => /^ses_[0-9a-z]{16}$/.test(name)
 
 function isFree(path: string): boolean {
-  if (!existsSync(path)) return true
-  const lock = takeLock(path)
-  lock?.release()
-  return lock !== null
+  return !existsSync(path) || isUnlocked(path)
 }
 
 function entriesOf(folder: string): string[] {
