@@ -6,6 +6,7 @@ import { isAway } from '../away.ts'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
 import { type ExitCode, exitOfFailure, exitOfState, exitOfTurn } from '../exit-codes.ts'
+import { type Interrupts, keepInterrupts } from '../interrupts.ts'
 import { eventPrinter } from '../show-events.ts'
 import { watchSession } from '../stream.ts'
 
@@ -17,6 +18,8 @@ export type FollowOptions = {
   readonly until: PromptId | null
   /** The last event of a session that is archived, after which nothing comes. */
   readonly last?: number | undefined
+  /** Those that came while the prompt was on its way are kept in it. */
+  readonly interrupts?: Interrupts | undefined
   /** Told before anything else: whoever reads it can interrupt this. */
   readonly first?: string | undefined
   readonly json: boolean
@@ -55,7 +58,8 @@ export async function follow(context: Context, options: FollowOptions): Promise<
       }
     }
   }
-  process.on('SIGINT', onInterrupt)
+  using interrupts = options.interrupts ?? keepInterrupts()
+  interrupts.hear(onInterrupt)
   if (told !== undefined) context.terminal.error(told)
   using here = answerHere({
     terminal: context.terminal,
@@ -105,7 +109,6 @@ export async function follow(context: Context, options: FollowOptions): Promise<
       }
     }
   } finally {
-    process.off('SIGINT', onInterrupt)
     end.abort()
     context.terminal.still()
   }

@@ -10,6 +10,7 @@ import { repoFilterOf, type RepoFilterFlags, withRepoFilter } from '../flags/rep
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
 import { fromHere } from '../here.ts'
+import { keepInterrupts } from '../interrupts.ts'
 import { collectPaths, collect, numberFrom, path, usd } from '../flags/values.ts'
 
 type Options = RepoFilterFlags &
@@ -103,6 +104,7 @@ export function run(program: Command, context: Context): void {
       const images = readImages(options.attach)
       const daemon = await context.daemonOrStart()
       const access = accessOf(options) ?? undefined
+      using interrupts = options.detach ? null : keepInterrupts()
       const session = await daemon.api.createSession({
         body: {
           prompt: { text: prompt, ...(images.length === 0 ? {} : { images }) },
@@ -165,6 +167,7 @@ export function run(program: Command, context: Context): void {
           session: session.id,
           after: 0,
           until: queued?.type === 'prompt.queued' ? queued.body.id : null,
+          interrupts: interrupts ?? undefined,
           json: options.json ?? false,
         }),
       )

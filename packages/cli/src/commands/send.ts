@@ -5,6 +5,7 @@ import type { Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { type Context, whichSession } from '../context.ts'
 import type { Daemon } from '../daemon.ts'
+import { keepInterrupts } from '../interrupts.ts'
 import { follow } from './follow.ts'
 import { readImages, readPrompt } from './prompt-input.ts'
 import { collectPaths } from '../flags/values.ts'
@@ -31,6 +32,7 @@ export function send(program: Command, context: Context): void {
         const images = readImages(options.attach)
         const daemon = await context.daemonOrStart()
         const session = await context.session(daemon, name)
+        using interrupts = options.detach ? null : keepInterrupts()
         const receipt = await daemon.api.prompt({
           params: { id: session.id },
           body: {
@@ -47,6 +49,7 @@ export function send(program: Command, context: Context): void {
             session: session.id,
             after: options.key === undefined ? session.last_seq : await beforePrompt(daemon, session, receipt.id),
             until: receipt.id,
+            interrupts: interrupts ?? undefined,
             json: options.json ?? false,
           }),
         )

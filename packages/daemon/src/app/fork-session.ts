@@ -14,6 +14,7 @@ import { copyTree, removeTree } from '../workspace/trees.ts'
 import { freshUser } from './create-session.ts'
 import { requireCredentials } from './credentials.ts'
 import { requireInside } from './inside-secrets.ts'
+import { requireTakeUp } from './lifecycle.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
 import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -31,6 +32,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   require(parts, actor, 'session.work', from)
   require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
+  requireTakeUp(parts, actor, origin)
   const { idempotency_key: key, ...asked } = input
   const call = { key, provider: origin.provider, asked: { from, ...asked } }
   return onceForKey(parts, actor, call, (keep) => make(parts, actor, origin, input, keep))
@@ -87,6 +89,8 @@ async function make(
       requireRoom(parts, actor, held)
       // It may have been archived or purged while its files were copied.
       const still = sessionFor(parts, from, 'fork')
+      requireTakeUp(parts, actor, still)
+      if (shares) refuseUnlessShareable(parts, actor, still)
       if (shares && still.grants.length < origin.grants.length)
         throw new Failure('conflict', `Cannot fork session "${from}" into the same folder: it was archived meanwhile`)
       parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
@@ -189,12 +193,12 @@ function mayHave({ config }: Parts, actor: Actor, { ownerId, workspace }: Sessio
 }
 
 function refuseUnlessShareable(parts: Parts, actor: Actor, origin: SessionRow): void {
-  const { id, state, options, workspace } = origin
+  const { id, state, options, workspace, grants } = origin
   const why = !existsSync(workspace)
     ? 'it is gone'
     : !mayHave(parts, actor, origin)
       ? 'it is neither yours nor a shared folder'
-      : state === 'archived' && options.workspace_access === 'acl'
+      : state === 'archived' && (options.workspace_access === 'acl' || grants.length > 0)
         ? 'the session is archived, and its access to the folder was taken back'
         : null
   if (why !== null)

@@ -73,10 +73,10 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   return current(parts, id)
 }
 
-/** What a person has stopped, a program does not start again by itself. */
-function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: SessionRow): void {
-  if ((state === 'stopped' || state === 'paused') && (stateBy === null || stateBy !== actor.user))
-    require(parts, actor, 'session.take_up', id)
+/** What a person has stopped, a program does not start again by itself, nor goes on with in a copy. */
+export function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: SessionRow): void {
+  const isHeld = state === 'stopped' || state === 'paused' || state === 'archived'
+  if (isHeld && (stateBy === null || stateBy !== actor.user)) require(parts, actor, 'session.take_up', id)
 }
 
 /** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */

@@ -11,6 +11,7 @@ import { type TestDoor, testDoor } from '../doors/http/test-door.ts'
 import { createToken, logIn, loginMs, whoIs } from './access.ts'
 import { createSession } from './create-session.ts'
 import { archive, purge } from './archive.ts'
+import { forkSession } from './fork-session.ts'
 import { change, pause, resume, start, stop } from './lifecycle.ts'
 import { panic } from './panic.ts'
 import { by, record } from './parts.ts'
@@ -285,7 +286,10 @@ test('a session of an agent that a person has stopped is a person\u2019s to star
   expect(start(parts, bot.actor, id).state).toBe('ready')
   await stop(parts, owner, id)
   expect(() => start(parts, bot.actor, id)).toThrow(expect.objectContaining({ code: 'forbidden' }))
+  await expect(forkSession(parts, bot.actor, id, {})).rejects.toMatchObject({ code: 'forbidden' })
   expect(start(parts, owner, id).state).toBe('ready')
+  await archive(parts, owner, id)
+  await expect(forkSession(parts, bot.actor, id, {})).rejects.toMatchObject({ code: 'forbidden' })
 })
 
 function judge(text: string, key?: string): Verdict {
