@@ -88,3 +88,11 @@ test('a decision is told for each method and path of a host once, and so many pa
   await make('PATCH', '/many/1')
   expect(decisions().at(-1)?.method).toBe('PATCH')
 })
+
+test('a cell that names ever other hosts does not fill the log with what was decided on them', async () => {
+  const policy = { ...defaultPolicy, rules: [{ on: 'net' as const, match: { host: '*' }, effect: 'deny' as const }] }
+  const { authority, decisions } = startedAgain({ policy }, {})
+  for (let n = 0; n < 3000; n++)
+    expect((await authority.judge({ ...call, host: `h${n}.example` }, AbortSignal.timeout(5000))).allow).toBe(false)
+  expect(decisions()).toHaveLength(1000)
+})

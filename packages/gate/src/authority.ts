@@ -37,7 +37,9 @@ export type SessionAuthorityParts = {
   readonly onChange: () => void
 }
 
+/** So many decisions on calls are told apart in so long: a cell can name any number of hosts. */
 const toldMax = 1000
+const toldMs = 10 * 60_000
 /** Of one host, so many paths are told apart: a cell can name any number of them. */
 const pathsToldMax = 200
 
@@ -57,6 +59,7 @@ export function sessionAuthority({
   const open = [...terms.asked, ...since].filter(({ request }) => !before.settled.has(request))
   /** Decisions on calls that are in the log. A host is called a thousand times over, and `net` events count how often. */
   let told = new Set<string>()
+  let toldSince = now()
   let pathsTold = new Map<string, number>()
   function isToldAlready(event: NewEvent): boolean {
     if (event.type !== 'decision' || event.body.action?.kind !== 'net') return false
@@ -68,6 +71,8 @@ export function sessionAuthority({
     const paths = pathsTold.get(host) ?? 0
     if (told.has(exact) || (paths >= pathsToldMax && told.has(whole))) return true
     if (told.size >= toldMax) {
+      if (now() - toldSince < toldMs) return true
+      toldSince = now()
       told = new Set()
       pathsTold = new Map()
     }

@@ -64,3 +64,20 @@ test('a cap that is told while windows are being opened is not undone by them', 
   await Promise.all([opening, lowered])
   expect((await it.call('/v1/messages', small())).status).toBe(403)
 })
+
+test('a turn that ends while its windows are just being opened is told what it has cost', async () => {
+  await using it = await testGate({ provider: rehearsal, network: 'proxy_only' })
+  await it.gate.handle({ do: 'close', session: it.opened.session })
+  const opening = it.gate.handle(it.opened)
+  const settled = async (): Promise<number> => {
+    try {
+      return (await it.call('/anchorhold/settle', '')).status
+    } catch (error) {
+      if (!['ENOENT', 'ECONNREFUSED'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      await new Promise((resolve) => setImmediate(resolve))
+      return settled()
+    }
+  }
+  expect(await settled()).toBe(200)
+  await opening
+})

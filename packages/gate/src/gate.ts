@@ -126,7 +126,9 @@ export async function gate(parts: GateParts): Promise<Gate> {
   async function serve(session: SessionId, terms: ServedOn, money: Money, { keep }: { keep: boolean }): Promise<Served> {
     const account = books.open(session, money)
     const { folder } = terms
-    const settling = () => one.net.flush()
+    // The window stands before what is beside it does.
+    let net: Served['net'] | null = null
+    const settling = () => net?.flush()
     let saving = false
     const authority = sessionAuthority({
       terms: terms.authority,
@@ -162,12 +164,12 @@ export async function gate(parts: GateParts): Promise<Gate> {
       log,
       heldMs,
       alone,
+      paused: terms.paused,
       settling,
       settled: tell,
     })
     windows.add(window)
-    if (terms.paused) window.pause()
-    const net = openings.of(session, { authority, note: account.note, terms: () => one.terms })
+    net = openings.of(session, { authority, note: account.note, terms: () => one.terms })
     const one: Served = { window, account, authority, net, terms: lasting }
     try {
       await net.fit()

@@ -36,6 +36,8 @@ export type CallsParts = {
   readonly now: () => number
   /** How long a call waits for somebody to pay for it. */
   readonly heldMs: number
+  /** Whether it begins as after `pause()`. */
+  readonly paused?: boolean
   /** Without a daemon, whose commands would raise the budget. */
   readonly alone?: boolean
 }
@@ -62,7 +64,7 @@ export type ModelCalls = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
 export function modelCalls(parts: CallsParts): ModelCalls {
   const { session, account, books, authority, now } = parts
   let terms = parts.terms
-  let paused: PromiseWithResolvers<void> | null = null
+  let paused: PromiseWithResolvers<void> | null = parts.paused === true ? Promise.withResolvers() : null
   /** Why a call was refused here, and whose. What another agent or a count of tokens gets does not settle it. */
   let refusal: { readonly why: NonNullable<Settlement['refused']>; readonly agent: string | undefined } | null = null
   /** What was said already, so that it is said once. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { createConnection, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { costOf } from '@anchorhold/core/prices'
@@ -590,6 +590,18 @@ test('modelWindow() holds new calls while it is paused, and lets running ones fi
   await vi.waitUntil(() => running.length === 2)
   running[1]!.end(streamed('ok', 10, 5))
   expect((await second).status).toBe(200)
+})
+
+test('modelWindow() does not take a call before the one ahead of it in its connection is answered', async () => {
+  await using upstream = await fakeUpstream(() => {})
+  await using it = await testGate({ provider: local(upstream.url) })
+  const body = JSON.stringify(small())
+  const one = `POST ${messages} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+  const client = createConnection(it.socketPath).on('error', () => {})
+  client.resume().write(one + one)
+  await once(client, 'close')
+  await it.call(settlePath, '')
+  expect(it.usage()).toHaveLength(1)
 })
 
 test('modelWindow() passes nothing of an answer on before its reservation is on the disk', async () => {

@@ -78,6 +78,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       const { socket } = request
       const writtenBefore = socket.bytesWritten
       const { pathname, beta } = target(request.url ?? '')
+      // No agent asks before it has its answer: whoever does has many calls in the place of one.
+      if (response.socket === null) return void socket.destroy()
       // It is on this machine, which has a clock.
       response.sendDate = false
       response.on('close', () => {
@@ -88,7 +90,8 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       if (request.method === 'HEAD') return void response.writeHead(200).end()
       const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined
       if (request.method === 'POST' && endpoint !== undefined) return void answerCall(request, response, { endpoint, beta })
-      if (request.method === 'POST' && pathname === settlePath) return void answerSettle(request, response)
+      if (request.method === 'POST' && pathname === settlePath)
+        return void answerSettle(request, response).catch(() => response.destroy())
       // Never answered to its end: whoever waits here hears at once when the gate is gone.
       if (request.method === 'GET' && pathname === watchPath) return response.writeHead(200).flushHeaders()
       request.resume()

@@ -99,7 +99,12 @@ export function netConnects({ ways, passed, within, inside, authority, slowness,
     if (socket === null) return
     socket.write(first.take(begun.tls.length))
     const again = await wantsItAgain(socket, gone)
-    if (again !== true) {
+    if (again === null) {
+      // It went without a word, as those do that are told by name whom to turn away.
+      socket.destroy()
+      return void client.destroy()
+    }
+    if (!again) {
       first.release()
       return join(client, socket)
     }

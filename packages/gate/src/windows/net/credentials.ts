@@ -118,7 +118,7 @@ function putIn(
     // Where the server may read it, and nowhere else: who may write elsewhere in a path may have it kept in plain sight.
     const [first] = own.map((pair) => safeDecode(pair.replace(/^[^=]*=?/s, '')))
     if (own.length > 1 || !first!.includes(placeholder)) return null
-    const filled = made(first!.replaceAll(placeholder, secretOf(one)))
+    const filled = made(replaced(first!, placeholder, secretOf(one)))
     return { path: `${bare}?${query.map((pair) => (isIts(pair) ? filled : pair)).join('&')}`, rawHeaders }
   }
   const header = put.as === 'basic' ? 'authorization' : put.name.toLowerCase()
@@ -127,16 +127,19 @@ function putIn(
   // Some servers have a client show again what it has just shown (LFS does, for each object): what was struck out then stands for it.
   if (value === undefined || (value.includes('****') && value === struckOut(one, secretOf)))
     return { path, rawHeaders: [...rest, header, madeOf(one, secretOf(one))] }
-  if (value.includes(placeholder)) return { path, rawHeaders: [...rest, header, value.replaceAll(placeholder, secretOf(one))] }
+  if (value.includes(placeholder)) return { path, rawHeaders: [...rest, header, replaced(value, placeholder, secretOf(one))] }
   const basic = basicIn(value)
   if (basic?.includes(placeholder) !== true) return null
-  const made = Buffer.from(basic.replaceAll(placeholder, secretOf(one)), 'utf8').toString('base64')
+  const made = Buffer.from(replaced(basic, placeholder, secretOf(one)), 'utf8').toString('base64')
   return { path, rawHeaders: [...rest, header, `Basic ${made}`] }
 }
 
+/** To the letter: a `$` in a secret is one. */
+const replaced = (text: string, part: string, secret: string): string => text.replaceAll(part, () => secret)
+
 /** The header's whole value. */
 const madeOf = (one: BoundCredential, secret: string): string =>
-  one.put.as === 'header' ? one.put.format.replaceAll('{}', secret) : `Basic ${basicOf(one, secret).join('')}`
+  one.put.as === 'header' ? replaced(one.put.format, '{}', secret) : `Basic ${basicOf(one, secret).join('')}`
 
 /** How a cell sees that value when a server echoes it. */
 const struckOut = (one: BoundCredential, secretOf: (one: BoundCredential) => string): string =>

@@ -54,7 +54,7 @@ export function nextBytes(from: Duplex, head: Buffer = Buffer.alloc(0)): NextByt
     release() {
       from.pause()
       from.off('data', keep).off('end', end).off('close', end)
-      if (bytes.length > 0) from.unshift(bytes)
+      if (bytes.length > 0 && !from.readableEnded) from.unshift(bytes)
       bytes = Buffer.alloc(0)
     },
   }

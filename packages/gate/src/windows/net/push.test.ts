@@ -77,6 +77,13 @@ test.each([
   ['another branch', push('refs/heads/main'), {}],
   ['a branch that may be, with one that may not', push('refs/heads/agent/a', 'refs/heads/main'), {}],
   ['another branch, compressed', gzipSync(push('refs/heads/main')), { 'content-encoding': 'gzip' }],
+  [
+    'a branch that may be, with orders beside it',
+    Buffer.from(
+      `${line(`${one} ${two} refs/heads/agent/a\0 report-status push-options`)}0000${line('merge_request.create')}0000PACK`,
+    ),
+    {},
+  ],
   ['a delete', Buffer.from(`${line(`${one} ${none} refs/heads/agent/a\0 report-status`)}0000`), {}],
 ])('screenPush() refuses %s in words that git shows', async (_, body, headers) => {
   for (const chunks of [[body], bytewise(body)]) {

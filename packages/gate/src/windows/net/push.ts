@@ -58,11 +58,15 @@ export async function screenPush(
   return judgePush(mine.push, reading)
 }
 
+/** What forges take as an order to merge, or to show a repository to everybody. Git names it only where some are sent. */
+const hasOptions = ({ capabilities }: Push): boolean => capabilities.some((one) => one.startsWith('push-options'))
+const noOptions = 'push options (git push -o) are not carried: they may change more than the refs'
+
 /** Whether every ref may be pushed; if one may not, none is. */
 function judgePush(rule: PushRule, push: Push): PushRefusal | null {
   const refusals = new Map(
     push.commands.flatMap((update) => {
-      const why = pushRefusal(rule, update)
+      const why = hasOptions(push) ? noOptions : pushRefusal(rule, update)
       return why === null ? [] : [[update.ref, why] as const]
     }),
   )

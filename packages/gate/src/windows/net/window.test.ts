@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
-import { createServer as createTcpServer, type Socket } from 'node:net'
+import { createConnection, createServer as createTcpServer, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { createServer as createTlsServer } from 'node:tls'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { helloOf, listener, publicAddress, selfSigned, testNet, trap } from './test-net.ts'
 
 const certificate = selfSigned('allowed.test', '127.0.0.1')
@@ -425,7 +425,6 @@ test('a client that goes away is no longer waited for, and neither is a person w
       }),
   })
   expect((await net.refused('slow.test:443')).status).toBe(403)
-  const { createConnection } = await import('node:net')
   const leaving = createConnection(net.socketPath)
   leaving.write('CONNECT gone.test:443 HTTP/1.1\r\nHost: gone.test:443\r\n\r\n')
   await waiting.promise
@@ -433,6 +432,63 @@ test('a client that goes away is no longer waited for, and neither is a person w
   await aborted.promise
   expect(heard).toEqual(['slow.test', 'gone.test'])
   expect(net.dialled).toEqual([])
+})
+
+/** A window where nobody answers whoever asks, and a client that sends its requests in one go. */
+async function pipelined(...requests: readonly string[]) {
+  const gone = { count: 0 }
+  const net = await testNet({
+    judge: (_, signal) =>
+      new Promise((resolve) => {
+        const leave = () => {
+          gone.count++
+          resolve({ allow: false, why: 'nobody answered in time' })
+        }
+        signal.addEventListener('abort', leave, { once: true })
+      }),
+  })
+  const client = createConnection(net.socketPath).on('error', () => {})
+  client.resume().write(requests.join(''))
+  return { net, gone, client, [Symbol.asyncDispose]: net[Symbol.asyncDispose] }
+}
+const asked = (path: string) => `GET http://asked.test${path} HTTP/1.1\r\nHost: asked.test\r\n`
+
+test.each([
+  ['WebSocket', `${asked('/')}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`],
+  ['tunnel', 'CONNECT asked.test:80 HTTP/1.1\r\nHost: asked.test:80\r\n\r\n'],
+])('a connection that waits for answers becomes no %s, and nobody waits on behind it', async (_, other) => {
+  await using it = await pipelined(`${asked('/1')}\r\n`, `${asked('/2')}\r\n`, `${asked('/3')}\r\n`, other)
+  await once(it.client, 'close')
+  await vi.waitUntil(() => it.gone.count === 3, 10_000)
+  expect(it.net.judged.map(({ path }) => path)).toEqual(['/1', '/2', '/3'])
+})
+
+test('a connection that asks for more at once than anybody does is ended', async () => {
+  await using it = await pipelined(...Array.from({ length: 100 }, (_, n) => `${asked(`/${n}`)}\r\n`))
+  await once(it.client, 'close')
+  await vi.waitUntil(() => it.gone.count === it.net.judged.length, 10_000)
+  expect(it.net.judged.length).toBeLessThanOrEqual(16)
+})
+
+test.each(['end', 'resetAndDestroy'] as const)('a server that goes without a word takes its client along (%s)', async (leave) => {
+  await using server = await listener(
+    createTcpServer((socket) => void socket.on('error', () => {}).once('data', () => socket[leave]())),
+  )
+  await using net = await testNet({ upstream: server.port })
+  const { socket } = await net.connect('allowed.test:443')
+  socket.write(await helloOf('allowed.test'))
+  await once(socket.resume(), 'close')
+})
+
+test('a client that goes in the middle of an answer was kept from nothing', async () => {
+  await using server = await listener(createServer((_, response) => void response.end(Buffer.alloc(40_000_000))))
+  await using net = await testNet({ upstream: server.port })
+  const client = createConnection(net.socketPath).on('error', () => {})
+  client.write('GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n')
+  await once(client, 'data')
+  client.destroy()
+  await vi.waitUntil(() => net.lines.length === 1, 10_000)
+  expect(net.net()).toMatchObject([{ host: 'allowed.test', connections: 1, blocked: 0 }])
 })
 
 test('a slow reader is waited for, and nothing piles up here', async () => {

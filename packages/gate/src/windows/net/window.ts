@@ -15,6 +15,7 @@ import { type Asked, askedOf, exchange, exchangeOver, isWebSocket, upgrade } fro
 import type { Screened } from './forge-calls.ts'
 import { lines } from './lines.ts'
 import { ownCalls, type OwnCallsParts } from './own-calls.ts'
+import { owedAnswers } from './owed.ts'
 import { answerRefused } from './push.ts'
 import { nothing, refuse, refuseRaw } from './refusals.ts'
 import { refusedInside } from './refuse-inside.ts'
@@ -73,6 +74,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const closing = new AbortController()
   const clients = new Set<Socket>()
   const within: Within = new WeakMap()
+  const owed = owedAnswers()
   const ways = waysOut(parts, passed)
   const answer = netCalls(parts, ways, within)
   const inside = refusedInside(parts.authority)
@@ -104,6 +106,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   })
   const own = ownCalls({ ...parts, isOpenedTo: ways.isOpenedTo, lead: ways.leadToPage })
   server.on('request', (request, response) => {
+    if (!owed.add(request.socket, response)) return
     const tell = telling(request)
     response.once('close', () => tell(response.statusCode))
     if (inside.hasAnswered(request, (refusal) => refuse(response, refusal, parts))) return
@@ -135,6 +138,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     )
   })
   server.on('upgrade', (request, client, head) => {
+    if (owed.has(client)) return void client.destroy()
     const answerOf = () => {
       const response = new ServerResponse(request)
       response.shouldKeepAlive = false
@@ -155,9 +159,12 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     })
   })
   server.on('connect', (request, client, head) => {
+    if (owed.has(client)) return void client.destroy()
     void answerConnect(request, client, head, goneSignal(client), refusing(request, client, 200)).catch(() => client.destroy())
   })
-  server.on('clientError', (_error, client) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, client) => {
+    // Whoever went in the middle of something was kept from nothing.
+    if (error.code?.startsWith('HPE_') !== true) return void client.destroy()
     const why = 'This is no HTTP/1.1 that can be read in one way only'
     passed.blocked(null, why)
     refuseRaw(client, { status: 400, wanted: nothing, why })

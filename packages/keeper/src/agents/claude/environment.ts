@@ -46,6 +46,8 @@ export function claudeEnvironment({ model, slowness, ...cell }: ClaudeEnvironmen
     CLAUDE_CONFIG_DIR: `${cell.home}/.claude`,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS: '1',
+    // The most that it takes: nobody may be there who would say "go on" when a provider was away.
+    CLAUDE_CODE_MAX_RETRIES: '15',
     CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST: '1',
     ENABLE_TOOL_SEARCH: 'false',
     ANTHROPIC_AUTH_TOKEN: 'placeholder',
