@@ -1,6 +1,7 @@
 import { type OpenBlocks, openBlocks } from '@anchorhold/core/open-blocks'
 import type { Event, LiveFrame } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import { setImmediate as immediate } from 'node:timers/promises'
 
 /** What a watcher sees: stored events in order, and between them what is being said right now. */
 export type Seen = { readonly event: Event } | { readonly session: SessionId; readonly live: LiveFrame }
@@ -104,7 +105,11 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
             yield { event }
             if (signal.aborted) return
           }
-          if (page.length === pageSize) continue
+          if (page.length === pageSize) {
+            // Who reads as fast as it comes is not alone.
+            await immediate()
+            continue
+          }
           if (passed !== undefined) cursor = Math.max(cursor, passed)
           const shown = page.at(-1)?.pos ?? lastPos
           // Where nothing more is stored, they wait for nothing: an event that they were said after may have been rolled back.

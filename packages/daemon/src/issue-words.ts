@@ -1,8 +1,12 @@
 import type { z } from 'zod'
 
-/** All that is wrong with a file, in a line. */
+/** Who has got so much wrong is told the rest when they try again. */
+const issuesMax = 20
+
+/** What is wrong with a file, in a line. */
 export const issuesInWords = ({ issues }: z.ZodError): string =>
   issues
+    .slice(0, issuesMax)
     .map((issue) => (issue.path.length === 0 ? issueWords(issue) : `${issue.path.join('.')}: ${issueWords(issue)}`))
     .join('; ')
 

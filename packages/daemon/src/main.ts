@@ -209,7 +209,11 @@ async function main(): Promise<void> {
     })
   }
   const web = readWeb(join(dist, 'web'))
-  const server = createServer(httpDoor({ address, api: async () => (await behindPage()).api, web, log }))
+  const server = createServer(
+    // Some clients offer to speak HTTP/2, and take it that nobody does.
+    { shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket' },
+    httpDoor({ address, api: async () => (await behindPage()).api, web, log }),
+  )
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => {})
     behindPage().then(

@@ -46,7 +46,7 @@ export function visitors({ start, outfit, stands, journal, clock, random, onChan
 
   async function openShell({ cols, rows, actor, door }: Extract<VisitorCommand, { do: 'shell.open' }>): Promise<string> {
     const cell = await stands
-    const shell = shells.open({ cols, rows }, (args) => shellProcess(cell, start, outfit, args))
+    const shell = shells.open({ cols, rows }, (args) => shellProcess(cell, start, outfit, args), actor)
     await journal.write({ type: 'terminal.opened', body: { shell, actor, door } })
     onChange()
     return shell
@@ -69,7 +69,7 @@ export function visitors({ start, outfit, stands, journal, clock, random, onChan
         case 'shell.write':
           return shells.write(command.shell, Buffer.from(command.base64, 'base64'))
         case 'shell.size':
-          return shells.resize(command.shell, command)
+          return shells.resize(command.shell, command, command.actor)
         case 'shell.read':
           return shells.read(command.shell, command.after)
         case 'shell.close':

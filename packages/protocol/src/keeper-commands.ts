@@ -52,7 +52,8 @@ export const KeeperCommand = z.lazy(() =>
      *  there is none: nothing is pushed, so whoever is slow is waited for. */
     z.object({ do: z.literal('shell.open'), ...TerminalSize.shape, actor: z.string(), door: z.string() }),
     z.object({ do: z.literal('shell.write'), shell: ShellId, base64: z.string() }),
-    z.object({ do: z.literal('shell.size'), shell: ShellId, ...TerminalSize.shape }),
+    /** With whoever comes back to it: they find only what they opened themselves. */
+    z.object({ do: z.literal('shell.size'), shell: ShellId, ...TerminalSize.shape, actor: z.string().optional() }),
     z.object({ do: z.literal('shell.read'), shell: ShellId, after: z.int().min(0) }),
     z.object({ do: z.literal('shell.close'), shell: ShellId, why: z.string() }),
     /** End the turn, the agent and the cell, journal why, and leave. */

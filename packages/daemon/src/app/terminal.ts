@@ -7,8 +7,8 @@ import { by, type Parts, require, sessionFor } from './parts.ts'
 import { requireProof } from './step-up.ts'
 import { inCell } from './workspace.ts'
 
-/** A shell in a session's cell, for the person who opened it. It belongs to the keeper: it outlives this daemon, and whoever has its
- *  name and may work on the session finds it again. */
+/** A shell in a session's cell, for the person who opened it. It belongs to the keeper: it outlives this daemon, and they find it again
+ *  by its name. For others, who may read that name in the log, it is none. */
 export interface Terminal {
   readonly shell: string
   /** What it shows, from as far back as it is kept; ends with the shell, and says why. */
@@ -27,7 +27,7 @@ export async function openTerminal(
   require(parts, actor, 'session.shell', id)
   if (sessionFor(parts, id, 'enter').rung === 'none') requireProof(parts, actor, 'open a terminal on a machine without a wall')
   const resizeIt = async (shell: string, to: TerminalSize) =>
-    void (await parts.keepers.do(id, { do: 'shell.size', shell, ...to }))
+    void (await parts.keepers.do(id, { do: 'shell.size', shell, ...to, actor: actor.name }))
   const stands = known !== null && (await resizeIt(known, size).then(...whether))
   // Who comes back to one that has ended gets another.
   const shell = stands ? known : Opened.parse(await inCell(parts, id, { do: 'shell.open', ...size, ...by(actor) })).shell

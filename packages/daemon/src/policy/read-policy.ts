@@ -18,6 +18,7 @@ import type { z } from 'zod'
 import { allDenied } from './all-denied.ts'
 import { tellContradictions } from './contradictions.ts'
 import { issueWords } from '../issue-words.ts'
+import { tooDeep } from './too-deep.ts'
 import { unknownKey } from './unknown-key.ts'
 import { type PolicyFile, policySchemas, type SeedMounts } from './policy-schema.ts'
 import { seedRungs } from './seed-names.ts'
@@ -29,7 +30,6 @@ export const tooLarge = `The file is larger than ${sizeWords(policyBytesMax)}, a
 export const lineOfLimit = (bytes: Buffer): number => bytes.subarray(0, policyBytesMax).filter((byte) => byte === 10).length + 1
 /** A file that is wrong in many places is told about the first of them. */
 const problemsMax = 50
-const depthMax = 100
 const hourMs = 60 * 60 * 1000
 
 export type PolicyReading = {
@@ -137,20 +137,6 @@ function parse(text: string, lineCounter: LineCounter): readonly Document.Parsed
   } catch (error) {
     return `The file cannot be read: ${error instanceof Error ? error.message : String(error)}`
   }
-}
-
-/** The line where a text is nested deeper than any policy, so that no parser has to follow it there. */
-function tooDeep(text: string): number | null {
-  let depth = 0
-  for (const [index, line] of text.split('\n').entries()) {
-    if (/^ {400}/.test(line) || /^(\s*[-?] ?){50}/.test(line)) return index + 1
-    for (const character of line) {
-      if (character === '[' || character === '{') depth++
-      else if (character === ']' || character === '}') depth--
-      if (depth > depthMax) return index + 1
-    }
-  }
-  return null
 }
 
 /** A key with nothing behind it says nothing. */

@@ -15,6 +15,8 @@ export function doctorProcess(
   log: (message: string) => void,
 ): (look: Look) => Promise<DoctorReport> {
   const known = new Map<Rung, Promise<DoctorReport>>()
+  /** Looks that are under way: who wants the same meanwhile waits for the same. */
+  const looking = new Map<string, Promise<DoctorReport>>()
   async function examine({ fresh, rung }: Look): Promise<DoctorReport> {
     const args = [
       ...['--memory', memory, '--images', images, '--engine', runtime.engine ?? 'podman'],
@@ -37,14 +39,20 @@ export function doctorProcess(
       })
     }
   }
+  function lookOnce(look: Look): Promise<DoctorReport> {
+    const key = `${look.rung ?? 'all'} ${look.fresh}`
+    const under = looking.get(key) ?? examine(look).finally(() => looking.delete(key))
+    looking.set(key, under)
+    return under
+  }
   return (look) => {
     const { rung } = look
-    if (rung === undefined) return examine(look)
+    if (rung === undefined) return lookOnce(look)
     const last = look.fresh ? undefined : known.get(rung)
     if (last !== undefined) return last
-    const looking = examine(look)
-    known.set(rung, looking)
-    return looking
+    const looked = lookOnce(look)
+    known.set(rung, looked)
+    return looked
   }
 }
 

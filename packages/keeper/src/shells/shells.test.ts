@@ -41,7 +41,11 @@ async function inCell(driver: CellDriver, look: (made: Shells, shell: string, cl
   )
   const { made, closed } = make()
   const env = { PATH: '/usr/bin:/bin', HOME: cell.place(spec.home), TERM: 'xterm-256color', PS1: '$ ' }
-  const shell = made.open(size, (args) => cell.spawn([cell.place(node), ...args], { env, cwd: cell.place(spec.workspace) }))
+  const shell = made.open(
+    size,
+    (args) => cell.spawn([cell.place(node), ...args], { env, cwd: cell.place(spec.workspace) }),
+    'ann',
+  )
   await look(made, shell, closed)
 }
 
@@ -51,7 +55,8 @@ describe.each([bwrapDriver(), noneDriver()])('shells() in a cell of rung $rung',
       const type = (text: string) => made.write(shell, Buffer.from(text))
       type('test -t 0 && test -t 1 && echo is a $((40+2)) terminal; stty size\n')
       expect(await seen(made, shell, /24 80/)).toContain('is a 42 terminal')
-      made.resize(shell, { cols: 101, rows: 33 })
+      expect(() => made.resize(shell, size, 'bob')).toThrow('There is no terminal')
+      made.resize(shell, { cols: 101, rows: 33 }, 'ann')
       type('until [ "$(stty size)" = "33 101" ]; do sleep 0.05; done; echo grown$((1))\n')
       await seen(made, shell, /grown1/)
       // A key that interrupts reaches what runs, and nothing else. Only a program that has said something is surely there to be
@@ -87,7 +92,7 @@ function fake() {
     ...{ stdin, stdout, stderr: new PassThrough(), exitCode: null, killed: false, exited: exited.promise },
     kill: () => true,
   }
-  return { made, closed, stdout, shell: made.open(size, () => process) }
+  return { made, closed, stdout, shell: made.open(size, () => process, 'ann') }
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -136,8 +141,8 @@ describe('shells()', () => {
   test('open() has a limit', () => {
     const { made } = fake()
     const process = fakeProcess()
-    for (let n = 1; n < 8; n++) made.open(size, () => process)
-    expect(() => made.open(size, () => process)).toThrow('There are 8 terminals already')
+    for (let n = 1; n < 8; n++) made.open(size, () => process, 'ann')
+    expect(() => made.open(size, () => process, 'ann')).toThrow('There are 8 terminals already')
   })
 })
 

@@ -9,9 +9,10 @@ import { shellInside } from './shell-inside.ts'
 export interface Shells {
   readonly count: number
   /** `start` runs a command in the cell. */
-  open(size: TerminalSize, start: (node: readonly string[]) => CellProcess): string
+  open(size: TerminalSize, start: (node: readonly string[]) => CellProcess, opener: string): string
   write(shell: string, typed: Buffer): void
-  resize(shell: string, size: TerminalSize): void
+  /** For this person, if one is named: a shell of somebody else's is none. */
+  resize(shell: string, size: TerminalSize, actor?: string): void
   /** What it showed after so many bytes; waits a while for something to be there. */
   read(shell: string, after: number): Promise<ShellOutput>
   close(shell: string, why: string): void
@@ -39,6 +40,7 @@ const drainMs = 1000
 
 type Shell = {
   readonly process: CellProcess
+  readonly opener: string
   /** The newest of its output, and how many bytes came before. */
   kept: Buffer[]
   keptBytes: number
@@ -55,9 +57,9 @@ export function shells({ clock, random, onClosed }: ShellsOptions): Shells {
   const all = new Map<string, Shell>()
   const live = () => [...all.values()].filter(({ ended }) => ended === null)
 
-  function find(id: string): Shell {
+  function find(id: string, actor?: string): Shell {
     const shell = all.get(id)
-    if (shell === undefined)
+    if (shell === undefined || (actor !== undefined && actor !== shell.opener))
       throw new Failure('not_found', `There is no terminal "${id}": it has ended`, { hint: 'Open another one' })
     return shell
   }
@@ -103,13 +105,14 @@ export function shells({ clock, random, onClosed }: ShellsOptions): Shells {
     get count() {
       return live().length
     },
-    open(size, start) {
+    open(size, start, opener) {
       if (live().length >= shellsMax)
         throw new Failure('too_many', `There are ${shellsMax} terminals already`, { hint: 'Close one' })
       const id = `sh_${Buffer.from(random(8)).toString('hex')}`
       const process = start(['-e', `(${shellInside.toString()})()`, String(size.cols), String(size.rows)])
       const shell: Shell = {
         process,
+        opener,
         ...{ kept: [], keptBytes: 0, from: 0, seen: 0, readAt: clock.elapsed(), waiting: new Set(), ended: null },
         forget: () => {},
       }
@@ -132,8 +135,8 @@ export function shells({ clock, random, onClosed }: ShellsOptions): Shells {
     write(id, typed) {
       find(id).process.stdin.write(`${JSON.stringify({ typed: typed.toString('base64') })}\n`)
     },
-    resize(id, { cols, rows }) {
-      find(id).process.stdin.write(`${JSON.stringify({ cols, rows })}\n`)
+    resize(id, { cols, rows }, actor) {
+      find(id, actor).process.stdin.write(`${JSON.stringify({ cols, rows })}\n`)
     },
     async read(id, after) {
       const shell = find(id)

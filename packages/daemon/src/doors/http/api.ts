@@ -11,7 +11,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { z } from 'zod'
 import { issuesInWords } from '../../issue-words.ts'
 import { type Address, addressOf, checkCookieUse, credentialOf, fromOf } from './guard.ts'
-import { jsonBody } from './read-body.ts'
+import { bodyReader } from './read-body.ts'
 import type { Reply } from './reply.ts'
 
 /** The calls of the contract, by method and path. */
@@ -62,7 +62,11 @@ export type Callers = {
 export type HttpApiOptions = Callers & { readonly version: string; readonly calls: Calls }
 
 /** Images in a prompt make large bodies: their base64, and the text. */
-const bodyBytesMax = 2 * limits.imagesBytes
+const largeBytesMax = 2 * limits.imagesBytes
+const large: ReadonlySet<ApiName> = new Set(['createSession', 'prompt', 'uploadFile'])
+const bodyBytesMax = 4 * 1024 * 1024
+/** Of all who send something just now, together. */
+const allBytesMax = 4 * largeBytesMax
 /** What someone who is not logged in may send. */
 const openBodyBytesMax = 16_384
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -78,6 +82,7 @@ type Handler = {
 
 export function httpApi({ address, version, whoIs, trustedProxies, calls }: HttpApiOptions): HttpApi {
   const router = new TrieRouter<Handler>()
+  const jsonBody = bodyReader(allBytesMax)
 
   const identify = (request: IncomingMessage) => {
     const credential = credentialOf(request.headers, address())
@@ -103,12 +108,16 @@ export function httpApi({ address, version, whoIs, trustedProxies, calls }: Http
       open: route.open ?? false,
       async answer({ request, query, signal }, params) {
         // Who asks is known before anything they sent is looked at.
-        const { actor, token } = route.open ? { actor: nobody, token: null } : identify(request)
-        const bytesMax = route.open ? openBodyBytesMax : bodyBytesMax
+        const identified = () => (route.open ? { actor: nobody, token: null } : identify(request))
+        const first = identified()
+        const bytesMax = route.open ? openBodyBytesMax : large.has(name as ApiName) ? largeBytesMax : bodyBytesMax
+        const body = route.body === undefined ? undefined : parse(route.body, await jsonBody(request, bytesMax))
+        // They may have taken their time to send it, and lost what they could do when they began.
+        const { actor, token } = route.body === undefined ? first : identified()
         const input = {
           params: parse(route.params, params),
           query: parse(route.query, Object.fromEntries(query)),
-          body: route.body === undefined ? undefined : parse(route.body, await jsonBody(request, bytesMax)),
+          body,
           actor,
           token,
           headers: request.headers,

@@ -3,6 +3,7 @@ import { addresses, type ApiName, apiRoot, apiAddress } from '@anchorhold/protoc
 import type { Event } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -420,4 +421,36 @@ test('a stream that nobody reads is cut off', async () => {
   expect(vi.getTimerCount()).toBe(0)
   await expect(stream.text()).rejects.toThrow()
   vi.useRealTimers()
+})
+
+test('a token that is taken away while its request is being sent does nothing with it any more', async () => {
+  const { secret, token: held } = createToken(parts, owner, { name: 'stolen' })
+  const body = JSON.stringify({ name: 'another' })
+  const headers = {
+    ...{ host: '127.0.0.1:7777', authorization: `Bearer ${secret}` },
+    ...{ 'content-type': 'application/json', 'content-length': String(body.length) },
+  }
+  const one = request({ port: base.port, path: `${apiRoot}/tokens`, method: 'POST', agent: false, headers })
+  const heard = Promise.withResolvers<void>()
+  server.once('request', () => heard.resolve())
+  one.write(body.slice(0, -1))
+  await heard.promise
+  revokeToken(parts, owner, held.id)
+  one.end(body.slice(-1))
+  const [answer] = (await once(one, 'response')) as [IncomingMessage]
+  expect(answer.statusCode).toBe(401)
+})
+
+test('a call that carries no images may not be as large as one that does', async () => {
+  const raw = JSON.stringify({ name: 'x'.repeat(5 * 1024 * 1024) })
+  expect(await codeOf(call('/tokens', { method: 'POST', raw, headers: { 'content-type': 'application/json' } }))).toBe(
+    '413 too_large',
+  )
+})
+
+test('the head of a stream is all that is sent of it', async () => {
+  const { id } = await createSession(parts, owner, {})
+  const answer = await call(`/sessions/${id}/events`, { method: 'HEAD', headers: { accept: 'text/event-stream' } })
+  expect(answer.headers.get('content-type')).toBe('text/event-stream')
+  expect(await answer.text()).toBe('')
 })

@@ -66,6 +66,7 @@ function send(response: ServerResponse, status: number, answer: unknown): void {
   const { headers, text, value, pour } = isReply(answer) ? answer : reply({ headers: {}, value: answer })
   if (pour !== undefined) {
     response.writeHead(status, headers)
+    if (response.req.method === 'HEAD') return void response.end()
     return pour(response)
   }
   const body = typeof text === 'object' ? text : Buffer.from(text ?? JSON.stringify(value))

@@ -13,7 +13,7 @@ export function lineStream(lines: AsyncIterable<string>, end: AbortController, l
     end.signal.addEventListener('abort', cutOff, { once: true })
     try {
       for await (const line of lines) {
-        if (end.signal.aborted) return
+        if (end.signal.aborted) return void cutOff()
         if (!response.write(`${line}\n`)) await drained(response, end)
       }
       response.end()

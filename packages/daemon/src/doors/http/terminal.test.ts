@@ -1,8 +1,10 @@
 import { firstOwner, type SessionId } from '@anchorhold/protocol/ids'
 import { terminalPath } from '@anchorhold/protocol/terminal'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { expect, test } from 'vitest'
+import { type AddressInfo, createConnection } from 'node:net'
+import { promisify } from 'node:util'
+import { expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
 import { createToken, logDeviceIn, revokeToken, whoIs } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
@@ -46,6 +48,8 @@ async function doorOfTerminals() {
     did,
     opening: opening.promise,
     go: () => go.resolve(),
+    port,
+    open: () => promisify(server.getConnections.bind(server))(),
     /** The status that a terminal was refused with, or 101. */
     ask(session: SessionId, headers: Record<string, string>) {
       const path = terminalPath(session, { cols: 80, rows: 24 }, null)
@@ -103,4 +107,13 @@ test('a terminal is opened by a page of this house alone, and for no program', a
   expect(await door.ask(own.id, { authorization: `Bearer ${program}` })).toBe(403)
   expect(door.did).toEqual([])
   expect(await door.ask(id, { cookie, origin: 'http://localhost:7777' })).toBe(101)
+})
+
+test('a connection whose terminal is refused is ended, whatever it sent and reads', async () => {
+  await using door = await doorOfTerminals()
+  const client = createConnection({ port: door.port, host: '127.0.0.1', allowHalfOpen: true })
+  client.write('GET / HTTP/1.1\r\nHost: localhost:7777\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nand more')
+  await once(client.resume(), 'end')
+  await vi.waitUntil(async () => (await door.open()) === 0, 10_000)
+  client.destroy()
 })

@@ -164,5 +164,7 @@ function refuse(socket: Duplex, error: unknown, log: (message: string) => void):
     'connection: close',
     `content-length: ${Buffer.byteLength(body)}`,
   ]
+  // What it still sends is read by nobody, and nothing else would end it.
+  socket.once('finish', () => socket.destroy())
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
 }

@@ -1,0 +1,15 @@
+const depthMax = 100
+
+/** The line where a text is nested deeper than any policy, so that no parser has to follow it there. */
+export function tooDeep(text: string): number | null {
+  let depth = 0
+  for (const [index, line] of text.split('\n').entries()) {
+    if (/^ {400}/.test(line) || /^(\s*[-?] ?){50}/.test(line)) return index + 1
+    for (const character of line) {
+      if (character === '[' || character === '{') depth++
+      else if (character === ']' || character === '}') depth--
+      if (depth > depthMax) return index + 1
+    }
+  }
+  return null
+}
