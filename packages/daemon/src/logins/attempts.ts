@@ -70,7 +70,7 @@ export function attempts({ now, random }: { readonly now: () => number; readonly
       }
       for (const { key } of charges) {
         const found = standing(key)
-        if (found === undefined) makeRoom(counts, keysMax).set(key, { count: 1, since: now() })
+        if (found === undefined) forgetLeast(counts, keysMax).set(key, { count: 1, since: now() })
         else found.count++
       }
     },
@@ -92,6 +92,18 @@ export function attempts({ now, random }: { readonly now: () => number; readonly
       return what
     },
   }
+}
+
+/** Whoever was tried least goes, the oldest of them: many names that nobody has cannot push out one that is being guessed at. */
+function forgetLeast<T extends { count: number }>(map: Map<string, T>, max: number): Map<string, T> {
+  if (map.size < max) return map
+  let least: readonly [string, T] | null = null
+  for (const one of map) {
+    if (least === null || one[1].count < least[1].count) least = one
+    if (least[1].count <= 1) break
+  }
+  if (least !== null) map.delete(least[0])
+  return map
 }
 
 /** The oldest goes. */
