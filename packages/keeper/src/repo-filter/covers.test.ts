@@ -145,6 +145,30 @@ test('coverWorkspace() hides what a link in the place of a folder leads to', () 
   expect(paths({ denylist: ['private/**'], allowlist: [] })).toEqual(['own'])
 })
 
+test('coverWorkspace() follows links that lead round and round no further than a pattern goes', () => {
+  put('d/credentials')
+  put('d/hosts.yml')
+  put('d/other')
+  for (const name of ['.aws', '.kube', '.cargo', '.docker', '.config', 'gh']) symlinkSync('.', join(workspace, 'd', name))
+  expect(paths()).toEqual(['d/credentials', 'd/hosts.yml'])
+})
+
+test('coverWorkspace() refuses links that lead to one another in more ways than it can look at', () => {
+  // A pattern with folders of any name in between has no end, and each of these links doubles the ways.
+  put('d/file')
+  for (const name of ['a', 'b']) symlinkSync('.', join(workspace, 'd', name))
+  const filter = { denylist: ['a/**/secret', 'b/**/secret'], allowlist: [] }
+  expect(() => cover(filter)).toThrow('too many ways')
+})
+
+test('veilOver() goes on without a look where there can be none any more', () => {
+  const veil = veilOver({ workspace, filter: 'standard', folder: join(base, 'covers'), memory: join(base, 'memory') })
+  veil.cover()
+  rmSync(workspace, { recursive: true })
+  expect([veil.watches, veil.uncovered(), veil.watches]).toEqual([true, [], false])
+  expect(() => veil.cover()).toThrow('ENOENT')
+})
+
 test.each([
   ['a file', () => writeFileSync(join(workspace, 'config'), '')],
   ['a link to itself', () => symlinkSync('config', join(workspace, 'config'))],
