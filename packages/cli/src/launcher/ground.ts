@@ -35,15 +35,16 @@ const launcherUid = (pid: number) => 1_890_000_000 + (pid % 8_000_000)
 
 /** Makes it. What has been made is undone with the stack, also when the rest could not be. */
 export async function prepareGround(
-  { config, folders }: { readonly config: Config; readonly folders: Folders },
+  { config, folders, warn }: { readonly config: Config; readonly folders: Folders; readonly warn: (line: string) => void },
   { workspace, access, isAgent }: Asked,
   undone: AsyncDisposableStack,
 ): Promise<Ground> {
   const base = mkdtempSync(`${realpathSync(folders.launched)}/${ownerMark()}-`)
   makeFolder(base, config.root ? 0o711 : 0o700)
-  undone.defer(() => removeTree(base))
   const lock = takeLock(join(base, 'lock'))
   undone.defer(async () => lock?.release())
+  // Before the lock is released: another launcher would take the folder for left behind, and remove it at the same time.
+  undone.defer(() => removeTree(base).catch((error: unknown) => warn(error instanceof Error ? error.message : String(error))))
   const uid = launcherUid(process.pid)
   const { path, runAs, from, grants } = await prepareWorkspace({
     asked: workspace,

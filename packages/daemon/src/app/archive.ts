@@ -2,11 +2,10 @@ import { type Actor, house } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { rm } from 'node:fs/promises'
 import { removeCgroups } from '../processes/cgroups.ts'
 import type { SessionRow } from '../store/store.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
-import { removeTree } from '../workspace/trees.ts'
+import { removeTrees } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { queuedIn } from './drop.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -63,8 +62,7 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
     parts.store.sessions.purge(id)
   })
   parts.watches.recheck()
-  await removeTree(parts.folders.session(id))
-  await rm(parts.folders.windows(id), { recursive: true, force: true })
+  await removeTrees([parts.folders.session(id), parts.folders.windows(id)])
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
   await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)

@@ -128,9 +128,35 @@ test('reapLaunched() clears away what a launcher left, and nothing of one that l
   }
   takeLock(join(dead!, 'lock'))?.release()
   const lock = takeLock(join(alive!, 'lock'))
-  await reapLaunched(folders, runtime)
+  await reapLaunched(folders, runtime, () => {})
   lock?.release()
   // One without a lock yet is just being made, unless its launcher was killed over it.
   expect([dead!, alive!, unknown!, cut!, begun!].map((base) => existsSync(base))).toEqual([false, true, true, false, true])
   expect(reaped().toSorted()).toEqual([join(dead!, 'cell'), join(cut!, 'cell')].toSorted())
+})
+
+test('reapLaunched() goes on to the next where one cannot be cleared away, and says which', async () => {
+  const [first, second] = ['1', '2'].map((name) => join(folders.launched, name))
+  for (const base of [first!, second!]) {
+    mkdirSync(join(base, 'cell'), { recursive: true })
+    takeLock(join(base, 'lock'))?.release()
+  }
+  // Only the first has something that a cell left, which is cleared away by a program that is not there.
+  writeFileSync(join(first!, 'cell/left'), '')
+  const said: string[] = []
+  await reapLaunched(folders, { ...runtime, reap: join(state, 'nothing.mjs') }, (line) => said.push(line))
+  expect([first!, second!].map((base) => existsSync(base))).toEqual([true, false])
+  expect(said).toEqual([expect.stringContaining(`cannot clear the launched cell "${first}" away`)])
+})
+
+test('reapLaunched() leaves to whoever is at it what is being cleared away', async () => {
+  const base = join(folders.launched, 'dead')
+  mkdirSync(join(base, 'cell'), { recursive: true })
+  writeFileSync(join(base, 'cell/left'), '')
+  takeLock(join(base, 'lock'))?.release()
+  const said: string[] = []
+  const reap = () => reapLaunched(folders, runtime, (line) => said.push(line))
+  await Promise.all([reap(), reap(), reap()])
+  expect(existsSync(base)).toBe(false)
+  expect([reaped(), said]).toEqual([[join(base, 'cell')], []])
 })

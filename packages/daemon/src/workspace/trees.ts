@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants, existsSync } from 'node:fs'
-import { chmod, lchown, open, readdir, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lchown, lstat, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -50,24 +50,52 @@ async function outcome(child: ChildProcess): Promise<{ readonly code: number | n
   return { code, said }
 }
 
-/** Removes everything below. Whoever worked there may have taken the right to write away, and without it an ordinary
- *  user cannot empty a folder. Nobody works there any more. */
+/** Removes everything below, which somebody else may be doing too. Whoever worked there may have taken the right to write away, without
+ *  which an ordinary user cannot empty a folder, may have given names that are no text, and have gone deeper than a path can name.
+ *  Nobody works there any more. */
 export async function removeTree(path: string): Promise<void> {
-  try {
-    if (process.getuid?.() !== 0 && existsSync(path)) await openTree(path)
-    await rm(path, { recursive: true, force: true })
-  } catch (error) {
-    if (process.getuid?.() === 0 || !['EPERM', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    // In a cell with `sudo`, another user of this one's own range made some of it: who is root over the range may remove it.
-    const removing = ['--user', '--map-root-user', '--map-auto', '--', 'rm', '-rf', '--one-file-system', '--', path]
-    await outcome(spawn('unshare', removing, { cwd: '/', env: { PATH: '/usr/bin:/bin' }, stdio: ['ignore', 'ignore', 'pipe'] }))
-    await rm(path, { recursive: true, force: true })
+  // Nearly all of them are removed by this, and without a process.
+  const isDone = await rm(path, { recursive: true, force: true }).then(
+    () => true,
+    () => false,
+  )
+  if (isDone) return
+  let why = ''
+  for (const [program, ...args] of await waysToRemove(path)) {
+    const { code, said } = await outcome(
+      spawn(program, [...args, path], {
+        cwd: '/',
+        env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      }),
+    )
+    if ((await lstat(path).catch(unlessSwapped)) === null) return
+    // The first words are of the user's own rights, and so the ones to go by.
+    if (code !== 0) why ||= said.split('\n')[0]!.slice(0, 300)
   }
+  throw new Error(`Cannot remove "${path}": ${why}`)
 }
-async function openTree(folder: string): Promise<void> {
-  await chmod(folder, 0o700)
-  for (const entry of await readdir(folder, { withFileTypes: true }))
-    if (entry.isDirectory()) await openTree(join(folder, entry.name))
+
+/** Programs that go by bytes and from folder to folder, and into no other file system. Each takes the path as its last argument. */
+async function waysToRemove(path: string): Promise<readonly (readonly [string, ...string[]])[]> {
+  const removing = ['rm', '-rf', ...(process.platform === 'linux' ? ['--one-file-system'] : []), '--'] as const
+  if (process.getuid?.() === 0) return [removing]
+  // Of a link, chmod would open what it leads to.
+  const isFolder = (await lstat(path).catch(unlessSwapped))?.isDirectory() === true
+  return [
+    ...(isFolder ? [['chmod', '-R', 'u+rwX', '--'] as const] : []),
+    removing,
+    // In a cell with `sudo`, another user of this one's own range made some of it: who is root over the range may remove it.
+    ...(process.platform === 'linux' ? [['unshare', '--user', '--map-root-user', '--map-auto', '--', ...removing] as const] : []),
+  ]
+}
+
+/** Removes each of them, whatever becomes of the others, and says of all at once what could not be. */
+export async function removeTrees(paths: readonly string[]): Promise<void> {
+  const left: string[] = []
+  for (const path of paths)
+    await removeTree(path).catch((error: unknown) => left.push(error instanceof Error ? error.message : String(error)))
+  if (left.length > 0) throw new Error(left.join('; '))
 }
 
 /** Changes the owner of a folder and everything below, of links themselves and never of what they lead to. */
