@@ -8,23 +8,15 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } f
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
-import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { reapCaches } from '../workspace/caches.ts'
+import { type Granted, readGranted } from '../workspace/granted.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree, removeTrees } from '../workspace/trees.ts'
-import { revokeGrants } from '../workspace/workspace.ts'
+import { revokeGrants, undoFolder } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
 import { trialsIn, unfinishedIn } from './left-behind.ts'
 import type { Runtime } from './runtime.ts'
-
-/** What a launcher writes down of its cell, for whoever has to undo it. */
-export const Launched = z.object({
-  runAs: z.object({ uid: z.int(), gid: z.int() }).nullable(),
-  grants: z.array(z.string()).readonly(),
-})
-export type Launched = z.infer<typeof Launched>
-export const launchedFile = 'launched.json'
 
 export type ReapOptions = {
   readonly folders: Folders
@@ -48,18 +40,23 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
  *  and is named as we name things. */
 export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, log }: ReapOptions): Promise<void> {
   const attempt = attempting(log)
+  // The folder is that user's: what is written there undoes what they have, and nothing of another. Nor of a fork, which has the same.
+  const isLeft = ({ runAs: { uid }, grants }: Granted, folder: string) =>
+    statSync(folder).uid === uid && !worksIn(grants.at(-1) ?? '', uid)
   await endOrphans()
   for (const id of sessions.filter((each) => !isOwned(each)))
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
       await removeCgroups(id)
+      const granted = readGranted(folders.session(id))
+      if (granted !== null && isLeft(granted, folders.session(id))) await revokeGrants(granted.grants, granted.runAs)
       await removeTrees([folders.session(id), folders.windows(id)])
     })
   for (const name of cgroupNames()) {
     const pid = /^(?:doctor|launcher)-(\d+)$/.exec(name)?.[1]
-    const isLeft = pid === undefined ? name.startsWith('attack-') && isOwnerGone(name) : !existsSync(`/proc/${pid}`)
-    if (isLeft) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
+    const isOver = pid === undefined ? name.startsWith('attack-') && isOwnerGone(name) : !existsSync(`/proc/${pid}`)
+    if (isOver) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
   await attempt('caches', () => reapCaches(folders.caches))
   await attempt('what was hidden', () => reapHidden(folders.hidden, worksIn))
@@ -95,12 +92,10 @@ export async function reapLaunched(folders: Folders, runtime: Runtime, log: Reap
       if (lock === null) return
       try {
         await reapCells(runtime, [join(base, 'cell')])
-        const left = Launched.safeParse(readJson(join(base, launchedFile))).data
-        if (left?.runAs != null) await revokeGrants(left.grants, left.runAs)
         // From here on it is this process that it speaks of: its lock goes somewhere in the middle, and nobody else is to begin then.
         const going = join(folders.launched, `${ownerMark()}-${randomBytes(4).toString('hex')}`)
         renameSync(base, going)
-        await removeTree(going)
+        await undoFolder(going)
       } finally {
         lock.release()
       }
@@ -152,12 +147,5 @@ function readText(path: string): string {
     return readFileSync(path, 'latin1')
   } catch {
     return ''
-  }
-}
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'))
-  } catch {
-    return null
   }
 }

@@ -114,25 +114,32 @@ export const O_PATH = 0o10000000
 
 /** Passes through a tree in which an agent may be at work as it goes: root must not be led out of it by a folder that is swapped for
  *  a link between two steps. Each folder is opened relative to the one above and without following a link (openat(2), by way of
- *  /proc/self/fd, since Node has no such call). The folder itself comes first. */
-export async function walkTree(folder: string, visit: (passed: Passed) => Promise<void>): Promise<void> {
+ *  /proc/self/fd, since Node has no such call). The folder itself comes first. What lies too deep is refused, or passed by. */
+export async function walkTree(folder: string, visit: Visit, tooDeep: (folder: string) => void = refuse): Promise<void> {
   await visit({ path: folder, kind: 'folder' })
-  await walkBelow(folder, visit, 0)
+  await walkBelow(folder, { visit, tooDeep }, 0)
 }
 
-async function walkBelow(folder: string, visit: (passed: Passed) => Promise<void>, depth: number): Promise<void> {
-  if (depth > depthMax)
-    throw new Failure('workspace_refused', `Cannot pass through "${folder}": it is more than ${depthMax} folders deep`, {
-      hint: 'Let the session work on a copy (--copy)',
-    })
+type Visit = (passed: Passed) => Promise<void>
+
+function refuse(folder: string): never {
+  throw new Failure('workspace_refused', `Cannot pass through "${folder}": it is more than ${depthMax} folders deep`, {
+    hint: 'Let the session work on a copy (--copy)',
+  })
+}
+
+type Walk = { readonly visit: Visit; readonly tooDeep: (folder: string) => void }
+
+async function walkBelow(folder: string, walk: Walk, depth: number): Promise<void> {
+  if (depth > depthMax) return walk.tooDeep(folder)
   await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessSwapped)
   if (handle === null) return
   const here = `/proc/self/fd/${handle.fd}`
   for (const entry of await readdir(here, { withFileTypes: true })) {
     const path = join(here, entry.name)
     const kind = entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'file'
-    await visit({ path, kind }).catch(unlessSwapped)
-    if (kind === 'folder') await walkBelow(path, visit, depth + 1)
+    await walk.visit({ path, kind }).catch(unlessSwapped)
+    if (kind === 'folder') await walkBelow(path, walk, depth + 1)
   }
 }
 
