@@ -125,6 +125,31 @@ test.runIf(isRoot)('prepareWorkspace() enters a folder as its owner, where the o
   expect(await prepare({ asked: project(), fresh })).toMatchObject({ path: project(), runAs: someone, grants: [] })
 })
 
+test.runIf(isRoot)(
+  'prepareWorkspace() copies for those who may not have any folder no more than its owner may read',
+  async () => {
+    chmodSync(root, 0o711)
+    writeFileSync(join(project(), 'file'), '')
+    const shared = { asked: project(), access: 'copy', fresh, within: [join(root, 'home')] } as const
+    await expect(prepare(shared)).rejects.toMatchObject({
+      code: 'workspace_refused',
+      message: expect.stringContaining('belongs to root') as string,
+      hint: expect.stringContaining('An owner') as string,
+    })
+    expect(existsSync(join(root, 'own'))).toBe(false)
+    chownSync(project(), someone.uid, someone.gid)
+    expect(readdirSync((await prepare(shared)).path)).toEqual(['file'])
+    chmodSync(join(root, 'home'), 0o700)
+    await expect(prepare(shared)).rejects.toThrow('cannot reach it')
+    chmodSync(join(root, 'home'), 0o711)
+    writeFileSync(join(project(), 'secret'), 'of root', { mode: 0o600 })
+    await expect(prepare(shared)).rejects.toThrow('secret')
+    expect(existsSync(join(root, 'own/secret'))).toBe(false)
+    // Who may have any folder has this one whole.
+    expect(readdirSync((await prepare({ ...shared, within: null })).path).toSorted()).toEqual(['file', 'secret'])
+  },
+)
+
 test.runIf(isRoot)('giveTree() changes the owner of links themselves, never of what they lead to', async () => {
   const outside = join(root, 'outside')
   writeFileSync(outside, '')

@@ -75,8 +75,9 @@ export async function prepareWorkspace({
   await using folder = await holdFolder(path)
   const from = { path, origin: await originOf(folder.at) }
   if (access === 'copy' || access === 'snapshot') {
+    const reader = within === null || fresh === null ? null : await ownerReading(folder)
     makeFolder(own, 0o755, fresh)
-    await copyTree(folder, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
+    await copyTree(folder, own, { reader, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
     // The copy is there to be worked on, whatever the original was.
     makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [], from }
@@ -88,7 +89,7 @@ export async function prepareWorkspace({
         `"${access}" changes who may use it, which only root does, and Anchorhold runs as you here`,
         'Leave --acl and --chown out: the cell enters the folder as you do',
       )
-    if (!(await canEnter(path, null)))
+    if (!(await canEnter(path, null, 'writes')))
       throw refused(path, 'you cannot write to it', 'Choose a folder of yours, or let the session work on a copy: --copy')
     return { path, runAs: null, grants: [], from }
   }
@@ -99,11 +100,25 @@ export async function prepareWorkspace({
   if (access === 'chown') await giveTree(folder.at, fresh)
   const { uid, gid } = await stat(folder.at)
   const ways =
-    'Let the agent work on a copy (--copy), let it in by an access list entry that is undone when it has ended (--acl), or give it the folder (--chown)'
+    within !== null && uid === 0
+      ? askAnOwner
+      : 'Let the agent work on a copy (--copy), let it in by an access list entry that is undone when it has ended (--acl), or give it the folder (--chown)'
   if (uid === 0) throw refused(path, 'it belongs to root, and no cell runs as root', ways)
-  if (!(await canEnter(path, { uid, gid }))) throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
+  if (!(await canEnter(path, { uid, gid }, 'writes')))
+    throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
   return { path, runAs: { uid, gid }, grants: [], from }
 }
+
+/** Whom a copy is read as for those who may not have any folder: its owner, as a session in the folder itself would be, so that by a
+ *  copy nobody gets what only root can read there. */
+async function ownerReading({ path, at }: HeldFolder): Promise<User> {
+  const { uid, gid } = await stat(at)
+  if (uid === 0) throw refused(path, 'it belongs to root, and only for an owner is anything read as root', askAnOwner)
+  if (!(await canEnter(path, { uid, gid }, 'reads')))
+    throw refused(path, `its owner (uid ${uid}) cannot reach it or read it`, askAnOwner)
+  return { uid, gid }
+}
+const askAnOwner = 'An owner can work on a copy of it, or give it to somebody other than root who can reach it'
 
 const refused = (path: string, why: string, hint: string) =>
   new Failure('workspace_refused', `Cannot use "${path}" as workspace: ${why}`, { hint })
@@ -128,9 +143,9 @@ async function resolveFolder(asked: string, home: string, reserved: readonly str
   return path
 }
 
-/** Whether that user can read, write and enter the folder, by trying. */
-function canEnter(path: string, user: User | null): Promise<boolean> {
-  const script = 'cd -- "$1" && test -r . && test -w . && test -x .'
+/** Whether that user can enter the folder and read it, and write to it, by trying. */
+function canEnter(path: string, user: User | null, needs: 'reads' | 'writes'): Promise<boolean> {
+  const script = `cd -- "$1" && test -r . && test -x .${needs === 'writes' ? ' && test -w .' : ''}`
   return new Promise((resolve) => {
     const child = spawn('/bin/sh', ['-c', script, 'sh', path], { stdio: 'ignore', cwd: '/', env: {}, ...user })
     child.once('error', () => resolve(false))
