@@ -1046,6 +1046,26 @@ test('keeper() tells what its cell does not see, and what came since', async () 
   ])
 })
 
+test('keeper() tells once that its workspace cannot be looked through any more', async () => {
+  const veil = {
+    ...{ cover: () => [], watches: true },
+    uncovered() {
+      veil.watches = false
+      return []
+    },
+  }
+  const { prompt, work, events } = await make({ veil })
+  for (let turn = 0; turn < 2; turn++) {
+    const id = newPromptId(randomBytes)
+    await prompt(id)
+    await work([id])
+  }
+  const notices = (await events()).flatMap((event) => (event.type === 'notice' ? [event.body] : []))
+  expect(notices.map(({ code, message }) => [code, message])).toEqual([
+    ['files_unwatched', expect.stringContaining('cannot be looked through any more')],
+  ])
+})
+
 test('keeper() does not start an agent where a limit that is required is not in force', async () => {
   const limits = [{ name: 'cpu', value: '1', enforcement: 'not enforced', how: 'no control group' }] as const
   const { events, cells } = await make({ start: { require_limits: ['cpu'] }, cells: { limits } })

@@ -11,7 +11,7 @@ import type { Agent, AgentListener, AgentResult } from './agents/agent.ts'
 import type { Journal } from './journal.ts'
 import type { Pause } from './pause.ts'
 import { prompts as makePrompts, type WaitingPrompt } from './prompts.ts'
-import { exposedNotice } from './repo-filter/notices.ts'
+import { exposedNotice, unseenNotice } from './repo-filter/notices.ts'
 import type { Veil } from './repo-filter/veil.ts'
 
 /** The turns of a session, one at a time: what its agent is given, and each from its beginning to an end that is told once its usage is
@@ -164,8 +164,10 @@ export function turns(options: TurnsOptions): Turns {
       { type: 'turn.ended', body },
       settlement === null ? undefined : { source: settlement.source, n: settlement.n },
     )
+    const watched = veil.watches
     const exposed = veil.uncovered()
     if (exposed.length > 0) await journal.write(exposedNotice(exposed))
+    if (watched && !veil.watches) await journal.write(unseenNotice)
     await handOn()
     onEnded()
   }

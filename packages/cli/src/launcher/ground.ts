@@ -1,9 +1,8 @@
 import type { Config } from '@anchorhold/daemon/config'
 import { type Folders, gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
-import { type Launched, launchedFile } from '@anchorhold/daemon/processes/reap'
-import { giveTree, removeTree } from '@anchorhold/daemon/workspace/trees'
-import { prepareWorkspace, revokeGrants, type Workspace } from '@anchorhold/daemon/workspace/workspace'
+import { giveTree } from '@anchorhold/daemon/workspace/trees'
+import { prepareWorkspace, undoFolder, type Workspace } from '@anchorhold/daemon/workspace/workspace'
 import { takeLock } from '@anchorhold/link/lock'
 import { ownerMark } from '@anchorhold/link/owner'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
@@ -35,17 +34,21 @@ const launcherUid = (pid: number) => 1_890_000_000 + (pid % 8_000_000)
 
 /** Makes it. What has been made is undone with the stack, also when the rest could not be. */
 export async function prepareGround(
-  { config, folders }: { readonly config: Config; readonly folders: Folders },
+  { config, folders, warn }: { readonly config: Config; readonly folders: Folders; readonly warn: (line: string) => void },
   { workspace, access, isAgent }: Asked,
   undone: AsyncDisposableStack,
 ): Promise<Ground> {
   const base = mkdtempSync(`${realpathSync(folders.launched)}/${ownerMark()}-`)
   makeFolder(base, config.root ? 0o711 : 0o700)
-  undone.defer(() => removeTree(base))
   const lock = takeLock(join(base, 'lock'))
   undone.defer(async () => lock?.release())
+  // Before the lock is released: another launcher would take the folder for left behind, and remove it at the same time. What cannot be
+  // undone stays written down there, for the next one to try again.
+  undone.defer(() =>
+    undoFolder(base).catch((error: unknown) => warn((error instanceof Error ? error.message : String(error)).split('\n')[0]!)),
+  )
   const uid = launcherUid(process.pid)
-  const { path, runAs, from, grants } = await prepareWorkspace({
+  const { path, runAs, from } = await prepareWorkspace({
     asked: workspace,
     access,
     own: join(base, 'workspace'),
@@ -53,9 +56,8 @@ export async function prepareGround(
     home: config.home,
     reserved: [config.state, config.config],
     within: null,
+    base,
   })
-  undone.defer(async () => (runAs === null ? undefined : revokeGrants(grants, runAs)))
-  writeFileSync(join(base, launchedFile), JSON.stringify({ runAs, grants } satisfies Launched), { mode: 0o600 })
   const home = isAgent && !path.startsWith(`${base}/`) ? keptHome(folders.state, path, runAs) : join(base, 'home')
   const [windows, scratch] = [join(base, 'windows'), join(base, 'cell')]
   const isNew = !existsSync(home)

@@ -82,8 +82,10 @@ export async function launch(options: LaunchOptions): Promise<number> {
 
   await using undone = new AsyncDisposableStack()
   await endOrphans()
-  await reapLaunched(folders, runtime)
-  const ground = await prepareGround(house, { workspace: options.workspace, access, isAgent: agent !== null }, undone)
+  // What another run left is not in the way of this one.
+  await reapLaunched(folders, runtime, (why) => options.warn(why.split('\n')[0]!))
+  const asked = { workspace: options.workspace, access, isAgent: agent !== null }
+  const ground = await prepareGround({ ...house, warn: options.warn }, asked, undone)
   const { base, workspace, home, windows, scratch, cgroups, runAs } = ground
   // A copy goes with the cell, and so does what is known of it. This process writes it, as whoever it runs as.
   const hidden = workspace.startsWith(`${base}/`) ? base : hiddenFolderOf(folders, workspace, null)

@@ -2,11 +2,10 @@ import { type Actor, house } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { rm } from 'node:fs/promises'
 import { removeCgroups } from '../processes/cgroups.ts'
 import type { SessionRow } from '../store/store.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
-import { removeTree } from '../workspace/trees.ts'
+import { removeTrees } from '../workspace/trees.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { queuedIn } from './drop.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -41,8 +40,13 @@ async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): 
   const isShared = parts.store.sessions
     .sharing(session)
     .some((other) => other.state !== 'archived' && other.runAs?.uid === runAs.uid)
-  if (!isShared) await revokeGrants(session.grants, runAs)
-  parts.store.sessions.setGrants(id, [])
+  try {
+    if (!isShared) await revokeGrants(session.grants, runAs)
+    parts.store.sessions.setGrants(id, [])
+  } catch (error) {
+    // They stay written down: the next start, or a purge, tries again.
+    parts.log(`session "${id}": ${error instanceof Error ? error.message : String(error)}`)
+  }
 }
 
 /** Removes an archived session for good. A host folder that it worked in is left alone. */
@@ -53,6 +57,7 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
     throw new Failure('bad_request', `Cannot purge session "${id}": confirm names another`, { hint: 'Confirm with the same id' })
   // Its keeper may still be leaving.
   await putAway(parts, actor, id, `Purged by ${actor.name}`)
+  refuseIfGranted(sessionFor(parts, id, 'purge'))
   // The log first: from here on nobody forks it. Folders that a daemon did not live to remove are nobody's, and reaped by the next.
   parts.store.atomically(() => {
     const session = sessionFor(parts, id, 'purge')
@@ -63,11 +68,22 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
     parts.store.sessions.purge(id)
   })
   parts.watches.recheck()
-  await removeTree(parts.folders.session(id))
-  await rm(parts.folders.windows(id), { recursive: true, force: true })
+  await removeTrees([parts.folders.session(id), parts.folders.windows(id)])
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
   await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)
+}
+
+/** Nobody else knows of the entries, and another session may get the user's number. */
+function refuseIfGranted({ id, grants, workspace, runAs }: SessionRow): void {
+  if (grants.length === 0 || runAs === null) return
+  throw new Failure(
+    'conflict',
+    `Cannot purge session "${id}": the access of its user to "${workspace}" could not be taken back`,
+    {
+      hint: `Look into the daemon's log for why, and at who may use it (getfacl -R "${workspace}"); then purge again`,
+    },
+  )
 }
 
 function refuseIfShared(parts: Parts, session: SessionRow): void {

@@ -11,8 +11,7 @@ import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { ProviderRow, Store } from '../store/store.ts'
-import { removeTree } from '../workspace/trees.ts'
-import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
+import { prepareWorkspace, undoFolder } from '../workspace/workspace.ts'
 import { requireCredentials } from './credentials.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom } from './enqueue.ts'
@@ -80,9 +79,8 @@ async function make(
   const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
-  let workspace: Workspace | null = null
   try {
-    workspace = await prepareWorkspace({
+    const workspace = await prepareWorkspace({
       asked: options.workspace ?? null,
       access: options.workspace_access ?? null,
       own,
@@ -90,6 +88,7 @@ async function make(
       home: parts.config.home,
       reserved: [parts.config.state, parts.config.config],
       within: may(actor, 'session.any_folder') ? null : parts.config.sharedFolders,
+      base: parts.folders.session(id),
     })
     const { path, runAs, grants } = workspace
     // Now that the folder is one that may be used, and before a cell is in it.
@@ -131,8 +130,10 @@ async function make(
       if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
     })
   } catch (error) {
-    if (workspace?.runAs != null) await revokeGrants(workspace.grants, workspace.runAs)
-    await removeTree(parts.folders.session(id))
+    // What cannot be undone now is left to the next daemon, which finds the folder with no session to own it.
+    await undoFolder(parts.folders.session(id)).catch((left: unknown) =>
+      parts.log(left instanceof Error ? left.message : String(left)),
+    )
     throw error
   }
   warmUp(parts, id)

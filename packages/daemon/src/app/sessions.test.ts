@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, 
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { fakeAccessLists } from '../workspace/fake-access-lists.ts'
 import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { dropPrompt } from './drop.ts'
@@ -22,7 +23,10 @@ let parts: TestParts
 beforeEach(() => {
   parts = testParts()
 })
-afterEach(() => parts[Symbol.dispose]())
+afterEach(() => {
+  vi.unstubAllEnvs()
+  parts[Symbol.dispose]()
+})
 
 const create = (input: Parameters<typeof createSession>[2] = {}) => createSession(parts, owner, input)
 const allSessions = () => parts.store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })
@@ -520,6 +524,30 @@ test('panic() and stop() end agents also when nothing can be written down, and w
   append.mockRestore()
   parts.store.atomically = atomically
   await vi.waitFor(() => expect(stateOf(second)).toBe('stopped'), 3000)
+})
+
+test('archive() keeps in mind what it could not take back, purge() refuses over it, and finishArchives() tries again', async () => {
+  const lists = fakeAccessLists(join(parts.config.state, 'bin'))
+  vi.stubEnv('PATH', `${lists.path}:${process.env['PATH']}`)
+  const id = await ready()
+  const workspace = join(parts.config.state, 'project')
+  mkdirSync(workspace)
+  const { get } = parts.store.sessions
+  parts.store.sessions.get = (one) => {
+    const session = get(one)
+    return session === null ? null : { ...session, runAs: { uid: 7, gid: 7 } }
+  }
+  parts.store.sessions.setGrants(id, [workspace])
+  lists.refuse('u:7')
+  expect((await archive(parts, owner, id)).state).toBe('archived')
+  expect(parts.logged.join()).toContain('Cannot take back the access of the user 7')
+  await expect(purge(parts, owner, id, id)).rejects.toMatchObject({ code: 'conflict' })
+  expect(parts.store.sessions.get(id)?.grants).toEqual([workspace])
+  lists.refuse(null)
+  await finishArchives(parts)
+  expect(parts.store.sessions.get(id)?.grants).toEqual([])
+  expect(lists.done()).toEqual([`-x u:7,d:u:7 ${workspace}`])
+  await purge(parts, owner, id, id)
 })
 
 test('finishArchives() drops what a daemon that was ended in the middle of archiving had left queued', async () => {

@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
-import { removeTree } from '../workspace/trees.ts'
+import { removeTrees } from '../workspace/trees.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
@@ -105,7 +105,7 @@ export function keeperHost({
     // Its keeper could not be started; it has its folder all the same.
     if (isOwned(session)) return
     await removeCgroups(session)
-    for (const each of [folders.session(session), folders.windows(session)]) await removeTree(each)
+    await removeTrees([folders.session(session), folders.windows(session)])
   }
 
   return {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { takeLock } from '@anchorhold/link/lock'
@@ -6,6 +6,8 @@ import { ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Folders, folders as foldersOf } from '../folders.ts'
+import { fakeAccessLists } from '../workspace/fake-access-lists.ts'
+import { writeGranted } from '../workspace/granted.ts'
 import { hiddenFolderOf } from '../workspace/hidden-folder.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
 import type { Runtime } from './runtime.ts'
@@ -60,6 +62,30 @@ test('reapAll() removes what was hidden in a folder that is gone', async () => {
   const gone = hiddenFolderOf(folders, join(state, 'was here'), null)
   await reapThem()
   expect(existsSync(gone)).toBe(false)
+})
+
+test('reapAll() takes back what was granted to a session that was never made, and nothing of a fork or of another user', async () => {
+  const lists = fakeAccessLists(join(state, 'bin'))
+  vi.stubEnv('PATH', `${lists.path}:${process.env['PATH']}`)
+  const own = { uid: process.getuid!(), gid: process.getgid!() }
+  const [never, forked, others] = ['never', 'forked', 'others'].map((name) => join(state, name))
+  for (const [id, workspace, runAs] of [
+    [owned!, never!, own],
+    [lost!, never!, own],
+    [held!, forked!, own],
+    ['ses_0000000000000004' as SessionId, others!, { uid: own.uid + 1, gid: own.gid }],
+  ] as const) {
+    mkdirSync(workspace, { recursive: true })
+    makeSession(id)
+    writeGranted(folders.session(id), { runAs, grants: [workspace] })
+  }
+  await reapAll({
+    ...{ folders, runtime, sessions: sessionsOnDisk(folders), log: () => {} },
+    isOwned: (id) => id === owned,
+    worksIn: (workspace, uid) => workspace === forked && uid === own.uid,
+  })
+  expect(lists.done()).toEqual([`-x u:${own.uid},d:u:${own.uid} ${never}`])
+  expect(sessionsOnDisk(folders)).toEqual([owned])
 })
 
 test('reapAll() touches nothing that is not named as we name things', async () => {
@@ -128,9 +154,53 @@ test('reapLaunched() clears away what a launcher left, and nothing of one that l
   }
   takeLock(join(dead!, 'lock'))?.release()
   const lock = takeLock(join(alive!, 'lock'))
-  await reapLaunched(folders, runtime)
+  await reapLaunched(folders, runtime, () => {})
   lock?.release()
   // One without a lock yet is just being made, unless its launcher was killed over it.
   expect([dead!, alive!, unknown!, cut!, begun!].map((base) => existsSync(base))).toEqual([false, true, true, false, true])
   expect(reaped().toSorted()).toEqual([join(dead!, 'cell'), join(cut!, 'cell')].toSorted())
+})
+
+test('reapLaunched() takes back what was granted, and keeps the folder where that could not be', async () => {
+  const lists = fakeAccessLists(join(state, 'bin'))
+  vi.stubEnv('PATH', `${lists.path}:${process.env['PATH']}`)
+  const [base, workspace] = [join(folders.launched, 'dead'), join(state, 'project')]
+  for (const folder of [base, workspace]) mkdirSync(folder, { recursive: true })
+  takeLock(join(base, 'lock'))?.release()
+  writeGranted(base, { runAs: { uid: 7, gid: 7 }, grants: [workspace] })
+  const said: string[] = []
+  const reap = () => reapLaunched(folders, runtime, (line) => said.push(line))
+  lists.refuse('u:7')
+  await reap()
+  expect(said).toEqual([expect.stringContaining('Cannot take back the access of the user 7')])
+  lists.refuse(null)
+  await reap()
+  expect(lists.done()).toEqual([`-x u:7,d:u:7 ${workspace}`])
+  expect(readdirSync(folders.launched)).toEqual([])
+})
+
+test('reapLaunched() goes on to the next where one cannot be cleared away, and says which', async () => {
+  const [first, second] = ['1', '2'].map((name) => join(folders.launched, name))
+  for (const base of [first!, second!]) {
+    mkdirSync(join(base, 'cell'), { recursive: true })
+    takeLock(join(base, 'lock'))?.release()
+  }
+  // Only the first has something that a cell left, which is cleared away by a program that is not there.
+  writeFileSync(join(first!, 'cell/left'), '')
+  const said: string[] = []
+  await reapLaunched(folders, { ...runtime, reap: join(state, 'nothing.mjs') }, (line) => said.push(line))
+  expect([first!, second!].map((base) => existsSync(base))).toEqual([true, false])
+  expect(said).toEqual([expect.stringContaining(`cannot clear the launched cell "${first}" away`)])
+})
+
+test('reapLaunched() leaves to whoever is at it what is being cleared away', async () => {
+  const base = join(folders.launched, 'dead')
+  mkdirSync(join(base, 'cell'), { recursive: true })
+  writeFileSync(join(base, 'cell/left'), '')
+  takeLock(join(base, 'lock'))?.release()
+  const said: string[] = []
+  const reap = () => reapLaunched(folders, runtime, (line) => said.push(line))
+  await Promise.all([reap(), reap(), reap()])
+  expect(existsSync(base)).toBe(false)
+  expect([reaped(), said]).toEqual([[join(base, 'cell')], []])
 })

@@ -1,29 +1,22 @@
-import { isUnlocked } from '@anchorhold/link/lock'
+import { isUnlocked, takeLock } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
-import { isOwnerGone } from '@anchorhold/link/owner'
+import { isOwnerGone, ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
-import { z } from 'zod'
 import type { Folders } from '../folders.ts'
 import { reapCaches } from '../workspace/caches.ts'
+import { type Granted, readGranted } from '../workspace/granted.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
-import { removeTree } from '../workspace/trees.ts'
-import { revokeGrants } from '../workspace/workspace.ts'
+import { removeTree, removeTrees } from '../workspace/trees.ts'
+import { revokeGrants, undoFolder } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
 import { trialsIn, unfinishedIn } from './left-behind.ts'
 import type { Runtime } from './runtime.ts'
-
-/** What a launcher writes down of its cell, for whoever has to undo it. */
-export const Launched = z.object({
-  runAs: z.object({ uid: z.int(), gid: z.int() }).nullable(),
-  grants: z.array(z.string()).readonly(),
-})
-export type Launched = z.infer<typeof Launched>
-export const launchedFile = 'launched.json'
 
 export type ReapOptions = {
   readonly folders: Folders
@@ -46,29 +39,28 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
  *  touched but what lies in the state folder, in control groups of ours or as a trial of ours in the folder for temporary files,
  *  and is named as we name things. */
 export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, log }: ReapOptions): Promise<void> {
-  const attempt = async (what: string, work: () => Promise<void> | void) => {
-    try {
-      await work()
-    } catch (error) {
-      log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
-    }
-  }
+  const attempt = attempting(log)
+  // The folder is that user's: what is written there undoes what they have, and nothing of another. Nor of a fork, which has the same.
+  const isLeft = ({ runAs: { uid }, grants }: Granted, folder: string) =>
+    statSync(folder).uid === uid && !worksIn(grants.at(-1) ?? '', uid)
   await endOrphans()
   for (const id of sessions.filter((each) => !isOwned(each)))
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
       await removeCgroups(id)
-      for (const each of [folders.session(id), folders.windows(id)]) await removeTree(each)
+      const granted = readGranted(folders.session(id))
+      if (granted !== null && isLeft(granted, folders.session(id))) await revokeGrants(granted.grants, granted.runAs)
+      await removeTrees([folders.session(id), folders.windows(id)])
     })
   for (const name of cgroupNames()) {
     const pid = /^(?:doctor|launcher)-(\d+)$/.exec(name)?.[1]
-    const isLeft = pid === undefined ? name.startsWith('attack-') && isOwnerGone(name) : !existsSync(`/proc/${pid}`)
-    if (isLeft) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
+    const isOver = pid === undefined ? name.startsWith('attack-') && isOwnerGone(name) : !existsSync(`/proc/${pid}`)
+    if (isOver) await attempt(`the control groups of ${name}`, () => removeCgroups(name))
   }
   await attempt('caches', () => reapCaches(folders.caches))
   await attempt('what was hidden', () => reapHidden(folders.hidden, worksIn))
-  await attempt('launched cells', () => reapLaunched(folders, runtime))
+  await reapLaunched(folders, runtime, log)
   for (const { path, cells } of [...unfinishedIn(folders), ...trialsIn(tmpdir())])
     await attempt(`"${path}"`, async () => {
       await reapCells(runtime, cells)
@@ -78,16 +70,36 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
   await attempt('programs of other releases', () => reapRuntimes(folders, runtime))
 }
 
+/** Tries one thing and goes on to the next, whatever becomes of it. */
+const attempting = (log: ReapOptions['log']) => async (what: string, work: () => Promise<void> | void) => {
+  try {
+    await work()
+  } catch (error) {
+    log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
 /** Cells of launchers that were killed. */
-export async function reapLaunched(folders: Folders, runtime: Runtime): Promise<void> {
+export async function reapLaunched(folders: Folders, runtime: Runtime, log: ReapOptions['log']): Promise<void> {
   for (const name of entriesOf(folders.launched)) {
     const base = join(folders.launched, name)
-    // One without a lock is just being made, unless whoever made it has ended.
-    if (existsSync(join(base, 'lock')) ? !isFree(join(base, 'lock')) : !isOwnerGone(name)) continue
-    await reapCells(runtime, [join(base, 'cell')])
-    const left = Launched.safeParse(readJson(join(base, launchedFile))).data
-    if (left?.runAs != null) await revokeGrants(left.grants, left.runAs)
-    await removeTree(base)
+    // Another launcher may be at the same thing.
+    if (!existsSync(base)) continue
+    // One without a lock is just being made or removed, unless whoever did so has ended.
+    if (!existsSync(join(base, 'lock')) && !isOwnerGone(name)) continue
+    await attempting(log)(`the launched cell "${base}"`, async () => {
+      const lock = takeLock(join(base, 'lock'))
+      if (lock === null) return
+      try {
+        await reapCells(runtime, [join(base, 'cell')])
+        // From here on it is this process that it speaks of: its lock goes somewhere in the middle, and nobody else is to begin then.
+        const going = join(folders.launched, `${ownerMark()}-${randomBytes(4).toString('hex')}`)
+        renameSync(base, going)
+        await undoFolder(going)
+      } finally {
+        lock.release()
+      }
+    })
   }
 }
 
@@ -98,10 +110,12 @@ async function reapRuntimes(folders: Folders, runtime: Runtime): Promise<void> {
   // Where nobody tells what runs, everything may.
   if (pids.length === 0) return
   const used = pids.map((pid) => readText(`/proc/${pid}/cmdline`)).join('\n')
-  for (const name of entriesOf(folders.runtime)) {
-    if (name !== mine && /^[0-9a-f]{16}$/.test(name) && !used.includes(`${folders.runtime}/${name}/`))
-      await removeTree(join(folders.runtime, name))
-  }
+  const isLeft = (name: string) => name !== mine && /^[0-9a-f]{16}$/.test(name) && !used.includes(`${folders.runtime}/${name}/`)
+  await removeTrees(
+    entriesOf(folders.runtime)
+      .filter(isLeft)
+      .map((name) => join(folders.runtime, name)),
+  )
 }
 
 /** A process of its own and of the owner's: what a cell left in these folders is the cell's word. */
@@ -133,12 +147,5 @@ function readText(path: string): string {
     return readFileSync(path, 'latin1')
   } catch {
     return ''
-  }
-}
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'))
-  } catch {
-    return null
   }
 }

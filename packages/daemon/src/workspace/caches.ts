@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
 import { makeFolder } from '../folders.ts'
-import { removeTree } from './trees.ts'
+import { removeTree, removeTrees } from './trees.ts'
 
 type User = { readonly uid: number; readonly gid: number }
 
@@ -79,7 +79,11 @@ export async function removeCache(caches: string, id: string): Promise<void> {
 /** Removes what nobody owns: what a removal that was cut short left, and what has no card. Before anything new is made. */
 export async function reapCaches(caches: string): Promise<void> {
   const known = new Set(listCaches(caches).flatMap(({ id }) => [id, `${id}.json`]))
-  for (const name of entriesOf(caches)) if (!known.has(name)) await removeTree(join(caches, name))
+  await removeTrees(
+    entriesOf(caches)
+      .filter((name) => !known.has(name))
+      .map((name) => join(caches, name)),
+  )
 }
 
 /** Removes the caches that were longest not used until the rest fits. One that is in use stays, whatever its size: the limit on what a

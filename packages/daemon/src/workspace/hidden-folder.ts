@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { z } from 'zod'
 import { firstSessionUid, type Folders, makeFolder } from '../folders.ts'
-import { removeTree } from './trees.ts'
+import { removeTrees } from './trees.ts'
 
 type Where = {
   readonly id: SessionId
@@ -48,15 +48,18 @@ const nameOf = ({ workspace, uid }: Card) =>
  *  alone. What was hidden in a folder that is still there stays, also when its last session is gone: the next one's cell finds what
  *  the cells before have moved about. */
 export async function reapHidden(hidden: string, isUsed: (workspace: string, uid: number | null) => boolean): Promise<void> {
-  for (const name of existsSync(hidden) ? readdirSync(hidden) : []) {
+  const left = (existsSync(hidden) ? readdirSync(hidden) : []).flatMap((name) => {
     const id = /^([0-9a-f]{16})\.json$/.exec(name)?.[1]
-    if (id === undefined) continue
+    if (id === undefined) return []
     const card = readCard(join(hidden, name))
-    if (card === null || nameOf(card) !== id || isUsed(card.workspace, card.uid)) continue
-    if (existsSync(card.workspace) && (card.uid ?? 0) < firstSessionUid) continue
-    await removeTree(join(hidden, id))
+    if (card === null || nameOf(card) !== id || isUsed(card.workspace, card.uid)) return []
+    return existsSync(card.workspace) && (card.uid ?? 0) < firstSessionUid ? [] : [join(hidden, id)]
+  })
+  try {
+    await removeTrees(left)
+  } finally {
     // Last: what was cut short is found again by it.
-    rmSync(join(hidden, name))
+    for (const folder of left) if (!existsSync(folder)) rmSync(`${folder}.json`, { force: true })
   }
 }
 

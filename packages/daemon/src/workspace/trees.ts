@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants, existsSync } from 'node:fs'
-import { chmod, lchown, open, readdir, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lchown, lstat, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -50,24 +50,52 @@ async function outcome(child: ChildProcess): Promise<{ readonly code: number | n
   return { code, said }
 }
 
-/** Removes everything below. Whoever worked there may have taken the right to write away, and without it an ordinary
- *  user cannot empty a folder. Nobody works there any more. */
+/** Removes everything below, which somebody else may be doing too. Whoever worked there may have taken the right to write away, without
+ *  which an ordinary user cannot empty a folder, may have given names that are no text, and have gone deeper than a path can name.
+ *  Nobody works there any more. */
 export async function removeTree(path: string): Promise<void> {
-  try {
-    if (process.getuid?.() !== 0 && existsSync(path)) await openTree(path)
-    await rm(path, { recursive: true, force: true })
-  } catch (error) {
-    if (process.getuid?.() === 0 || !['EPERM', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    // In a cell with `sudo`, another user of this one's own range made some of it: who is root over the range may remove it.
-    const removing = ['--user', '--map-root-user', '--map-auto', '--', 'rm', '-rf', '--one-file-system', '--', path]
-    await outcome(spawn('unshare', removing, { cwd: '/', env: { PATH: '/usr/bin:/bin' }, stdio: ['ignore', 'ignore', 'pipe'] }))
-    await rm(path, { recursive: true, force: true })
+  // Nearly all of them are removed by this, and without a process.
+  const isDone = await rm(path, { recursive: true, force: true }).then(
+    () => true,
+    () => false,
+  )
+  if (isDone) return
+  let why = ''
+  for (const [program, ...args] of await waysToRemove(path)) {
+    const { code, said } = await outcome(
+      spawn(program, [...args, path], {
+        cwd: '/',
+        env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      }),
+    )
+    if ((await lstat(path).catch(unlessSwapped)) === null) return
+    // The first words are of the user's own rights, and so the ones to go by.
+    if (code !== 0) why ||= said.split('\n')[0]!.slice(0, 300)
   }
+  throw new Error(`Cannot remove "${path}": ${why}`)
 }
-async function openTree(folder: string): Promise<void> {
-  await chmod(folder, 0o700)
-  for (const entry of await readdir(folder, { withFileTypes: true }))
-    if (entry.isDirectory()) await openTree(join(folder, entry.name))
+
+/** Programs that go by bytes and from folder to folder, and into no other file system. Each takes the path as its last argument. */
+async function waysToRemove(path: string): Promise<readonly (readonly [string, ...string[]])[]> {
+  const removing = ['rm', '-rf', ...(process.platform === 'linux' ? ['--one-file-system'] : []), '--'] as const
+  if (process.getuid?.() === 0) return [removing]
+  // Of a link, chmod would open what it leads to.
+  const isFolder = (await lstat(path).catch(unlessSwapped))?.isDirectory() === true
+  return [
+    ...(isFolder ? [['chmod', '-R', 'u+rwX', '--'] as const] : []),
+    removing,
+    // In a cell with `sudo`, another user of this one's own range made some of it: who is root over the range may remove it.
+    ...(process.platform === 'linux' ? [['unshare', '--user', '--map-root-user', '--map-auto', '--', ...removing] as const] : []),
+  ]
+}
+
+/** Removes each of them, whatever becomes of the others, and says of all at once what could not be. */
+export async function removeTrees(paths: readonly string[]): Promise<void> {
+  const left: string[] = []
+  for (const path of paths)
+    await removeTree(path).catch((error: unknown) => left.push(error instanceof Error ? error.message : String(error)))
+  if (left.length > 0) throw new Error(left.join('; '))
 }
 
 /** Changes the owner of a folder and everything below, of links themselves and never of what they lead to. */
@@ -86,25 +114,32 @@ export const O_PATH = 0o10000000
 
 /** Passes through a tree in which an agent may be at work as it goes: root must not be led out of it by a folder that is swapped for
  *  a link between two steps. Each folder is opened relative to the one above and without following a link (openat(2), by way of
- *  /proc/self/fd, since Node has no such call). The folder itself comes first. */
-export async function walkTree(folder: string, visit: (passed: Passed) => Promise<void>): Promise<void> {
+ *  /proc/self/fd, since Node has no such call). The folder itself comes first. What lies too deep is refused, or passed by. */
+export async function walkTree(folder: string, visit: Visit, tooDeep: (folder: string) => void = refuse): Promise<void> {
   await visit({ path: folder, kind: 'folder' })
-  await walkBelow(folder, visit, 0)
+  await walkBelow(folder, { visit, tooDeep }, 0)
 }
 
-async function walkBelow(folder: string, visit: (passed: Passed) => Promise<void>, depth: number): Promise<void> {
-  if (depth > depthMax)
-    throw new Failure('workspace_refused', `Cannot pass through "${folder}": it is more than ${depthMax} folders deep`, {
-      hint: 'Let the session work on a copy (--copy)',
-    })
+type Visit = (passed: Passed) => Promise<void>
+
+function refuse(folder: string): never {
+  throw new Failure('workspace_refused', `Cannot pass through "${folder}": it is more than ${depthMax} folders deep`, {
+    hint: 'Let the session work on a copy (--copy)',
+  })
+}
+
+type Walk = { readonly visit: Visit; readonly tooDeep: (folder: string) => void }
+
+async function walkBelow(folder: string, walk: Walk, depth: number): Promise<void> {
+  if (depth > depthMax) return walk.tooDeep(folder)
   await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessSwapped)
   if (handle === null) return
   const here = `/proc/self/fd/${handle.fd}`
   for (const entry of await readdir(here, { withFileTypes: true })) {
     const path = join(here, entry.name)
     const kind = entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'file'
-    await visit({ path, kind }).catch(unlessSwapped)
-    if (kind === 'folder') await walkBelow(path, visit, depth + 1)
+    await walk.visit({ path, kind }).catch(unlessSwapped)
+    if (kind === 'folder') await walkBelow(path, walk, depth + 1)
   }
 }
 

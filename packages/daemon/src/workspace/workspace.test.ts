@@ -15,10 +15,12 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { fakeAccessLists } from './fake-access-lists.ts'
+import { readGranted } from './granted.ts'
 import { holdFolder } from './held-folder.ts'
 import { copyTree as copyHeld, giveTree } from './trees.ts'
-import { prepareWorkspace, type WorkspaceOptions } from './workspace.ts'
+import { prepareWorkspace, revokeGrants, undoFolder, type WorkspaceOptions } from './workspace.ts'
 
 const isRoot = process.getuid?.() === 0
 const fresh = { uid: 1_900_000_777, gid: 1_900_000_777 }
@@ -29,7 +31,10 @@ beforeEach(() => {
   mkdirSync(join(root, 'home/project'), { recursive: true })
   mkdirSync(join(root, 'state'))
 })
-afterEach(() => rmSync(root, { recursive: true }))
+afterEach(() => {
+  vi.unstubAllEnvs()
+  rmSync(root, { recursive: true })
+})
 async function copyTree(from: string, to: string, as: Parameters<typeof copyHeld>[2]): Promise<void> {
   await using folder = await holdFolder(from)
   await copyHeld(folder, to, as)
@@ -44,6 +49,7 @@ const prepare = (options: Partial<WorkspaceOptions>) =>
     home: join(root, 'home'),
     reserved: [join(root, 'state')],
     within: null,
+    base: root,
     ...options,
   })
 
@@ -119,6 +125,31 @@ test.runIf(isRoot)('prepareWorkspace() enters a folder as its owner, where the o
   expect(await prepare({ asked: project(), fresh })).toMatchObject({ path: project(), runAs: someone, grants: [] })
 })
 
+test.runIf(isRoot)(
+  'prepareWorkspace() copies for those who may not have any folder no more than its owner may read',
+  async () => {
+    chmodSync(root, 0o711)
+    writeFileSync(join(project(), 'file'), '')
+    const shared = { asked: project(), access: 'copy', fresh, within: [join(root, 'home')] } as const
+    await expect(prepare(shared)).rejects.toMatchObject({
+      code: 'workspace_refused',
+      message: expect.stringContaining('belongs to root') as string,
+      hint: expect.stringContaining('An owner') as string,
+    })
+    expect(existsSync(join(root, 'own'))).toBe(false)
+    chownSync(project(), someone.uid, someone.gid)
+    expect(readdirSync((await prepare(shared)).path)).toEqual(['file'])
+    chmodSync(join(root, 'home'), 0o700)
+    await expect(prepare(shared)).rejects.toThrow('cannot reach it')
+    chmodSync(join(root, 'home'), 0o711)
+    writeFileSync(join(project(), 'secret'), 'of root', { mode: 0o600 })
+    await expect(prepare(shared)).rejects.toThrow('secret')
+    expect(existsSync(join(root, 'own/secret'))).toBe(false)
+    // Who may have any folder has this one whole.
+    expect(readdirSync((await prepare({ ...shared, within: null })).path).toSorted()).toEqual(['file', 'secret'])
+  },
+)
+
 test.runIf(isRoot)('giveTree() changes the owner of links themselves, never of what they lead to', async () => {
   const outside = join(root, 'outside')
   writeFileSync(outside, '')
@@ -189,4 +220,55 @@ test('holdFolder() holds the folder that was judged, whatever its name leads to 
       code: 'workspace_refused',
       message: expect.stringContaining('a link is in its way') as string,
     })
+})
+
+function accessLists() {
+  const lists = fakeAccessLists(join(root, 'bin'))
+  vi.stubEnv('PATH', `${lists.path}:${process.env['PATH']}`)
+  return lists
+}
+const entry = `u:${fresh.uid}`
+
+test('prepareWorkspace() writes down what it grants before it does, and undoFolder() goes by that', async () => {
+  const lists = accessLists()
+  const base = join(root, 'base')
+  mkdirSync(base)
+  writeFileSync(join(project(), 'file'), '')
+  // The folders are done and the files not: it is cut short in the middle.
+  lists.refuse(`${entry}:rwX`)
+  await expect(prepare({ asked: project(), access: 'acl', fresh, base })).rejects.toMatchObject({
+    code: 'workspace_refused',
+    message: expect.stringContaining('setfacl: Operation not permitted') as string,
+  })
+  // mkdtemp lets nobody else pass.
+  expect(readGranted(base)).toEqual({ runAs: fresh, grants: [root, project()] })
+  expect(lists.done()).toEqual([`-m ${entry}:--x ${root}`])
+  lists.refuse(`${entry},d:${entry}`)
+  await expect(undoFolder(base)).rejects.toThrow('Operation not permitted')
+  expect(readGranted(base)).not.toBeNull()
+  lists.refuse(null)
+  await undoFolder(base)
+  expect(existsSync(base)).toBe(false)
+  for (const undone of [`-x ${entry} ${root}`, `-x ${entry} ${project()}/file`, `-x ${entry},d:${entry} ${project()}`])
+    expect(lists.done()).toContain(undone)
+})
+
+test('revokeGrants() passes by what is too deep, and undoes all the rest', async () => {
+  const lists = accessLists()
+  for (const name of ['a', 'z']) writeFileSync(join(project(), name), '')
+  mkdirSync(join(project(), `m${'/d'.repeat(257)}`), { recursive: true })
+  await revokeGrants([project()], fresh)
+  const done = lists.done()
+  expect(done).toContain(`-x ${entry},d:${entry} ${project()}/m/d`)
+  expect(done.filter((line) => line.startsWith(`-x ${entry} `))).toEqual(
+    ['a', 'z'].map((name) => `-x ${entry} ${project()}/${name}`),
+  )
+})
+
+test('revokeGrants() says what it could not undo, and undoes the rest all the same', async () => {
+  const lists = accessLists()
+  writeFileSync(join(project(), 'file'), '')
+  lists.refuse(`${entry},d:`)
+  await expect(revokeGrants([root, project()], fresh)).rejects.toThrow(`to "${project()}": setfacl: Operation not permitted`)
+  expect(lists.done()).toEqual([`-x ${entry} ${root}`, `-x ${entry} ${project()}/file`])
 })

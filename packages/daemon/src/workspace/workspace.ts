@@ -7,9 +7,10 @@ import { type FileHandle, open, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 import { promisify } from 'node:util'
 import { makeFolder } from '../folders.ts'
+import { readGranted, writeGranted } from './granted.ts'
 import { type HeldFolder, holdFolder } from './held-folder.ts'
 import { originOf } from './origin.ts'
-import { copyTree, giveTree, O_PATH, walkTree } from './trees.ts'
+import { copyTree, giveTree, O_PATH, removeTree, walkTree } from './trees.ts'
 
 type User = { readonly uid: number; readonly gid: number }
 
@@ -36,6 +37,9 @@ export type WorkspaceOptions = {
   readonly reserved: readonly string[]
   /** Only folders below one of these; null for any. */
   readonly within: readonly string[] | null
+  /** A folder that lives as long as the session's claim to the workspace: what is granted is written down there, before it is.
+   *  Whoever called undoes it (`undoFolder`), also where this failed halfway. */
+  readonly base: string
 }
 
 /** Finds or makes the folder that a session works in. As root, a host folder is entered as its owner; where that cannot
@@ -48,6 +52,7 @@ export async function prepareWorkspace({
   home,
   reserved,
   within,
+  base,
 }: WorkspaceOptions): Promise<Workspace> {
   if (asked === null) {
     if (access !== null && access !== 'owner')
@@ -70,8 +75,9 @@ export async function prepareWorkspace({
   await using folder = await holdFolder(path)
   const from = { path, origin: await originOf(folder.at) }
   if (access === 'copy' || access === 'snapshot') {
+    const reader = within === null || fresh === null ? null : await ownerReading(folder)
     makeFolder(own, 0o755, fresh)
-    await copyTree(folder, own, { reader: null, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
+    await copyTree(folder, own, { reader, writer: fresh, without: access === 'snapshot' ? ['.git'] : [] })
     // The copy is there to be worked on, whatever the original was.
     makeFolder(own, 0o755, fresh)
     return { path: own, runAs: fresh, grants: [], from }
@@ -83,22 +89,36 @@ export async function prepareWorkspace({
         `"${access}" changes who may use it, which only root does, and Anchorhold runs as you here`,
         'Leave --acl and --chown out: the cell enters the folder as you do',
       )
-    if (!(await canEnter(path, null)))
+    if (!(await canEnter(path, null, 'writes')))
       throw refused(path, 'you cannot write to it', 'Choose a folder of yours, or let the session work on a copy: --copy')
     return { path, runAs: null, grants: [], from }
   }
   if (access === 'acl') {
-    const grants = await grant(folder, fresh)
+    const grants = await grant(folder, fresh, base)
     return { path, runAs: fresh, grants, from }
   }
   if (access === 'chown') await giveTree(folder.at, fresh)
   const { uid, gid } = await stat(folder.at)
   const ways =
-    'Let the agent work on a copy (--copy), let it in by an access list entry that is undone when it has ended (--acl), or give it the folder (--chown)'
+    within !== null && uid === 0
+      ? askAnOwner
+      : 'Let the agent work on a copy (--copy), let it in by an access list entry that is undone when it has ended (--acl), or give it the folder (--chown)'
   if (uid === 0) throw refused(path, 'it belongs to root, and no cell runs as root', ways)
-  if (!(await canEnter(path, { uid, gid }))) throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
+  if (!(await canEnter(path, { uid, gid }, 'writes')))
+    throw refused(path, `its owner (uid ${uid}) cannot reach it or write to it`, ways)
   return { path, runAs: { uid, gid }, grants: [], from }
 }
+
+/** Whom a copy is read as for those who may not have any folder: its owner, as a session in the folder itself would be, so that by a
+ *  copy nobody gets what only root can read there. */
+async function ownerReading({ path, at }: HeldFolder): Promise<User> {
+  const { uid, gid } = await stat(at)
+  if (uid === 0) throw refused(path, 'it belongs to root, and only for an owner is anything read as root', askAnOwner)
+  if (!(await canEnter(path, { uid, gid }, 'reads')))
+    throw refused(path, `its owner (uid ${uid}) cannot reach it or read it`, askAnOwner)
+  return { uid, gid }
+}
+const askAnOwner = 'An owner can work on a copy of it, or give it to somebody other than root who can reach it'
 
 const refused = (path: string, why: string, hint: string) =>
   new Failure('workspace_refused', `Cannot use "${path}" as workspace: ${why}`, { hint })
@@ -123,9 +143,9 @@ async function resolveFolder(asked: string, home: string, reserved: readonly str
   return path
 }
 
-/** Whether that user can read, write and enter the folder, by trying. */
-function canEnter(path: string, user: User | null): Promise<boolean> {
-  const script = 'cd -- "$1" && test -r . && test -w . && test -x .'
+/** Whether that user can enter the folder and read it, and write to it, by trying. */
+function canEnter(path: string, user: User | null, needs: 'reads' | 'writes'): Promise<boolean> {
+  const script = `cd -- "$1" && test -r . && test -x .${needs === 'writes' ? ' && test -w .' : ''}`
   return new Promise((resolve) => {
     const child = spawn('/bin/sh', ['-c', script, 'sh', path], { stdio: 'ignore', cwd: '/', env: {}, ...user })
     child.once('error', () => resolve(false))
@@ -134,50 +154,62 @@ function canEnter(path: string, user: User | null): Promise<boolean> {
 }
 
 /** Lets one more user in: to pass through the folders above where they need it, and to do all below. */
-async function grant(folder: HeldFolder, user: User): Promise<readonly string[]> {
+async function grant(folder: HeldFolder, user: User, base: string): Promise<readonly string[]> {
   const { path } = folder
-  const granted: string[] = []
+  const closed: string[] = []
+  for (let above = dirname(path); above !== '/'; above = dirname(above)) {
+    await using held = await holdFolder(above)
+    if (((await stat(held.at)).mode & 0o001) === 0) closed.push(above)
+  }
+  const grants = [...closed, path]
+  writeGranted(base, { runAs: user, grants })
   try {
-    for (let above = dirname(path); above !== '/'; above = dirname(above)) {
+    for (const above of closed) {
       await using held = await holdFolder(above)
-      if (((await stat(held.at)).mode & 0o001) !== 0) continue
       await setfacl(['-m', `u:${user.uid}:--x`, '--', forChild(held)])
-      granted.push(above)
     }
-    granted.push(path)
     const entry = `u:${user.uid}:rwX`
     await overTree(folder, {
       folders: (paths) => setfacl(['-m', `${entry},d:${entry}`, '--', ...paths]),
       files: (paths) => setfacl(['-m', entry, '--', ...paths]),
     })
   } catch (error) {
-    await revokeGrants([...granted.filter((one) => one !== path), path], user)
     if (error instanceof Failure) throw error
-    throw new Failure('workspace_refused', `Cannot give access to "${path}": ${firstLine(error)}`, {
+    throw new Failure('workspace_refused', `Cannot give access to "${path}": ${lastLine(error)}`, {
       hint: 'The file system may have no access lists: let the session work on a copy (--copy)',
     })
   }
-  return granted
+  return grants
 }
 
-/** Undoes what `acl` access added; the workspace itself comes last. A folder that is gone needs nothing. */
+/** Undoes what `acl` access added; the workspace itself comes last. A folder that is gone needs nothing, and what lies deeper than
+ *  anything was granted is the agent's own. All that can be undone is; where something could not, this says so at its end, and may be
+ *  done again. */
 export async function revokeGrants(grants: readonly string[], user: User): Promise<void> {
+  const left: string[] = []
+  const attempt = (work: Promise<void>) => work.catch((error: unknown) => void left.push(lastLine(error)))
+  const entry = `u:${user.uid}`
   for (const above of grants.slice(0, -1)) {
     await using held = await holdFolder(above).catch(() => null)
-    if (held !== null) await setfacl(['-x', `u:${user.uid}`, '--', forChild(held)]).catch(() => {})
+    if (held !== null) await attempt(setfacl(['-x', entry, '--', forChild(held)]))
   }
   for (const path of grants.slice(-1)) {
-    const entry = `u:${user.uid}`
     await using held = await holdFolder(path).catch(() => null)
     if (held === null) continue
-    await overTree(held, {
-      async folders(paths) {
-        await setfacl(['-x', `${entry},d:${entry}`, '--', ...paths])
-        await dropEmptyDefaults(paths)
-      },
-      files: (paths) => setfacl(['-x', entry, '--', ...paths]),
-    }).catch(() => {})
+    const takeBack: OverTree = {
+      folders: (paths) => attempt(setfacl(['-x', `${entry},d:${entry}`, '--', ...paths]).then(() => dropEmptyDefaults(paths))),
+      files: (paths) => attempt(setfacl(['-x', entry, '--', ...paths])),
+    }
+    await attempt(overTree(held, takeBack, () => {}))
   }
+  if (left.length > 0) throw new Error(`Cannot take back the access of the user ${user.uid} to "${grants.at(-1)}": ${left[0]}`)
+}
+
+/** Removes a folder that granted access is written down in, once that is undone. Otherwise it stays, to be found again. */
+export async function undoFolder(base: string): Promise<void> {
+  const granted = readGranted(base)
+  if (granted !== null) await revokeGrants(granted.grants, granted.runAs)
+  await removeTree(base)
 }
 
 /** By which a child of the same user finds it. */
@@ -189,8 +221,9 @@ const batchMax = 400
 type OverTree = Readonly<Record<'folders' | 'files', (paths: readonly string[]) => Promise<void>>>
 
 /** Does something to a folder and everything in it but links, many at a time. setfacl goes by names and follows what they lead to, so
- *  it is given open files instead of names: an agent at work there can no longer put anything else in their place. */
-async function overTree({ at }: HeldFolder, change: OverTree): Promise<void> {
+ *  it is given open files instead of names: an agent at work there can no longer put anything else in their place. Where the way ends
+ *  early, it is done to all that was passed until then. */
+async function overTree({ at }: HeldFolder, change: OverTree, tooDeep?: () => void): Promise<void> {
   const held = { folders: [] as FileHandle[], files: [] as FileHandle[] }
   async function flush(which: keyof typeof held): Promise<void> {
     const handles = held[which].splice(0)
@@ -201,17 +234,24 @@ async function overTree({ at }: HeldFolder, change: OverTree): Promise<void> {
     }
   }
   try {
-    await walkTree(at, async (passed) => {
-      if (passed.kind === 'link') return
-      const handle = await open(passed.path, O_PATH | constants.O_NOFOLLOW)
-      const stat = await handle.stat()
-      if (stat.isSymbolicLink()) return handle.close()
-      const which = stat.isDirectory() ? 'folders' : 'files'
-      if (held[which].push(handle) >= batchMax) await flush(which)
-    })
-    for (const which of ['folders', 'files'] as const) await flush(which)
+    await walkTree(
+      at,
+      async (passed) => {
+        if (passed.kind === 'link') return
+        const handle = await open(passed.path, O_PATH | constants.O_NOFOLLOW)
+        const stat = await handle.stat()
+        if (stat.isSymbolicLink()) return handle.close()
+        const which = stat.isDirectory() ? 'folders' : 'files'
+        if (held[which].push(handle) >= batchMax) await flush(which)
+      },
+      tooDeep,
+    )
   } finally {
-    for (const handle of [...held.folders, ...held.files]) await handle.close()
+    try {
+      await flush('folders')
+    } finally {
+      await flush('files')
+    }
   }
 }
 
@@ -239,4 +279,6 @@ async function setfacl(args: readonly string[]): Promise<void> {
   }
 }
 
-const firstLine = (error: unknown) => (error instanceof Error ? error.message : String(error)).split('\n').at(-1)!.slice(0, 300)
+/** Of what a program said, which stands under how it was called. */
+const lastLine = (error: unknown) =>
+  (error instanceof Error ? error.message : String(error)).trim().split('\n').at(-1)!.slice(0, 300)

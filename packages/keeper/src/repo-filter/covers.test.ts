@@ -145,6 +145,59 @@ test('coverWorkspace() hides what a link in the place of a folder leads to', () 
   expect(paths({ denylist: ['private/**'], allowlist: [] })).toEqual(['own'])
 })
 
+test('coverWorkspace() follows links that lead round and round no further than a pattern goes', () => {
+  put('d/credentials')
+  put('d/hosts.yml')
+  put('d/other')
+  for (const name of ['.aws', '.kube', '.cargo', '.docker', '.config', 'gh']) symlinkSync('.', join(workspace, 'd', name))
+  expect(paths()).toEqual(['d/credentials', 'd/hosts.yml'])
+})
+
+test('coverWorkspace() refuses links that lead to one another in more ways than it can look at', () => {
+  // A pattern with folders of any name in between has no end, and each of these links doubles the ways.
+  put('d/file')
+  for (const name of ['a', 'b']) symlinkSync('.', join(workspace, 'd', name))
+  const filter = { denylist: ['a/**/secret', 'b/**/secret'], allowlist: [] }
+  expect(() => cover(filter)).toThrow('too many ways')
+})
+
+test('veilOver() goes on without a look where there can be none any more', () => {
+  const veil = veilOver({ workspace, filter: 'standard', folder: join(base, 'covers'), memory: join(base, 'memory') })
+  veil.cover()
+  rmSync(workspace, { recursive: true })
+  expect([veil.watches, veil.uncovered(), veil.watches]).toEqual([true, [], false])
+  expect(() => veil.cover()).toThrow('ENOENT')
+})
+
+test.each([
+  ['a file', () => writeFileSync(join(workspace, 'config'), '')],
+  ['a link to itself', () => symlinkSync('config', join(workspace, 'config'))],
+])('coverWorkspace() looks elsewhere for what lay in a folder that has become %s', (_, change) => {
+  put('config/.aws/credentials')
+  expect(paths()).toEqual(['config/.aws/credentials'])
+  move('config/.aws', 'elsewhere')
+  rmSync(join(workspace, 'config'), { recursive: true })
+  change()
+  expect(paths()).toEqual(['elsewhere/credentials'])
+})
+
+test('coverWorkspace() passes by a name that is no text and would be too long as one', () => {
+  put('.env')
+  execFileSync('perl', ['-e', 'open F, ">" . "\\xff" x 200 or die'], { cwd: workspace })
+  expect(paths()).toEqual(['.env'])
+})
+
+test('coverWorkspace() hides a folder where a name that is no text leads to one too long to be told from what was hidden', () => {
+  put('.aws/credentials')
+  expect(paths()).toEqual(['.aws/credentials'])
+  // The folder can be listed, and what is in it be named no more: 4096 bytes are a path.
+  const script = `my $left = 4090 - length("$ARGV[0]/some/x"); mkdir "some"; chdir "some"; mkdir "\\xff"; chdir "\\xff";
+    for (; $left > 400; $left -= 201) { mkdir "d" x 200; chdir "d" x 200 }
+    mkdir "d" x ($left - 202); chdir "d" x ($left - 202); rename "$ARGV[0]/.aws", "d" x 200 or die`
+  execFileSync('perl', ['-e', script, workspace], { cwd: workspace })
+  expect(paths()).toEqual(['some'])
+})
+
 test.each([
   ['another name and a link in its place', () => (move('.git', 'g'), symlinkSync('g', join(workspace, '.git'))), 'g/config'],
   [

@@ -10,6 +10,8 @@ import { entriesOf, type Seen, walk } from './walk.ts'
 
 /** Each cover is a mount, and a workspace with more secrets than this wants another rule. */
 const coversMax = 1000
+/** How often what a link leads to is followed on, by whatever way. Nobody who works there ties that much together. */
+const tiesMax = 10_000
 const gitConfigBytesMax = 1024 * 1024
 
 /** Hides what a filter names in a workspace: an empty file or folder is seen in its place, and of git's settings a clean copy. What was
@@ -61,7 +63,7 @@ export function findHidden(
   const found = new Map<string, Hidden>()
   if (filter === 'none') return { hidden: found, missing: [] }
   const root = realpathSync(workspace)
-  const { hides, leadsOn } = filterOf(filter)
+  const { hides, leadsOn, depthMax } = filterOf(filter)
   const isInside = (path: string) => path.startsWith(`${root}/`)
 
   const hide = (path: string, what: Hidden) => {
@@ -77,14 +79,18 @@ export function findHidden(
     const instead = cleaned(path)
     if (instead !== null) hide(path, { instead })
   }
-  /** A link in the place of a folder that a pattern names: what is behind it counts under the link's name too. */
-  const hideBehind = (link: string, below: string) => {
+  let ties = 0
+  /** A link in the place of a folder that a pattern names: what is behind it counts under the link's name too, for as many names as a
+   *  pattern has. Links may lead round and round, and a folder is looked at anew by every way that leads there, since its names count under
+   *  those before them: where the ways are too many, no cell starts. */
+  const hideBehind = (link: string, below: string, depth: number) => {
     const target = targetOf(link)
     if (target?.kind !== 'folder' || !isInside(target.path)) return
+    if (depth > 1 && ++ties > tiesMax) throw tangled(target.path.slice(root.length + 1))
     for (const { name } of entriesOf(target.path) ?? []) {
       const inner = `${below}/${name}`
       if (hides(inner)) hideTarget(`${target.path}/${name}`)
-      else if (leadsOn(name)) hideBehind(`${target.path}/${name}`, inner)
+      else if (depth < depthMax && leadsOn(name)) hideBehind(`${target.path}/${name}`, inner, depth + 1)
     }
   }
   let lookedEverywhere = true
@@ -110,7 +116,7 @@ export function findHidden(
       // Branches have names of their own, and what moved in there since is remembered.
       if (inGit && ['objects', 'refs', 'logs'].includes(entry.name)) return false
       if (!hides(below)) {
-        if (entry.isSymbolicLink() && leadsOn(entry.name)) hideBehind(path, below)
+        if (entry.isSymbolicLink() && leadsOn(entry.name)) hideBehind(path, below, 1)
         return !skips(below)
       }
       if (entry.isSymbolicLink()) hideTarget(path)
@@ -184,6 +190,14 @@ function cannotLook(): Failure {
   return new Failure('cell_unavailable', 'The repository filter cannot hide what lies in a folder that it cannot look into', {
     hint: 'Look for names that are no UTF-8 at the top of the workspace, and give them other ones',
   })
+}
+
+function tangled(folder: string): Failure {
+  return new Failure(
+    'cell_unavailable',
+    `The repository filter cannot find out what is behind the links in "${folder}": they lead to one another in too many ways`,
+    { hint: 'Remove those of them that lead to folders of the workspace' },
+  )
 }
 
 function targetOf(link: string): { readonly path: string; readonly kind: 'file' | 'folder' } | null {

@@ -5,16 +5,18 @@ import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
 
 /** What makes a file or folder itself, whatever its name: its number, and when that number was given out. Not the device, whose number
- *  another start of the machine may change. Null when it is gone, or in a folder that cannot be looked into. */
+ *  another start of the machine may change. Null when it is gone, or in a folder that cannot be looked into: gone is also what lay in a
+ *  folder that has become a file or a link to itself, and what nothing can be named like. */
 export function identityOf(path: string | Buffer): Identified | null {
   try {
     const stat = lstatSync(path, { throwIfNoEntry: false })
     return stat === undefined ? null : { id: `${stat.ino}:${stat.birthtimeMs}`, links: stat.nlink }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EACCES') return null
+    if (unreachable.has((error as NodeJS.ErrnoException).code)) return null
     throw error
   }
 }
+const unreachable: ReadonlySet<string | undefined> = new Set(['EACCES', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'])
 export type Identified = { readonly id: string; readonly links: number }
 
 /** One file or folder that was hidden. `parent` and `name` are for one that is written anew in its place. */

@@ -20,10 +20,15 @@ export type Filter = {
   readonly hides: Hides
   /** Whether a folder of this name may be one that a pattern of several names goes through. */
   leadsOn(name: string): boolean
+  /** How many folders a pattern goes through at most, from the first one that it names on. */
+  readonly depthMax: number
 }
 
+/** No path leads through more links than this (path_resolution(7)). */
+const linksMax = 40
+
 export function filterOf(filter: RepoFilter): Filter {
-  if (filter === 'none') return { hides: () => false, leadsOn: () => false }
+  if (filter === 'none') return { hides: () => false, leadsOn: () => false, depthMax: 0 }
   const [hide, show] =
     filter === 'standard'
       ? [standard.hide, standard.show]
@@ -35,7 +40,16 @@ export function filterOf(filter: RepoFilter): Filter {
   return {
     hides: (path) => isHidden(path) && !isShown(path),
     leadsOn: oneOf(between),
+    depthMax: Math.max(0, ...hide.map(depthOf)),
   }
+}
+
+function depthOf(pattern: string): number {
+  const folders = pattern
+    .replace(/^(?:\*\*\/)+/, '')
+    .split('/')
+    .slice(0, -1)
+  return folders.includes('**') ? linksMax : folders.length
 }
 
 /** Names are compared without regard to case: some file systems do, and `.ENV` is as secret as `.env`. */

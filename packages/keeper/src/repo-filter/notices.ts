@@ -27,6 +27,17 @@ export const unwatchedNotice: NewEvent = {
   },
 }
 
+/** And that nobody can look for them any more. */
+export const unseenNotice: NewEvent = {
+  type: 'notice',
+  body: {
+    level: 'warning',
+    code: 'files_unwatched',
+    message:
+      'The workspace cannot be looked through any more: what the repository filter would hide and comes from now on is not told, and where this stays so, the next start of the cell is refused and says why',
+  },
+}
+
 /** As many names as a person would read. */
 function listOf(paths: readonly string[]): string {
   const rest = paths.length - namesShown

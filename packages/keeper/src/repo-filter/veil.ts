@@ -1,4 +1,3 @@
-import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { Cover } from '../cells/cell.ts'
 import { coverWorkspace, findHidden } from './covers.ts'
@@ -11,7 +10,7 @@ export interface Veil {
   cover(): readonly Cover[]
   /** Files that came since and would be covered, below the workspace; each is told once. */
   uncovered(): readonly string[]
-  /** Whether `uncovered` looks at all: not where that would hold up every turn. */
+  /** Whether `uncovered` looks at all: not where that would hold up every turn, nor once it could not. */
   readonly watches: boolean
 }
 
@@ -30,7 +29,7 @@ export type VeilOptions = {
 /** The filter over a workspace. */
 export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Veil {
   const known = new Set<string>()
-  let isQuick = true
+  let watches = true
   // Not in folders of packages: they hold most of the files, and what comes there is hidden from the next start on all the same.
   const comeSince = () => {
     const fresh = [...findHidden(workspace, filter, [], isOthersWork).hidden.keys()].filter((path) => !known.has(path))
@@ -39,24 +38,25 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
   }
   return {
     get watches() {
-      return isQuick
+      return watches
     },
     cover() {
       const covers = coverWorkspace(workspace, filter, folder, hiddenMemory(memory, filter))
       for (const { path } of covers) known.add(path)
       const before = performance.now()
       comeSince()
-      isQuick = performance.now() - before < quickMs
+      watches = performance.now() - before < quickMs
       return covers
     },
     uncovered() {
-      if (filter === 'none' || !isQuick) return []
+      if (filter === 'none' || !watches) return []
       try {
         return comeSince().map((path) => path.slice(workspace.length + 1))
-      } catch (error) {
-        // What the agent has made cannot be looked into: the next start refuses, and says so.
-        if (error instanceof Failure) return []
-        throw error
+      } catch {
+        // Whatever the agent has made of it, the turn is over and its session goes on: this look hides nothing. That there is none any more
+        // is told, and the next start, which does hide, refuses and says why.
+        watches = false
+        return []
       }
     },
   }

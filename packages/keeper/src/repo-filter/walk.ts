@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { accessSync, constants, lstatSync, readdirSync } from 'node:fs'
+import { accessSync, constants, readdirSync } from 'node:fs'
 import { isGitFolder } from './git-config.ts'
+import { identityOf } from './memory.ts'
 
 export type Entry = { readonly name: string; isFile(): boolean; isDirectory(): boolean; isSymbolicLink(): boolean }
 
@@ -66,6 +67,8 @@ function walkNameless(top: string, at: string, { closed, nameless }: Pick<Walk, 
     for (const entry of entries) {
       if (next.isTop && isUtf8(entry.name)) continue
       const path = Buffer.concat([next.folder, Buffer.from('/'), entry.name])
+      // What has so long a name may be anything, and not be told from what is looked for.
+      if (path.length > pathBytesMax) return closed(top)
       const below = `${next.below}/${entry.name.toString()}`
       if (!nameless(top, below, path)) return
       if (entry.isDirectory()) folders.push({ folder: path, below, isTop: false })
@@ -85,6 +88,5 @@ export function entriesOf(folder: string): readonly Entry[] | null {
   }
 }
 
-/** What stands for bytes that are no UTF-8 leads to no file, unless it is the character itself. */
-const leadsThere = (path: string, name: string) =>
-  !name.includes('\uFFFD') || lstatSync(path, { throwIfNoEntry: false }) !== undefined
+/** What stands for bytes that are no UTF-8 leads to no file, unless it is the character itself, and may be too long for a name. */
+const leadsThere = (path: string, name: string) => !name.includes('\uFFFD') || identityOf(path) !== null
