@@ -1,12 +1,16 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { lockHolder } from '@anchorhold/link/lock'
+import { lockHolder, takeLock, tellsLockHolders } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { linkVersion } from '@anchorhold/protocol/link'
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -155,6 +159,54 @@ test('a keeper that hangs is ended, and what it had told is kept', async () => {
   process.kill(pid!, 'SIGSTOP')
   await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
   expect([one.has(session), keeperPids(), told()[0]]).toEqual([false, [], 'started'])
+})
+
+/** Who answers in the keeper's place, as one that got out of its cell can, and says that he is this process. */
+async function impostor(pid: number) {
+  const answers = new Set<Socket>()
+  const server = createServer((socket) => {
+    answers.add(socket)
+    socket.on('error', () => {})
+    socket.write(`${JSON.stringify({ t: 'hello', version: linkVersion, source: `keeper/${session}`, pid, last: 0 })}\n`)
+  })
+  await new Promise<void>((resolve) => server.listen(foldersOf(root).keeperSocket(session), resolve))
+  return {
+    [Symbol.dispose]() {
+      server.close()
+      for (const socket of answers) socket.destroy()
+    },
+  }
+}
+
+test.skipIf(!tellsLockHolders()).each(['hangs', 'is killed', 'is told to leave'] as const)(
+  'one that answers in a keeper’s place and %s has nobody else ended under a number that it names, and is let go of',
+  async (how) => {
+    const bystander = spawn('sleep', ['60'])
+    using _ = await impostor(bystander.pid!)
+    const one = processes(how === 'hangs' ? 1 : null)
+    expect(await one.reattach(session)).toBe(true)
+    if (how === 'is killed') one.kill(session)
+    if (how === 'is told to leave') {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      const ending = one.end(session, 'Stopped')
+      await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+      await vi.advanceTimersByTimeAsync(20_000)
+      vi.useRealTimers()
+      await ending
+    }
+    await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
+    expect([bystander.exitCode, bystander.signalCode, one.has(session)]).toEqual([null, null, false])
+    bystander.kill()
+    await once(bystander, 'exit')
+  },
+)
+
+test('reattach() takes no link to somebody else’s lock for a keeper’s', async () => {
+  const elsewhere = join(root, 'elsewhere.lock')
+  const lock = takeLock(elsewhere)
+  symlinkSync(elsewhere, foldersOf(root).keeperLock(session))
+  expect(await keepers.reattach(session)).toBe(false)
+  lock?.release()
 })
 
 test('kill() ends nobody under the number of a keeper that has died, and whose end cannot be stored yet', async () => {

@@ -121,9 +121,14 @@ export function keeperProcesses({
     live.set(session, one)
     const onHung = () => {
       log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
-      host.kill(attachment.pid)
+      endKeeper(session, attachment)
     }
     if (beatMs !== null) watchPulse(attachment, { clock, beatMs, missedMax, onHung })
+  }
+
+  /** Whoever answers there and does not hold the keeper's lock is let go of, and not ended: it is no keeper. */
+  function endKeeper(session: SessionId, attachment: Attachment): void {
+    if (!host.kill(session, attachment.pid)) attachment.close()
   }
 
   /** What became of a keeper is to be stored, however long the disk is full. */
@@ -140,9 +145,7 @@ export function keeperProcesses({
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
   async function afterDeath(session: SessionId, pid: number | null): Promise<void> {
     if (!(await isFree(session, leaveMs))) {
-      // One that this daemon has never heard of hangs as it was found.
-      const hung = pid ?? host.holder(session)
-      if (hung !== null) host.kill(hung)
+      host.kill(session, pid)
       if (!(await isFree(session, killedMs)))
         throw new Failure('keeper_unavailable', `The keeper of session "${session}" neither answers nor ends`)
     }
@@ -213,13 +216,9 @@ export function keeperProcesses({
   function kill(session: SessionId): void {
     starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
     const one = live.get(session)
+    if (one?.attachment.open) endKeeper(session, one.attachment)
     // The number of one that has died may be another's by now: then only who holds its lock is meant.
-    const pid = one?.attachment.open
-      ? one.attachment.pid
-      : one !== undefined || finding.has(session)
-        ? host.holder(session)
-        : null
-    if (pid !== null) host.kill(pid)
+    else if (one !== undefined || finding.has(session)) host.kill(session, null)
   }
 
   async function find(session: SessionId, lost: () => void): Promise<boolean> {
