@@ -1,17 +1,18 @@
 import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
+import { readFound } from '@anchorhold/link/found-file'
 import { isUnlocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { frameBytesMax } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
 import { lstatSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTree } from '../workspace/trees.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
@@ -156,5 +157,6 @@ export function keeperHost({
   }
 }
 
-/** The file may be missing. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
-const readSaying = async (path: string): Promise<readonly LiveFrame[]> => saidIn(await readFile(path, 'utf8').catch(() => ''))
+/** The file may be missing, and the session's user may have put anything in its place. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
+const readSaying = async (path: string): Promise<readonly LiveFrame[]> =>
+  saidIn(await readFound(path, frameBytesMax).catch(() => ''))

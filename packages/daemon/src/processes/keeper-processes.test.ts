@@ -2,14 +2,15 @@ import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock, tellsLockHolders } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { linkVersion } from '@anchorhold/protocol/link'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,6 +30,7 @@ let store: Store
 let session: SessionId
 let model = 'fine'
 let gone: SessionId[]
+let saying: (readonly LiveFrame[])[]
 let isDiskFull = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
@@ -42,6 +44,7 @@ beforeEach(() => {
   mkdirSync(foldersOf(root).session(session))
   model = 'fine'
   gone = []
+  saying = []
   keepers = processes()
 })
 afterEach(async () => {
@@ -83,7 +86,7 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
     },
     onNotStarted() {},
     log: () => {},
-    onSaying: () => {},
+    onSaying: (_, frames) => void saying.push(frames),
     beatMs,
   })
   made.push(one)
@@ -107,6 +110,21 @@ test('ensure() starts one keeper, however many ask at once', async () => {
 test('reattach() of a session that never had a keeper leaves nothing in its folder', async () => {
   expect(await keepers.reattach(session)).toBe(false)
   expect(readdirSync(foldersOf(root).session(session))).toEqual([])
+})
+
+test.each([
+  ['a fifo', (path: string) => void rmSync(path), (path: string) => void execFileSync('mkfifo', [path])],
+  ['a link', (path: string) => renameSync(path, `${path}.real`), (path: string) => symlinkSync(`${path}.real`, path)],
+  ['more than a keeper writes', () => {}, (path: string) => truncateSync(path, 64 * 1024 * 1024 + 1)],
+])('reattach() takes a dead keeper’s last words from a file, and waits for none where there is %s', async (_, away, put) => {
+  const path = foldersOf(root).saying(session)
+  const words: LiveFrame = { type: 'text.delta', block: 'b', offset: 0, text: 'x', parent: null }
+  writeFileSync(path, `${JSON.stringify(words)}\n`)
+  await keepers.reattach(session)
+  away(path)
+  put(path)
+  await keepers.reattach(session)
+  expect(saying).toEqual([[words], []])
 })
 
 test('reattach() takes in what a dead keeper left some at a time, each when the one before is stored', async () => {
