@@ -12,6 +12,7 @@ import { firstSessionUid, makeFolder } from '../folders.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { ProviderRow, Store } from '../store/store.ts'
 import { removeTree } from '../workspace/trees.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { prepareWorkspace, revokeGrants, type Workspace } from '../workspace/workspace.ts'
 import { requireCredentials } from './credentials.ts'
 import { warmUp } from './deliver.ts'
@@ -79,6 +80,7 @@ async function make(
   const id = place?.session ?? newSessionId(parts.random)
   const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)
+  markUnsettled(parts.folders, id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
   let workspace: Workspace | null = null
   try {
@@ -133,8 +135,10 @@ async function make(
   } catch (error) {
     if (workspace?.runAs != null) await revokeGrants(workspace.grants, workspace.runAs)
     await removeTree(parts.folders.session(id))
+    markSettled(parts.folders, id)
     throw error
   }
+  markSettled(parts.folders, id)
   warmUp(parts, id)
   return shown(parts.store.sessions.get(id)!)
 }

@@ -15,6 +15,7 @@ import { randomBytes } from 'node:crypto'
 import { lstatSync } from 'node:fs'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTree } from '../workspace/trees.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
@@ -84,6 +85,7 @@ export function keeperHost({
   function makePlace(rung: Rung) {
     const session = newSessionId(randomBytes)
     const runAs = newUser()
+    markUnsettled(folders, session)
     for (const each of [folders.session(session), folders.home(session)]) makeFolder(each, 0o700, runAs)
     makeFolder(folders.workspace(session), 0o755, runAs)
     const place: KeeperPlace['place'] = {
@@ -108,6 +110,7 @@ export function keeperHost({
     if (isOwned(session)) return
     await removeCgroups(session)
     for (const each of [folders.session(session), folders.windows(session)]) await removeTree(each)
+    markSettled(folders, session)
   }
 
   return {

@@ -10,7 +10,17 @@ import { linkVersion } from '@anchorhold/protocol/link'
 import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,6 +30,7 @@ import { folders as foldersOf, makeFolders } from '../folders.ts'
 import { hub } from '../hub.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
 import type { Store } from '../store/store.ts'
+import { isUnsettled } from '../workspace/unsettled.ts'
 import { keeperHost } from './keeper-host.ts'
 import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
 import type { Runtime } from './runtime.ts'
@@ -365,6 +376,22 @@ test('a keeper whose outbox was emptied is heard all the same, and the session i
   )
   await keepers.end(session, 'Stopped')
   expect(told().slice(before + 2)).toEqual(['leave', 'left'])
+})
+
+test('a place that waits for a session is marked as nobody’s for as long as it is there', async () => {
+  const folders = foldersOf(root)
+  const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
+  const host = keeperHost({
+    ...{ rootOf: () => null, isOwned: () => false, folders, spare: false, newUser: () => null, busy: () => 0, log: () => {} },
+    runtime: { node: process.execPath, keeper: script } as Runtime,
+    pools: { bwrap: { min: 1, max: 1, idleMs: 1000, scaleUpThreshold: 1 } },
+    limits: {} as KeeperStart['limits'],
+  })
+  host.makeReady()
+  const [place] = host.places
+  expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([true, true])
+  await host.discard()
+  expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([false, false])
 })
 
 test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {
