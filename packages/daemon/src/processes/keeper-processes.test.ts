@@ -40,6 +40,7 @@ let root = ''
 let store: Store
 let session: SessionId
 let model = 'fine'
+let repoFilter: KeeperStart['repo_filter'] = 'none'
 let gone: SessionId[]
 let saying: (readonly LiveFrame[])[]
 let isDiskFull = false
@@ -54,6 +55,7 @@ beforeEach(() => {
   store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
   mkdirSync(foldersOf(root).session(session))
   model = 'fine'
+  repoFilter = 'none'
   gone = []
   saying = []
   keepers = processes()
@@ -88,7 +90,7 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
     sources,
     clock: systemClock,
     describe: async (id) => ({
-      start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
+      start: { session: id, folder: folders.session(id), model, repo_filter: repoFilter, cgroups: [] as string[] } as KeeperStart,
       runAs: null,
     }),
     onGone(id) {
@@ -289,6 +291,29 @@ test('ensure() fails in words when a keeper cannot start', async () => {
     message: expect.stringContaining('code 3') as string,
   })
 })
+
+test.each(['standard', 'none'] as const)(
+  'ensure() says of a keeper that does not stand in time that it did not, and names the filter %s where that may be why',
+  async (filter) => {
+    model = 'stuck'
+    repoFilter = filter
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const starting = keepers.ensure(session)
+    starting.catch(() => {})
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+    await vi.advanceTimersByTimeAsync(30_000)
+    vi.useRealTimers()
+    const failure = await starting.then(
+      () => null,
+      (error: unknown) => error as Failure,
+    )
+    expect(failure).toMatchObject({
+      code: 'keeper_unavailable',
+      message: `Cannot start the keeper of session "${session}": it was not ready within 30 s`,
+    })
+    expect(failure!.hint?.includes('--repo-filter none')).toBe(filter === 'standard')
+  },
+)
 
 test('ensure() starts a keeper anew that dies before it is found, and has what it told', async () => {
   model = 'mortal-once'

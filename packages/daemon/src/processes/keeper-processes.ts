@@ -188,7 +188,7 @@ export function keeperProcesses({
     await live.get(session)?.gone
     let described = await describe(session)
     let endings = 0
-    for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
+    for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
       if (await attachedUnlessEnded(session, signal)) return
@@ -202,7 +202,11 @@ export function keeperProcesses({
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
-      if (!launched.ready && launched.code === 75) continue
+      if (!launched.ready && launched.code === 75) {
+        if (clock.elapsed() < end) continue
+        throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
+      }
+      if (!launched.ready && launched.lateMs !== undefined) throw lateFailure(described.start, launched.lateMs)
       // Somebody ended it before it was found; that says nothing about the session. It is tried again, within limits.
       if ((launched.ready || launched.code === null) && ++endings < endingsMax) continue
       const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
@@ -210,7 +214,16 @@ export function keeperProcesses({
         hint: `See ${folders.keepersLog}`,
       })
     }
-    throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
+  }
+
+  /** The next one would take as long. What usually takes long is named: before it stands, a keeper finds what its cell is not to see. */
+  function lateFailure({ session, workspace, repo_filter: filter }: KeeperStart, lateMs: number): Failure {
+    const looks = `It first looks through all of "${workspace}" for what the repository filter hides, which takes long where that is large or its disk slow: give a session a smaller folder, or --repo-filter none, with which its cell sees everything there. `
+    return new Failure(
+      'keeper_unavailable',
+      `Cannot start the keeper of session "${session}": it was not ready within ${lateMs / 1000} s`,
+      { hint: `${filter === 'none' ? '' : looks}See ${folders.keepersLog}` },
+    )
   }
 
   function kill(session: SessionId): void {
