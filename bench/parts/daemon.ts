@@ -23,6 +23,7 @@ let last = 0
 let due = false
 const link = await attachTo({
   socketPath: socketPath!,
+  source: 'gate',
   after: 0,
   onRecord({ n }) {
     last = n

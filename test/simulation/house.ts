@@ -177,10 +177,10 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       return launched(by, process, keeperMain(process, by, start)).finally(() => signal.removeEventListener('abort', kill))
     },
     isHeld: () => by.isHeld(keeperLock(session)),
-    holder: () => [...keepers][0]?.pid ?? null,
-    kill(pid) {
-      const found = machine.of(pid)
-      if (found !== undefined) machine.kill(found)
+    kill() {
+      const [holder] = keepers
+      if (holder !== undefined) machine.kill(holder)
+      return holder !== undefined
     },
     async remains(_, after) {
       await by.sometime()

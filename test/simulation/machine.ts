@@ -9,7 +9,6 @@ export interface Machine {
   readonly elapsed: number
   readonly random: () => number
   process(name: string): Process
-  of(pid: number): Process | undefined
   /** Ends a process between two of its steps, as kill -9 does. */
   kill(process: Process): void
   /** Ends all of them; what was not synced may be gone. */
@@ -52,7 +51,8 @@ export function machine(random: () => number): Machine {
   let elapsed = 0
   let offset = 0
   let order = 0
-  let pids = 0
+  // The first is 2: none that may be ended is 1.
+  let pids = 1
   const tasks: Task[] = []
   const processes = new Map<number, Process & { die(): void }>()
   const locks = new Map<string, number>()
@@ -231,7 +231,6 @@ export function machine(random: () => number): Machine {
     },
     random,
     process,
-    of: (pid) => processes.get(pid),
     kill: (one) => processes.get(one.pid)?.die(),
     powerCut() {
       for (const one of processes.values()) one.die()

@@ -42,6 +42,8 @@ export function folders(state: string) {
     saying: (id: SessionId) => `${session(id)}/saying.log`,
     keeperSocket: (id: SessionId) => `${session(id)}/keeper.sock`,
     keeperLock: (id: SessionId) => `${session(id)}/keeper.lock`,
+    /** Says that the session is being made or removed. */
+    unsettled: (id: SessionId) => `${state}/unsettled/${id}`,
     keepersLog: `${state}/keepers.log`,
     /** Cells that are no session's, each with what it needs, for as long as whoever launched it lives. */
     launched: `${state}/launched`,
@@ -59,6 +61,7 @@ export function makeFolders(all: Folders, root: boolean): void {
     throw unmadeState(all.state, cause)
   }
   for (const name of ['sessions', 'windows', 'launched', 'caches', 'hidden']) makeFolder(`${all.state}/${name}`, through)
+  makeFolder(`${all.state}/unsettled`, 0o700)
   makeFolder(all.runtime, root ? 0o755 : 0o700)
   makeFolder(all.gate, 0o700, root ? gateUser : null)
 }

@@ -64,6 +64,7 @@ async function gates(state?: string) {
       link?.close()
       link = await attachTo({
         socketPath: join(folder, 'link.sock'),
+        source: 'gate',
         after: records.at(-1)?.n ?? 0,
         onRecord: (record) => records.push(record),
         onLive() {},

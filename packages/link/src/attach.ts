@@ -27,6 +27,8 @@ export type AttachOptions = {
   readonly wire?: Wire
   readonly clock?: Clock
   readonly socketPath: string
+  /** Who is meant to be there. A session's user can put anything where its keeper listens. */
+  readonly source: SourceName
   /** The last record that is stored already. */
   readonly after: number
   readonly onRecord: (record: OutboxRecord) => void
@@ -39,20 +41,22 @@ const helloMs = 10_000
 /** How long a command may take. The longest waits for a cell to start or to end. */
 const doMs = 60_000
 
-/** Attaches to a keeper or the gate. Throws when nobody listens there. */
+/** Attaches to a keeper or the gate. Throws when nobody listens there, or somebody else: then nothing that he says is heard. */
 export async function attachTo({
   wire = unixWire,
   clock = systemClock,
   socketPath,
+  source,
   after,
   onRecord,
   onLive,
   onClose,
 }: AttachOptions): Promise<Attachment> {
   const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
-  const hello = Promise.withResolvers<{ source: SourceName; pid: number; last: number }>()
+  const hello = Promise.withResolvers<{ pid: number; last: number }>()
   hello.promise.catch(() => {})
   let lastId = 0
+  let isKnown = false
   const connection = await wire.connect(socketPath, {
     closed() {
       const gone = new Failure('keeper_unavailable', `The process behind "${socketPath}" has gone`)
@@ -63,16 +67,17 @@ export async function attachTo({
     },
     frame(raw) {
       const frame = ToDaemon.parse(raw)
+      if (!isKnown && frame.t !== 'hello') throw new Error('It speaks before it has said who it is')
       switch (frame.t) {
-        case 'hello':
-          if (frame.version === linkVersion || frame.version === linkVersion - 1) return hello.resolve(frame)
-          return hello.reject(
-            new Failure(
-              'keeper_unavailable',
-              `"${frame.source}" speaks version ${frame.version} of the link, and this daemon ${linkVersion} and the one before`,
-              { hint: 'End it with the release that started it, or by its process id' },
-            ),
-          )
+        case 'hello': {
+          const refusal = refusalOf(frame, source, socketPath)
+          if (refusal !== null) {
+            hello.reject(refusal)
+            throw refusal
+          }
+          isKnown = true
+          return hello.resolve(frame)
+        }
         case 'record':
           return onRecord(frame.record)
         case 'live':
@@ -89,7 +94,7 @@ export async function attachTo({
   const send = (frame: FromDaemon) => connection.send(frame)
   send({ t: 'hello', version: linkVersion, after })
   const heardInTime = clock.after(helloMs, () => connection.close())
-  const { source, pid, last } = await hello.promise
+  const { pid, last } = await hello.promise
     .catch((error: unknown) => {
       connection.close()
       throw error
@@ -120,6 +125,17 @@ export async function attachTo({
     ack: (n) => send({ t: 'ack', n }),
     close: () => connection.close(),
   }
+}
+
+function refusalOf(hello: { source: SourceName; version: number }, source: SourceName, socketPath: string): Failure | null {
+  if (hello.source !== source)
+    return new Failure('keeper_unavailable', `"${hello.source}" answers at "${socketPath}", where "${source}" should`)
+  if (hello.version === linkVersion || hello.version === linkVersion - 1) return null
+  return new Failure(
+    'keeper_unavailable',
+    `"${source}" speaks version ${hello.version} of the link, and this daemon ${linkVersion} and the one before`,
+    { hint: 'End it with the release that started it, or by its process id' },
+  )
 }
 
 function failureFrom(frame: { code: string; message: string; hint?: string | undefined }): Error {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -55,6 +55,16 @@ test('folderDisk() reads a part of a file, also far behind what fits into memory
   expect(String(await disk.read('a', 3 * 2 ** 30 - 1, 4))).toBe('\0end')
   expect((await disk.read('a', 4 * 2 ** 30, 100)).length).toBe(0)
   await disk.close()
+  rmSync(folder, { recursive: true })
+})
+
+test('folderDisk() reads nothing but files, and does not wait for who may write to a fifo', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
+  execFileSync('mkfifo', [join(folder, 'fifo')])
+  symlinkSync('/dev/zero', join(folder, 'link'))
+  const disk = folderDisk(folder)
+  await expect(disk.read('fifo', 0, 1)).rejects.toThrow('it is no file')
+  await expect(disk.read('link', 0, 1)).rejects.toThrow('ELOOP')
   rmSync(folder, { recursive: true })
 })
 

@@ -13,6 +13,7 @@ import {
 import { open, readdir, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { openFound } from './found-file.ts'
 
 /** The few things an outbox does to a disk, so that a simulation can stand in for one. */
 export interface Disk {
@@ -129,11 +130,11 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
       timed(startedAt)
       return true
     },
-    // A daemon that is root reads folders of others: it follows no link of theirs.
+    // A daemon that is root reads folders of others.
     async read(name, from, bytes) {
-      const file = await open(join(folder, name), constants.O_RDONLY | constants.O_NOFOLLOW)
+      const { file, sizeBytes } = await openFound(join(folder, name))
       try {
-        const into = Buffer.allocUnsafeSlow(Math.min(bytes, Math.max(0, (await file.stat()).size - from)))
+        const into = Buffer.allocUnsafeSlow(Math.min(bytes, Math.max(0, sizeBytes - from)))
         let length = 0
         for (let more = -1; more !== 0 && length < into.length; length += more)
           more = (await file.read(into, length, into.length - length, from + length)).bytesRead

@@ -4,7 +4,7 @@ import type { LiveFrame } from '@anchorhold/protocol/events'
 import { linkVersion } from '@anchorhold/protocol/link'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { createConnection, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,6 +36,7 @@ function attach(socketPath: string, after = 0) {
   const closed = vi.fn()
   const end = attachTo({
     socketPath,
+    source: 'gate',
     after,
     onRecord: (record) => seen.push(record.n),
     onLive: (_, frame) => frames.push(frame),
@@ -171,7 +172,7 @@ test.each([
 ])('a process that speaks version %i of the link %s', async (version, verdict) => {
   const socketPath = join(folder, 'other')
   const record = { n: 1, at: 0, session, type: 'of_another_release', body: { unknown: true } }
-  const hello = { t: 'hello', version, source: 'gate', pid: 1, last: 1, of_another_release: true }
+  const hello = { t: 'hello', version, source: 'gate', pid: 2, last: 1, of_another_release: true }
   const server = createServer((socket) => {
     socket.on('error', () => {})
     for (const frame of [hello, { t: 'record', record }]) socket.write(`${JSON.stringify(frame)}\n`)
@@ -186,6 +187,49 @@ test.each([
     attachment.close()
   }
   server.close()
+})
+
+/** Somebody who says these frames to whoever connects. */
+async function speaker(...frames: unknown[]) {
+  const socketPath = join(folder, 'other')
+  const server = createServer((socket) => {
+    socket.on('error', () => {}).resume()
+    socket.write(frames.map((frame) => `${JSON.stringify(frame)}\n`).join(''))
+  })
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  return { socketPath, [Symbol.asyncDispose]: () => new Promise<void>((resolve) => void server.close(() => resolve())) }
+}
+const greeting = { t: 'hello', version: linkVersion, source: 'gate', pid: 2, last: 1 }
+const firstRecord = { t: 'record', record: { n: 1, at: 0, session, type: 'notice', body: {} } }
+
+test.each([
+  ['has another name', { ...greeting, source: `keeper/${session}` }, /should$/],
+  ['names every process as its own', { ...greeting, pid: -1 }, /has gone$/],
+  ['names its group of processes as its own', { ...greeting, pid: 0 }, /has gone$/],
+  ['names the first process as its own', { ...greeting, pid: 1 }, /has gone$/],
+])('attachTo() refuses one that %s, and hears nothing that it says', async (_, hello, message) => {
+  await using far = await speaker(hello, firstRecord)
+  const onRecord = vi.fn()
+  const closed = Promise.withResolvers<void>()
+  const how = { socketPath: far.socketPath, source: 'gate', after: 0, onRecord, onLive() {}, onClose: closed.resolve }
+  await expect(attachTo(how)).rejects.toMatchObject({ code: 'keeper_unavailable', message: expect.stringMatching(message) })
+  await closed.promise
+  expect(onRecord).not.toHaveBeenCalled()
+})
+
+test('attachTo() hears nothing of one that has not said who it is', async () => {
+  await using far = await speaker(firstRecord, greeting)
+  const onRecord = vi.fn()
+  const how = { socketPath: far.socketPath, source: 'gate', after: 0, onRecord, onLive() {}, onClose() {} }
+  await expect(attachTo(how)).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  expect(onRecord).not.toHaveBeenCalled()
+})
+
+test('attachTo() follows no link to where somebody listens', async () => {
+  await using far = await source()
+  const link = join(folder, 'link')
+  await symlink(far.socketPath, link)
+  await expect(attach(link)).rejects.toThrow('it is no socket')
 })
 
 test('takeLock() is held by one only, and is free again after release', () => {

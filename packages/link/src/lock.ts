@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
 export interface Lock {
@@ -32,7 +32,10 @@ export function isUnlocked(path: string): boolean {
   return lock !== null
 }
 
-/** The process that holds the lock, as the kernel says; null when nobody does, or where it does not tell (it does on Linux). */
+/** Whether the kernel tells who holds a lock. Linux does. */
+export const tellsLockHolders = (): boolean => existsSync('/proc/locks')
+
+/** The process that holds the lock, as the kernel says; null when nobody does, or where it does not tell. */
 export function lockHolder(path: string): number | null {
   try {
     const { ino } = lstatSync(path)
@@ -51,11 +54,18 @@ export function lockHolder(path: string): number | null {
 
 function hasOpen(pid: number, path: string): boolean {
   const folder = `/proc/${pid}/fd`
-  return readdirSync(folder).some((fd) => {
-    try {
-      return readlinkSync(`${folder}/${fd}`) === path
-    } catch {
-      return false
-    }
-  })
+  try {
+    return readdirSync(folder).some((fd) => isLinkTo(`${folder}/${fd}`, path))
+  } catch {
+    // It has gone, or is another user's, who locks another file.
+    return false
+  }
+}
+
+function isLinkTo(link: string, path: string): boolean {
+  try {
+    return readlinkSync(link) === path
+  } catch {
+    return false
+  }
 }

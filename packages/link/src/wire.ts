@@ -1,10 +1,11 @@
 import { frameBytesMax } from '@anchorhold/protocol/link'
+import { lstatSync } from 'node:fs'
 import { chmod, rm } from 'node:fs/promises'
 import { createConnection, createServer, type Socket } from 'node:net'
 
 /** How frames travel between the processes of one machine, so that a simulation can stand in for it. */
 export interface Wire {
-  /** Throws when nobody listens there. */
+  /** Throws when nobody listens there. A link is not followed. */
   connect(path: string, heard: Heard): Promise<Connection>
   /** Whatever was there before is replaced: whoever listens holds the lock that goes with it. */
   listen(path: string, onConnection: (connection: Connection) => Heard): Promise<Listening>
@@ -33,6 +34,9 @@ export interface Listening {
 /** Lines of JSON over unix sockets that only this user can enter. */
 export const unixWire: Wire = {
   async connect(path, heard) {
+    // Whoever owns the folder may have laid a link there, to a socket that only this end may enter. It is looked at and entered without
+    // a turn in between, and who answers is asked for his name all the same.
+    if (!lstatSync(path).isSocket()) throw new Error(`Cannot connect to "${path}": it is no socket`)
     const socket = createConnection(path)
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject)

@@ -81,10 +81,13 @@ export const FromDaemon = z.discriminatedUnion('t', [
 ])
 export type FromDaemon = z.infer<typeof FromDaemon>
 
+/** A process that may be ended by its number: to a signal, 0 and less mean many, and 1 is the machine's own. */
+const Pid = z.int().min(2)
+
 /** What a keeper or the gate sends to the daemon. */
 export const ToDaemon = z.lazy(() =>
   z.discriminatedUnion('t', [
-    z.object({ t: z.literal('hello'), version: z.int(), source: SourceName, pid: z.int(), last: z.int().min(0) }),
+    z.object({ t: z.literal('hello'), version: z.int(), source: SourceName, pid: Pid, last: z.int().min(0) }),
     z.object({ t: z.literal('record'), record: OutboxRecord }),
     z.object({ t: z.literal('live'), session: SessionId, frame: LiveFrame }),
     z.discriminatedUnion('ok', [

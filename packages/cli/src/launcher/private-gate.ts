@@ -72,6 +72,7 @@ export async function privateGate(options: PrivateGateOptions): Promise<PrivateG
   if (!launched.ready) throw new Failure('gate_unavailable', 'Cannot start a gate for the cell', { hint: `See ${log}` })
   const gate = await attachTo({
     socketPath: join(folder, 'link.sock'),
+    source: 'gate',
     after: 0,
     // Nobody keeps a log of what is not a session.
     onRecord({ n, type, body }) {

@@ -6,6 +6,7 @@ import { removeCgroups } from '../processes/cgroups.ts'
 import type { SessionRow } from '../store/store.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTrees } from '../workspace/trees.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { queuedIn } from './drop.ts'
 import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
@@ -58,17 +59,24 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   // Its keeper may still be leaving.
   await putAway(parts, actor, id, `Purged by ${actor.name}`)
   refuseIfGranted(sessionFor(parts, id, 'purge'))
-  // The log first: from here on nobody forks it. Folders that a daemon did not live to remove are nobody's, and reaped by the next.
-  parts.store.atomically(() => {
-    const session = sessionFor(parts, id, 'purge')
-    refuseIfShared(parts, session)
-    const hash = parts.store.chains.head(id)?.hash ?? null
-    const { name, last_seq: seq } = session
-    note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
-    parts.store.sessions.purge(id)
-  })
+  // The log first: from here on nobody forks it. Folders that a daemon did not live to remove are marked as nobody's, and reaped by the next.
+  markUnsettled(parts.folders, id)
+  try {
+    parts.store.atomically(() => {
+      const session = sessionFor(parts, id, 'purge')
+      refuseIfShared(parts, session)
+      const hash = parts.store.chains.head(id)?.hash ?? null
+      const { name, last_seq: seq } = session
+      note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
+      parts.store.sessions.purge(id)
+    })
+  } catch (error) {
+    markSettled(parts.folders, id)
+    throw error
+  }
   parts.watches.recheck()
   await removeTrees([parts.folders.session(id), parts.folders.windows(id)])
+  markSettled(parts.folders, id)
   // A daemon that died before it had started a keeper may have left groups that no keeper took along.
   await removeCgroups(id)
   await reapHidden(parts.folders.hidden, parts.store.sessions.isWorkedIn)

@@ -11,6 +11,7 @@ import type { Config } from '../config.ts'
 import { firstSessionUid, makeFolder } from '../folders.ts'
 import type { Look } from '../processes/doctor-process.ts'
 import type { ProviderRow, Store } from '../store/store.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { prepareWorkspace, undoFolder } from '../workspace/workspace.ts'
 import { requireCredentials } from './credentials.ts'
 import { warmUp } from './deliver.ts'
@@ -78,6 +79,7 @@ async function make(
   const id = place?.session ?? newSessionId(parts.random)
   const fresh = place === null ? freshUser(parts) : place.runAs
   const own = parts.folders.workspace(id)
+  markUnsettled(parts.folders, id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
   try {
     const workspace = await prepareWorkspace({
@@ -130,12 +132,14 @@ async function make(
       if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
     })
   } catch (error) {
-    // What cannot be undone now is left to the next daemon, which finds the folder with no session to own it.
-    await undoFolder(parts.folders.session(id)).catch((left: unknown) =>
-      parts.log(left instanceof Error ? left.message : String(left)),
+    // What cannot be undone now is left to the next daemon, which finds the folder marked, with no session to own it.
+    await undoFolder(parts.folders.session(id)).then(
+      () => markSettled(parts.folders, id),
+      (left: unknown) => parts.log(left instanceof Error ? left.message : String(left)),
     )
     throw error
   }
+  markSettled(parts.folders, id)
   warmUp(parts, id)
   return shown(parts.store.sessions.get(id)!)
 }

@@ -11,6 +11,7 @@ import { makeFolder } from '../folders.ts'
 import type { SessionRow } from '../store/store.ts'
 import { holdFolder } from '../workspace/held-folder.ts'
 import { copyTree, removeTree } from '../workspace/trees.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { freshUser } from './create-session.ts'
 import { requireCredentials } from './credentials.ts'
 import { requireInside } from './inside-secrets.ts'
@@ -70,6 +71,7 @@ async function make(
   if (shares) refuseUnlessShareable(parts, actor, origin)
   const id = newSessionId(parts.random)
   const runAs = shares ? origin.runAs : freshUser(parts)
+  markUnsettled(parts.folders, id)
   makeFolder(parts.folders.session(id), 0o700, runAs)
   try {
     const copying = { reader: origin.runAs, writer: runAs }
@@ -118,8 +120,10 @@ async function make(
     })
   } catch (error) {
     await removeTree(parts.folders.session(id))
+    markSettled(parts.folders, id)
     throw error
   }
+  markSettled(parts.folders, id)
   return shown(parts.store.sessions.get(id)!)
 }
 

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAccessLists } from '../workspace/fake-access-lists.ts'
+import { isUnsettled } from '../workspace/unsettled.ts'
 import { createSession } from './create-session.ts'
 import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { dropPrompt } from './drop.ts'
@@ -276,8 +277,42 @@ test('purge() wants an archived session and its id once more, and removes its fo
   const another = (await create()).id
   await expect(purge(parts, owner, id, another)).rejects.toMatchObject({ code: 'bad_request' })
   await purge(parts, owner, id, id)
-  expect(existsSync(parts.folders.session(id))).toBe(false)
+  expect([existsSync(parts.folders.session(id)), isUnsettled(parts.folders, id)]).toEqual([false, false])
   expect(stateOf(id)).toBeUndefined()
+})
+
+test('a daemon that dies while a session is made, forked or purged leaves a folder that is marked, or one that the log has', async () => {
+  const { insert, purge: forget } = parts.store.sessions
+  const seen: boolean[] = []
+  const look = (id: SessionId) => void seen.push(isUnsettled(parts.folders, id), existsSync(parts.folders.session(id)))
+  vi.spyOn(parts.store.sessions, 'insert').mockImplementation((row) => {
+    look(row.id)
+    insert(row)
+  })
+  vi.spyOn(parts.store.sessions, 'purge').mockImplementation((id) => {
+    look(id)
+    forget(id)
+  })
+  const id = await ready()
+  const fork = await forkSession(parts, owner, id, {})
+  expect([id, fork.id].map((one) => isUnsettled(parts.folders, one))).toEqual([false, false])
+  await archive(parts, owner, id)
+  await purge(parts, owner, id, id)
+  expect(seen).toEqual(Array(6).fill(true))
+})
+
+test('what could not be made, forked or purged leaves no mark', async () => {
+  const id = await ready()
+  await archive(parts, owner, id)
+  const fail = () => {
+    throw new Error('no room')
+  }
+  vi.spyOn(parts.store.sessions, 'insert').mockImplementation(fail)
+  vi.spyOn(parts.store.sessions, 'purge').mockImplementation(fail)
+  for (const trial of [() => create(), () => forkSession(parts, owner, id, {}), () => purge(parts, owner, id, id)])
+    await expect(trial()).rejects.toThrow('no room')
+  expect(readdirSync(join(parts.folders.state, 'unsettled'))).toEqual([])
+  expect(readdirSync(join(parts.folders.state, 'sessions'))).toEqual([id])
 })
 
 test('purge() waits for a keeper that is still leaving, and the session is gone before its folder is', async () => {

@@ -1,19 +1,21 @@
 import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { lockHolder, isUnlocked } from '@anchorhold/link/lock'
+import { readFound } from '@anchorhold/link/found-file'
+import { isUnlocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { frameBytesMax } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { lstatSync } from 'node:fs'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTrees } from '../workspace/trees.ts'
+import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
@@ -27,9 +29,10 @@ export interface KeeperHost {
   launch(start: KeeperStart, runAs: User | null, signal: AbortSignal): Promise<Launched>
   /** Whether a process holds the lock of the session's keeper. */
   isHeld(session: SessionId): boolean
-  /** The process that does; null where that cannot be told. */
-  holder(session: SessionId): number | null
-  kill(pid: number): void
+  /** Ends the session's keeper: the process that holds its lock. The number that it gave itself is believed only where the kernel does
+   *  not tell who holds a lock, and never by root: who gets out of a cell can answer in its keeper's place, and name any process. False
+   *  when nobody was ended. */
+  kill(session: SessionId, said: number | null): boolean
   /** What a keeper that is gone has left: its outbox after a number, and what its agent was saying. It may be asked for again. */
   remains(session: SessionId, after: number): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
@@ -82,6 +85,7 @@ export function keeperHost({
   function makePlace(rung: Rung) {
     const session = newSessionId(randomBytes)
     const runAs = newUser()
+    markUnsettled(folders, session)
     for (const each of [folders.session(session), folders.home(session)]) makeFolder(each, 0o700, runAs)
     makeFolder(folders.workspace(session), 0o755, runAs)
     const place: KeeperPlace['place'] = {
@@ -106,6 +110,7 @@ export function keeperHost({
     if (isOwned(session)) return
     await removeCgroups(session)
     await removeTrees([folders.session(session), folders.windows(session)])
+    markSettled(folders, session)
   }
 
   return {
@@ -116,12 +121,17 @@ export function keeperHost({
         signal,
       }),
     isHeld(session) {
-      // The file is the keeper's: one that the daemon made would be closed to the keeper's user.
+      // The file is the keeper's: one that the daemon made would be closed to the keeper's user. A link of theirs is no lock.
       const lock = folders.keeperLock(session)
-      return existsSync(lock) && !isUnlocked(lock)
+      return lstatSync(lock, { throwIfNoEntry: false })?.isFile() === true && !isUnlocked(lock)
     },
-    holder: (session) => lockHolder(folders.keeperLock(session)),
-    kill: endProcess,
+    kill(session, said) {
+      const isRoot = process.getuid?.() === 0
+      const pid = tellsLockHolders() ? lockHolder(folders.keeperLock(session)) : isRoot ? null : said
+      if (pid === null) return false
+      endProcess(pid)
+      return true
+    },
     async remains(session, after) {
       await removeCgroups(session)
       await endOrphans()
@@ -150,5 +160,6 @@ export function keeperHost({
   }
 }
 
-/** The file may be missing. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
-const readSaying = async (path: string): Promise<readonly LiveFrame[]> => saidIn(await readFile(path, 'utf8').catch(() => ''))
+/** The file may be missing, and the session's user may have put anything in its place. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
+const readSaying = async (path: string): Promise<readonly LiveFrame[]> =>
+  saidIn(await readFound(path, frameBytesMax).catch(() => ''))

@@ -1,12 +1,27 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { lockHolder } from '@anchorhold/link/lock'
+import { lockHolder, takeLock, tellsLockHolders } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
+import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import { linkVersion } from '@anchorhold/protocol/link'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +30,7 @@ import { folders as foldersOf, makeFolders } from '../folders.ts'
 import { hub } from '../hub.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
 import type { Store } from '../store/store.ts'
+import { isUnsettled } from '../workspace/unsettled.ts'
 import { keeperHost } from './keeper-host.ts'
 import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
 import type { Runtime } from './runtime.ts'
@@ -24,7 +40,9 @@ let root = ''
 let store: Store
 let session: SessionId
 let model = 'fine'
+let repoFilter: KeeperStart['repo_filter'] = 'none'
 let gone: SessionId[]
+let saying: (readonly LiveFrame[])[]
 let isDiskFull = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
@@ -37,7 +55,9 @@ beforeEach(() => {
   store.sessions.insert({ id: session, options: {}, runAs: null, conversation: 'c', conversing: false, grants: [] })
   mkdirSync(foldersOf(root).session(session))
   model = 'fine'
+  repoFilter = 'none'
   gone = []
+  saying = []
   keepers = processes()
 })
 afterEach(async () => {
@@ -70,7 +90,7 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
     sources,
     clock: systemClock,
     describe: async (id) => ({
-      start: { session: id, folder: folders.session(id), model, cgroups: [] as string[] } as KeeperStart,
+      start: { session: id, folder: folders.session(id), model, repo_filter: repoFilter, cgroups: [] as string[] } as KeeperStart,
       runAs: null,
     }),
     onGone(id) {
@@ -79,7 +99,7 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
     },
     onNotStarted() {},
     log: () => {},
-    onSaying: () => {},
+    onSaying: (_, frames) => void saying.push(frames),
     beatMs,
   })
   made.push(one)
@@ -103,6 +123,21 @@ test('ensure() starts one keeper, however many ask at once', async () => {
 test('reattach() of a session that never had a keeper leaves nothing in its folder', async () => {
   expect(await keepers.reattach(session)).toBe(false)
   expect(readdirSync(foldersOf(root).session(session))).toEqual([])
+})
+
+test.each([
+  ['a fifo', (path: string) => void rmSync(path), (path: string) => void execFileSync('mkfifo', [path])],
+  ['a link', (path: string) => renameSync(path, `${path}.real`), (path: string) => symlinkSync(`${path}.real`, path)],
+  ['more than a keeper writes', () => {}, (path: string) => truncateSync(path, 64 * 1024 * 1024 + 1)],
+])('reattach() takes a dead keeper’s last words from a file, and waits for none where there is %s', async (_, away, put) => {
+  const path = foldersOf(root).saying(session)
+  const words: LiveFrame = { type: 'text.delta', block: 'b', offset: 0, text: 'x', parent: null }
+  writeFileSync(path, `${JSON.stringify(words)}\n`)
+  await keepers.reattach(session)
+  away(path)
+  put(path)
+  await keepers.reattach(session)
+  expect(saying).toEqual([[words], []])
 })
 
 test('reattach() takes in what a dead keeper left some at a time, each when the one before is stored', async () => {
@@ -157,6 +192,54 @@ test('a keeper that hangs is ended, and what it had told is kept', async () => {
   expect([one.has(session), keeperPids(), told()[0]]).toEqual([false, [], 'started'])
 })
 
+/** Who answers in the keeper's place, as one that got out of its cell can, and says that he is this process. */
+async function impostor(pid: number) {
+  const answers = new Set<Socket>()
+  const server = createServer((socket) => {
+    answers.add(socket)
+    socket.on('error', () => {})
+    socket.write(`${JSON.stringify({ t: 'hello', version: linkVersion, source: `keeper/${session}`, pid, last: 0 })}\n`)
+  })
+  await new Promise<void>((resolve) => server.listen(foldersOf(root).keeperSocket(session), resolve))
+  return {
+    [Symbol.dispose]() {
+      server.close()
+      for (const socket of answers) socket.destroy()
+    },
+  }
+}
+
+test.skipIf(!tellsLockHolders()).each(['hangs', 'is killed', 'is told to leave'] as const)(
+  'one that answers in a keeper’s place and %s has nobody else ended under a number that it names, and is let go of',
+  async (how) => {
+    const bystander = spawn('sleep', ['60'])
+    using _ = await impostor(bystander.pid!)
+    const one = processes(how === 'hangs' ? 1 : null)
+    expect(await one.reattach(session)).toBe(true)
+    if (how === 'is killed') one.kill(session)
+    if (how === 'is told to leave') {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      const ending = one.end(session, 'Stopped')
+      await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+      await vi.advanceTimersByTimeAsync(20_000)
+      vi.useRealTimers()
+      await ending
+    }
+    await vi.waitFor(() => expect(gone).toEqual([session]), 20_000)
+    expect([bystander.exitCode, bystander.signalCode, one.has(session)]).toEqual([null, null, false])
+    bystander.kill()
+    await once(bystander, 'exit')
+  },
+)
+
+test('reattach() takes no link to somebody else’s lock for a keeper’s', async () => {
+  const elsewhere = join(root, 'elsewhere.lock')
+  const lock = takeLock(elsewhere)
+  symlinkSync(elsewhere, foldersOf(root).keeperLock(session))
+  expect(await keepers.reattach(session)).toBe(false)
+  lock?.release()
+})
+
 test('kill() ends nobody under the number of a keeper that has died, and whose end cannot be stored yet', async () => {
   await keepers.ensure(session)
   const [pid] = keeperPids()
@@ -208,6 +291,29 @@ test('ensure() fails in words when a keeper cannot start', async () => {
     message: expect.stringContaining('code 3') as string,
   })
 })
+
+test.each(['standard', 'none'] as const)(
+  'ensure() says of a keeper that does not stand in time that it did not, and names the filter %s where that may be why',
+  async (filter) => {
+    model = 'stuck'
+    repoFilter = filter
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const starting = keepers.ensure(session)
+    starting.catch(() => {})
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBeGreaterThan(0))
+    await vi.advanceTimersByTimeAsync(30_000)
+    vi.useRealTimers()
+    const failure = await starting.then(
+      () => null,
+      (error: unknown) => error as Failure,
+    )
+    expect(failure).toMatchObject({
+      code: 'keeper_unavailable',
+      message: `Cannot start the keeper of session "${session}": it was not ready within 30 s`,
+    })
+    expect(failure!.hint?.includes('--repo-filter none')).toBe(filter === 'standard')
+  },
+)
 
 test('ensure() starts a keeper anew that dies before it is found, and has what it told', async () => {
   model = 'mortal-once'
@@ -295,6 +401,22 @@ test('a keeper whose outbox was emptied is heard all the same, and the session i
   )
   await keepers.end(session, 'Stopped')
   expect(told().slice(before + 2)).toEqual(['leave', 'left'])
+})
+
+test('a place that waits for a session is marked as nobody’s for as long as it is there', async () => {
+  const folders = foldersOf(root)
+  const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
+  const host = keeperHost({
+    ...{ rootOf: () => null, isOwned: () => false, folders, spare: false, newUser: () => null, busy: () => 0, log: () => {} },
+    runtime: { node: process.execPath, keeper: script } as Runtime,
+    pools: { bwrap: { min: 1, max: 1, idleMs: 1000, scaleUpThreshold: 1 } },
+    limits: {} as KeeperStart['limits'],
+  })
+  host.makeReady()
+  const [place] = host.places
+  expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([true, true])
+  await host.discard()
+  expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([false, false])
 })
 
 test('ensure() takes over a keeper that a daemon before started and did not live to hear of', async () => {

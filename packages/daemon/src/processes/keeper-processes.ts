@@ -121,9 +121,14 @@ export function keeperProcesses({
     live.set(session, one)
     const onHung = () => {
       log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
-      host.kill(attachment.pid)
+      endKeeper(session, attachment)
     }
     if (beatMs !== null) watchPulse(attachment, { clock, beatMs, missedMax, onHung })
+  }
+
+  /** Whoever answers there and does not hold the keeper's lock is let go of, and not ended: it is no keeper. */
+  function endKeeper(session: SessionId, attachment: Attachment): void {
+    if (!host.kill(session, attachment.pid)) attachment.close()
   }
 
   /** What became of a keeper is to be stored, however long the disk is full. */
@@ -140,9 +145,7 @@ export function keeperProcesses({
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
   async function afterDeath(session: SessionId, pid: number | null): Promise<void> {
     if (!(await isFree(session, leaveMs))) {
-      // One that this daemon has never heard of hangs as it was found.
-      const hung = pid ?? host.holder(session)
-      if (hung !== null) host.kill(hung)
+      host.kill(session, pid)
       if (!(await isFree(session, killedMs)))
         throw new Failure('keeper_unavailable', `The keeper of session "${session}" neither answers nor ends`)
     }
@@ -185,7 +188,7 @@ export function keeperProcesses({
     await live.get(session)?.gone
     let described = await describe(session)
     let endings = 0
-    for (const end = clock.elapsed() + leaveMs; clock.elapsed() < end; await pause(clock, 50)) {
+    for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
       signal.throwIfAborted()
       // One that a daemon before this one started, and did not live to hear of.
       if (await attachedUnlessEnded(session, signal)) return
@@ -199,7 +202,11 @@ export function keeperProcesses({
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
-      if (!launched.ready && launched.code === 75) continue
+      if (!launched.ready && launched.code === 75) {
+        if (clock.elapsed() < end) continue
+        throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
+      }
+      if (!launched.ready && launched.lateMs !== undefined) throw lateFailure(described.start, launched.lateMs)
       // Somebody ended it before it was found; that says nothing about the session. It is tried again, within limits.
       if ((launched.ready || launched.code === null) && ++endings < endingsMax) continue
       const how = launched.ready ? 'as soon as it stood' : `with code ${launched.code}`
@@ -207,19 +214,24 @@ export function keeperProcesses({
         hint: `See ${folders.keepersLog}`,
       })
     }
-    throw new Failure('keeper_unavailable', `Cannot start the keeper of session "${session}": the one before does not leave`)
+  }
+
+  /** The next one would take as long. What usually takes long is named: before it stands, a keeper finds what its cell is not to see. */
+  function lateFailure({ session, workspace, repo_filter: filter }: KeeperStart, lateMs: number): Failure {
+    const looks = `It first looks through all of "${workspace}" for what the repository filter hides, which takes long where that is large or its disk slow: give a session a smaller folder, or --repo-filter none, with which its cell sees everything there. `
+    return new Failure(
+      'keeper_unavailable',
+      `Cannot start the keeper of session "${session}": it was not ready within ${lateMs / 1000} s`,
+      { hint: `${filter === 'none' ? '' : looks}See ${folders.keepersLog}` },
+    )
   }
 
   function kill(session: SessionId): void {
     starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
     const one = live.get(session)
+    if (one?.attachment.open) endKeeper(session, one.attachment)
     // The number of one that has died may be another's by now: then only who holds its lock is meant.
-    const pid = one?.attachment.open
-      ? one.attachment.pid
-      : one !== undefined || finding.has(session)
-        ? host.holder(session)
-        : null
-    if (pid !== null) host.kill(pid)
+    else if (one !== undefined || finding.has(session)) host.kill(session, null)
   }
 
   async function find(session: SessionId, lost: () => void): Promise<boolean> {

@@ -51,7 +51,13 @@ const readyMs = 30_000
 /** How a launch ended: the process says that it stands, or it ended before it could. */
 export type Launched =
   | { readonly ready: true; readonly pid: number }
-  | { readonly ready: false; readonly code: number | null; readonly why?: WhyNot | undefined }
+  | {
+      readonly ready: false
+      readonly code: number | null
+      readonly why?: WhyNot | undefined
+      /** It did not stand within this time, and was ended for it. */
+      readonly lateMs?: number
+    }
 /** In its own words, where it had some. */
 export type WhyNot = z.infer<typeof WhyNot>
 
@@ -107,13 +113,19 @@ export function prepare({ node, options = [], script, args, env, runAs, cwd, log
         stdin.write(input)
         ;(stdin as Socket).unref()
       } else stdin.end(input)
-      const late = setTimeout(kill, readyMs)
+      let isLate = false
+      const late = setTimeout(() => {
+        isLate = true
+        kill()
+      }, readyMs)
       signal.addEventListener('abort', kill)
       if (signal.aborted) kill()
-      return Promise.race([stands.promise, ended.promise]).finally(() => {
-        clearTimeout(late)
-        signal.removeEventListener('abort', kill)
-      })
+      return Promise.race([stands.promise, ended.promise])
+        .then((launched) => (isLate && !launched.ready ? { ...launched, lateMs: readyMs } : launched))
+        .finally(() => {
+          clearTimeout(late)
+          signal.removeEventListener('abort', kill)
+        })
     },
     dismiss: () => void stdin.end(),
     discard: kill,

@@ -9,6 +9,7 @@ import { type Folders, folders as foldersOf } from '../folders.ts'
 import { fakeAccessLists } from '../workspace/fake-access-lists.ts'
 import { writeGranted } from '../workspace/granted.ts'
 import { hiddenFolderOf } from '../workspace/hidden-folder.ts'
+import { isUnsettled, markUnsettled } from '../workspace/unsettled.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -37,24 +38,52 @@ const [owned, lost, held] = ['ses_0000000000000001', 'ses_0000000000000002', 'se
 const reaped = () => (existsSync(join(state, 'reaped')) ? readFileSync(join(state, 'reaped'), 'utf8').trim().split('\n') : [])
 
 function makeSession(id: SessionId): void {
+  mkdirSync(join(state, 'unsettled'), { recursive: true })
   mkdirSync(folders.cell(id), { recursive: true })
   writeFileSync(join(folders.cell(id), 'left'), '')
 }
-const reapThem = () =>
+const reapThem = (log: (message: string) => void = () => {}) =>
   reapAll({
-    ...{ folders, runtime, sessions: sessionsOnDisk(folders), log: () => {} },
+    ...{ folders, runtime, sessions: sessionsOnDisk(folders), log },
     isOwned: (id) => id === owned,
     worksIn: () => false,
   })
 
 test('reapAll() removes the session that nobody owns, and none that somebody owns or tends', async () => {
-  for (const id of [owned!, lost!, held!]) makeSession(id)
+  for (const id of [owned!, lost!, held!]) {
+    makeSession(id)
+    markUnsettled(folders, id)
+  }
   const lock = takeLock(folders.keeperLock(held!))
   expect(lock).not.toBeNull()
   await reapThem()
   lock?.release()
   expect([owned!, lost!, held!].map((id) => existsSync(folders.session(id)))).toEqual([true, false, true])
   expect(reaped()).toEqual([folders.cell(lost!)])
+  // The log has the one, and the other is nobody's once its keeper has ended.
+  expect([owned!, lost!, held!].map((id) => isUnsettled(folders, id))).toEqual([false, false, true])
+})
+
+test('reapAll() leaves alone what may be the work of a session that an older database does not know, and says where it is', async () => {
+  for (const id of [owned!, lost!, held!]) makeSession(id)
+  mkdirSync(folders.windows(lost!), { recursive: true })
+  const said: string[] = []
+  await reapThem((message) => void said.push(message))
+  expect(
+    [folders.cell(owned!), folders.cell(lost!), folders.windows(lost!), folders.cell(held!)].map((path) => existsSync(path)),
+  ).toEqual(Array(4).fill(true))
+  expect(reaped()).toEqual([])
+  expect(said).toEqual([
+    `2 session folders belong to no session of this database; they are left alone: ${folders.session(lost!)}; ${folders.session(held!)}`,
+  ])
+})
+
+test('reapAll() removes the mark of what was never begun, and windows without a session', async () => {
+  mkdirSync(join(state, 'unsettled'))
+  markUnsettled(folders, lost!)
+  mkdirSync(folders.windows(held!), { recursive: true })
+  await reapThem()
+  expect([isUnsettled(folders, lost!), existsSync(folders.windows(held!))]).toEqual([false, false])
 })
 
 test('reapAll() removes what was hidden in a folder that is gone', async () => {
@@ -77,6 +106,7 @@ test('reapAll() takes back what was granted to a session that was never made, an
   ] as const) {
     mkdirSync(workspace, { recursive: true })
     makeSession(id)
+    markUnsettled(folders, id)
     writeGranted(folders.session(id), { runAs, grants: [workspace] })
   }
   await reapAll({

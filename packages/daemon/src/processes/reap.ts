@@ -13,6 +13,7 @@ import { reapCaches } from '../workspace/caches.ts'
 import { type Granted, readGranted } from '../workspace/granted.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree, removeTrees } from '../workspace/trees.ts'
+import { isUnsettled, markSettled } from '../workspace/unsettled.ts'
 import { revokeGrants, undoFolder } from '../workspace/workspace.ts'
 import { cgroupNames, removeCgroups } from './cgroups.ts'
 import { trialsIn, unfinishedIn } from './left-behind.ts'
@@ -23,16 +24,16 @@ export type ReapOptions = {
   readonly runtime: Runtime
   /** Those that had a folder when nothing new had been made yet. */
   readonly sessions: readonly SessionId[]
-  /** Whether there is such a session. There is none for a place that nobody took, or where making it was cut short. */
+  /** Whether there is such a session. There is none for a place that nobody took, or where making or removing it was cut short. */
   readonly isOwned: (session: SessionId) => boolean
   /** Whether a session works in this folder as this user; null for the daemon's own. */
   readonly worksIn: (workspace: string, uid: number | null) => boolean
   readonly log: (message: string) => void
 }
 
-/** Every session that has a folder, whether there is such a session or not. */
+/** Every session that has a folder or is marked, whether there is such a session or not. */
 export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
-  ...new Set(['sessions', 'windows'].flatMap((kind) => entriesOf(join(state, kind)).filter(isSession))),
+  ...new Set(['sessions', 'windows', 'unsettled'].flatMap((kind) => entriesOf(join(state, kind)).filter(isSession))),
 ]
 
 /** Removes what nobody owns any more: after a crash, what cells, keepers and launchers left behind. Invariant: nothing is
@@ -44,7 +45,14 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
   const isLeft = ({ runAs: { uid }, grants }: Granted, folder: string) =>
     statSync(folder).uid === uid && !worksIn(grants.at(-1) ?? '', uid)
   await endOrphans()
-  for (const id of sessions.filter((each) => !isOwned(each)))
+  // At once, because one that is removed just now is marked anew.
+  await attempt('marks of sessions', () => sessions.filter(isOwned).forEach((id) => markSettled(folders, id)))
+  const unowned = sessions.filter((each) => !isOwned(each))
+  // Windows alone hold no work.
+  const nobodys = unowned.filter((id) => isUnsettled(folders, id) || !existsSync(folders.session(id)))
+  const unknown = unowned.filter((id) => !nobodys.includes(id))
+  if (unknown.length > 0) log(leftAlone(unknown.map(folders.session)))
+  for (const id of nobodys)
     await attempt(`what is left of ${id}`, async () => {
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
@@ -52,6 +60,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
       const granted = readGranted(folders.session(id))
       if (granted !== null && isLeft(granted, folders.session(id))) await revokeGrants(granted.grants, granted.runAs)
       await removeTrees([folders.session(id), folders.windows(id)])
+      markSettled(folders, id)
     })
   for (const name of cgroupNames()) {
     const pid = /^(?:doctor|launcher)-(\d+)$/.exec(name)?.[1]
@@ -78,6 +87,14 @@ const attempting = (log: ReapOptions['log']) => async (what: string, work: () =>
     log(`cannot clear ${what} away: ${error instanceof Error ? error.message : String(error)}`)
   }
 }
+
+/** What a person is told of folders that may be work. */
+function leftAlone(paths: readonly string[]): string {
+  const some = paths.slice(0, namedMax).join('; ') + (paths.length > namedMax ? '; …' : '')
+  const [folders, they] = paths.length === 1 ? ['session folder belongs', 'it is'] : ['session folders belong', 'they are']
+  return `${paths.length} ${folders} to no session of this database; ${they} left alone: ${some}`
+}
+const namedMax = 10
 
 /** Cells of launchers that were killed. */
 export async function reapLaunched(folders: Folders, runtime: Runtime, log: ReapOptions['log']): Promise<void> {

@@ -1,7 +1,7 @@
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
-import type { NewEvent } from '@anchorhold/protocol/events'
+import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newRequestId, newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord, SourceName } from '@anchorhold/protocol/link'
@@ -189,6 +189,46 @@ test('attach() takes what the source has that is not stored, and acknowledges it
   await vi.waitFor(() => expect(trimmed).toHaveBeenLastCalledWith(3))
   expect(stored()).toEqual(['one', 'two', 'three'])
   attachment.close()
+})
+
+test('attach() shows what a keeper says live of its own session only, and what the gate says of any', async () => {
+  const other = newSession()
+  const frame: LiveFrame = { type: 'text.delta', block: 'b', offset: 0, text: 'x', parent: null }
+  const shown: (readonly [SourceName, SessionId])[] = []
+  let speaker: SourceName = keeper
+  const mine = hub()
+  one = sources({
+    store,
+    hub: { ...mine, live: (about) => void shown.push([speaker, about]) },
+    log: (message) => void said.push(message),
+  })
+  for (speaker of [keeper, 'gate']) {
+    const socketPath = join(folder, speaker === 'gate' ? 'g' : 'k')
+    const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+    await using far = await listenAsSource({ socketPath, source: speaker, outbox, handle: async () => null })
+    const attachment = await one.attach(speaker, socketPath, () => {})
+    for (const about of [other, session]) far.live(about, frame)
+    // They come in order, so the other one was heard when this one was.
+    await vi.waitFor(() => expect(shown).toContainEqual([speaker, session]))
+    attachment.close()
+  }
+  expect(shown).toEqual([
+    [keeper, session],
+    ['gate', other],
+    ['gate', session],
+  ])
+})
+
+test('attach() refuses the keeper of another session, and takes nothing of it', async () => {
+  const other = newSession()
+  const outbox = await openOutbox({ disk: memoryDisk(), now: () => 0 })
+  outbox.append(other, notice('of the other'))
+  await outbox.flush()
+  const socketPath = join(folder, 's')
+  await using _ = await listenAsSource({ socketPath, source: `keeper/${other}`, outbox, handle: async () => null })
+  await expect(one.attach(keeper, socketPath, () => {})).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  one.flush()
+  expect([stored(), stored(other), store.events.lastOf(keeper)]).toEqual([[], [], 0])
 })
 
 test('attach() tells of a source that starts over, and takes what it has to tell from then on', async () => {

@@ -169,9 +169,9 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     return false
   }
 
-  /** A keeper speaks for its own session only. What is malformed is kept as a notice: numbers must have no gap. */
+  /** What is malformed is kept as a notice: numbers must have no gap. */
   function eventOf({ source, record }: { readonly source: SourceName; readonly record: OutboxRecord }): NewEvent | null {
-    if (source !== 'gate' && source !== `keeper/${record.session}`) {
+    if (!speaksFor(source, record.session)) {
       log(`${source} spoke for ${record.session}: dropped`)
       return null
     }
@@ -217,9 +217,12 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
         wire,
         clock,
         socketPath,
+        source,
         after,
         onRecord: (record) => push({ record, source }),
-        onLive: (session, live) => push({ live, session, source }),
+        onLive(session, live) {
+          if (speaksFor(source, session)) push({ live, session, source })
+        },
         onClose: () => {
           if (attachment !== null && attachments.get(source) === attachment) attachments.delete(source)
           onClose()
@@ -240,6 +243,9 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     flush,
   }
 }
+
+/** A keeper speaks for its own session only. */
+const speaksFor = (source: SourceName, session: SessionId) => source === 'gate' || source === `keeper/${session}`
 
 type Run =
   | { readonly source: SourceName; readonly session: SessionId; readonly records: OutboxRecord[] }

@@ -1,17 +1,6 @@
+import { readFound } from '@anchorhold/link/found-file'
 import { spawnSync } from 'node:child_process'
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { lstatSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { removeContainers, servedEngines } from './container/served-engine.ts'
@@ -41,7 +30,7 @@ export function writeLease(scratch: string, lease: Lease): void {
 export async function reapCell(scratch: string, engines = servedEngines): Promise<void> {
   const folder = lstatSync(scratch, { throwIfNoEntry: false })
   if (folder === undefined || !folder.isDirectory()) return
-  const lease = readLease(scratch)
+  const lease = await readLease(scratch)
   const left = (lease?.processes ?? []).filter((each) => !isGone(each) && ownerOf(each) === folder.uid)
   const all = [...left, ...treeOf(left.map(({ pid }) => pid))]
   for (const { pid } of left) signalPid(pid, 'SIGKILL')
@@ -69,16 +58,9 @@ function remove(folder: string): void {
 }
 
 /** The file may be missing or cut off, and the cell's user may have put anything in its place. */
-function readLease(scratch: string): Lease | null {
+async function readLease(scratch: string): Promise<Lease | null> {
   try {
-    const fd = openSync(join(scratch, fileName), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    try {
-      const stat = fstatSync(fd)
-      if (!stat.isFile() || stat.size > leaseBytesMax) return null
-      return Lease.parse(JSON.parse(readFileSync(fd, 'utf8')))
-    } finally {
-      closeSync(fd)
-    }
+    return Lease.parse(JSON.parse(await readFound(join(scratch, fileName), leaseBytesMax)))
   } catch {
     return null
   }

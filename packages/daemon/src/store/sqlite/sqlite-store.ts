@@ -135,7 +135,7 @@ function migrate(db: Database.Database): void {
     throw new Failure(
       'storage_unavailable',
       `The database is of a newer Anchorhold (schema ${version}, this one knows ${migrations.length})`,
-      { hint: 'Install that release again, or put the database back from a backup of this one' },
+      { hint: 'Install that release again, or put a backup of this one back: the whole state folder, not the database alone' },
     )
   }
   for (const [index, sql] of migrations.entries()) {
