@@ -57,6 +57,7 @@ const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
 const startedAt = Date.now()
 const indexMs = 2000
+const indexAgainMs = 100
 const chainMs = 100
 const recheckMs = 30_000
 const logsMs = 60_000
@@ -285,8 +286,14 @@ async function main(): Promise<void> {
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 
-  // The search index follows behind the log, a step at a time.
-  setInterval(() => tryTo('bring the search up to date', () => store.index()), indexMs).unref()
+  // The search index follows behind the log, a step at a time, and with others let in between where there is more.
+  const index = (inMs: number) =>
+    void setTimeout(() => {
+      let isMore = false
+      if (!left) tryTo('bring the search up to date', () => (isMore = store.index()))
+      index(isMore ? indexAgainMs : indexMs)
+    }, inMs).unref()
+  index(indexMs)
   // Events that are older than the hash chain get their hashes the same way.
   const fillChains = () =>
     void setTimeout(() => {

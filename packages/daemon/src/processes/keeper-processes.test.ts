@@ -126,7 +126,7 @@ test('reattach() of a session that never had a keeper leaves nothing in its fold
 })
 
 test.each([
-  ['a fifo', (path: string) => void rmSync(path), (path: string) => void execFileSync('mkfifo', [path])],
+  ['a fifo', (path: string) => rmSync(path), (path: string) => void execFileSync('mkfifo', [path])],
   ['a link', (path: string) => renameSync(path, `${path}.real`), (path: string) => symlinkSync(`${path}.real`, path)],
   ['more than a keeper writes', () => {}, (path: string) => truncateSync(path, 64 * 1024 * 1024 + 1)],
 ])('reattach() takes a dead keeper’s last words from a file, and waits for none where there is %s', async (_, away, put) => {

@@ -138,7 +138,7 @@ test('sums are made of what an older release has stored', () => {
   const db = new Database(join(folder, 'test.db'))
   onTestFinished(() => void db.close())
   db.exec(
-    `drop table net_day; drop table net_secret; drop index event_net; create index event_net on event (pos) where type = 'net'`,
+    `drop index request_open_of; drop table net_day; drop table net_secret; drop index event_net; create index event_net on event (pos) where type = 'net'`,
   )
   db.pragma('user_version = 24')
   store = sqliteStore(join(folder, 'test.db'))

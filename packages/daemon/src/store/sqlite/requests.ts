@@ -49,9 +49,13 @@ export function sqliteRequests(db: Database): RequestTable {
     from ${requests} as request join session on session.id = request.session_id left join grant on grant.request_id = request.id`
   const select = selectFrom('request')
   const get = db.prepare<[string], Row>(`${select} where request.id = ?`)
-  type Filter = { readonly openOnly: number; readonly session: string | null; readonly seenBy: string | null }
+  type Filter = { readonly session: string | null; readonly seenBy: string | null }
   const list = db.prepare<[Filter], Row>(
-    `${select} where (@openOnly = 0 or answer is null) and (@session is null or request.session_id = @session)
+    `${select} where (@session is null or request.session_id = @session)
+       and (@seenBy is null or request.session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
+  )
+  const listOpenOf = db.prepare<[Filter], Row>(
+    `${select} where answer is null and request.session_id = @session
        and (@seenBy is null or request.session_id in ${seenIds}) order by opened_at desc limit ${listedMax}`,
   )
   // Of each session so many: one that asks for everything does not hide what another waits for.
@@ -78,10 +82,10 @@ export function sqliteRequests(db: Database): RequestTable {
       const row = get.get(id)
       return row === undefined ? null : toRequest(row)
     },
-    list: ({ openOnly, session, seenBy }) =>
-      (openOnly && session === null ? listOpen.all({ seenBy }) : list.all({ openOnly: openOnly ? 1 : 0, session, seenBy })).map(
-        toRequest,
-      ),
+    list({ openOnly, session, seenBy }) {
+      if (!openOnly) return list.all({ session, seenBy }).map(toRequest)
+      return (session === null ? listOpen.all({ seenBy }) : listOpenOf.all({ session, seenBy })).map(toRequest)
+    },
     waiting: () =>
       waiting.all().map(({ session_id, opened_at, expires_at }) => ({ session: session_id as SessionId, opened_at, expires_at })),
     untold: (session) => untold.all(session, session).map(toRequest),

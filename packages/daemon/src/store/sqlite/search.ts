@@ -1,6 +1,6 @@
 import { parseNewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { Database } from 'better-sqlite3'
+import SQLite, { type Database } from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { seenIds } from './people.ts'
 import { backfilledTypes, searchable, searchedTypes } from './searchable.ts'
@@ -11,6 +11,8 @@ type ToIndex = { pos: number; type: string; body: string }
 
 const searchedChars = 64 * 1024
 const indexedAtOnce = 500
+/** So often, before it is asked. */
+const stepsMax = 8
 /** Positions that are gone through at a time, for what an older index lacks. */
 const backfilledAtOnce = 1000
 /** Of what many texts hold, so many of the newest are weighed: that takes longest, and whoever serves people waits for it. */
@@ -45,6 +47,15 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
     const { last, more } = index()
     if (last !== undefined) reached = last
     return more
+  }
+
+  /** What was said last is found. Where there is much of it, or the disk takes nothing, the rest comes behind: everybody waits meanwhile. */
+  const catchUpSoon = () => {
+    try {
+      for (let step = 0; step < stepsMax && catchUp(); step++);
+    } catch (error) {
+      if (!(error instanceof SQLite.SqliteError)) throw error
+    }
   }
 
   const left = db.prepare<[], { next: number; until: number }>(`select next, until from search_backfill where next < until`)
@@ -97,7 +108,7 @@ export function sqliteSearch(db: Database): { readonly search: Store['search']; 
       const words = q.split(/[\s\0]+/).filter((word) => word !== '')
       // Nothing to look for is no query.
       if (words.length === 0) return { hits: [], sessions: [], more: false, deeper: [] }
-      while (catchUp());
+      catchUpSoon()
       const match = asMatch(words)
       const bySession = new Map<string, number>()
       const query = { match, session, seenBy, limit: perSession === null ? limit + 1 : rankedMax }

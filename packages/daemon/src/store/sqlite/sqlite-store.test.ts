@@ -432,6 +432,7 @@ test('search() weighs the newest of what very many texts hold, and says that the
       'daemon',
       Array.from({ length: 100 }, () => ({ n: null, at: 2000, event: text('a zebra among others') })),
     )
+  while (store.index());
   const found = (q: string) => store.search({ q, session: id, seenBy: null, limit: 5, perSession: null })
   expect(found('zebra')).toMatchObject({
     more: true,
@@ -796,6 +797,20 @@ test.skipIf(!mountable)(
     expect(sqliteStore(path).events.lastOf(`keeper/${id}`)).toBe(n)
   },
 )
+
+test('a database that another program writes to for long is told as that, and what is to be stored waits', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'busy.db')
+  const ours = sqliteStore(path)
+  const theirs = new Database(path)
+  theirs.exec('begin immediate')
+  expect(() => ours.atomically(() => {})).toThrow(expect.objectContaining({ code: 'storage_unavailable' }))
+  theirs.exec('rollback')
+  ours.atomically(() => {})
+  ours.close()
+  theirs.close()
+})
 
 function canMount(): boolean {
   const folder = mkdtempSync(join(tmpdir(), 'ah-store-'))

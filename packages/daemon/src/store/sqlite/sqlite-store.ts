@@ -28,6 +28,7 @@ import { cursors } from './migrations/022-cursors.ts'
 import { granted } from './migrations/023-granted.ts'
 import { closedLeases } from './migrations/024-closed-leases.ts'
 import { netDays } from './migrations/025-net-days.ts'
+import { openRequests } from './migrations/026-open-requests.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -73,6 +74,7 @@ const migrations = [
   granted,
   closedLeases,
   netDays,
+  openRequests,
 ] as const
 
 export function sqliteStore(path: string): Store {
@@ -117,9 +119,10 @@ export function sqliteStore(path: string): Store {
   } satisfies Partial<Store>)
 }
 
-/** A disk that is full or fails is no bug of ours: whoever asked is told, and nothing was changed. */
+/** A disk that is full or fails, or that keeps another program that writes here for long, is no bug of ours: whoever asked is told, and
+ *  nothing was changed. */
 function storageFailure(error: unknown, path: string): unknown {
-  if (!(error instanceof Database.SqliteError) || !/^SQLITE_(FULL|IOERR|READONLY|CANTOPEN)/.test(error.code)) return error
+  if (!(error instanceof Database.SqliteError) || !/^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|BUSY)/.test(error.code)) return error
   const full = error.code === 'SQLITE_FULL'
   return new Failure('storage_unavailable', `Cannot write to "${path}": ${full ? 'the disk is full' : error.message}`, {
     hint: full
