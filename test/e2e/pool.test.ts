@@ -36,16 +36,21 @@ test('one that asks for a folder of its own does without', async () => {
 
 test('a daemon that was killed takes waiting places along, and the next one clears away what is left of them', async () => {
   const place = await waiting()
-  // What somebody else made is not ours to remove.
+  // What somebody else made is not ours to remove, and what a database knew that is no more may be work.
   mkdirSync(join(it.state, 'sessions/not-ours'))
-  const ghost = join(it.state, 'sessions/ses_00000000000000gh')
-  mkdirSync(join(ghost, 'cell'), { recursive: true })
-  writeFileSync(join(ghost, 'cell/left'), 'x')
+  const ghosts = ['ses_00000000000000gh', 'ses_00000000000000gk']
+  for (const each of ghosts) {
+    mkdirSync(join(it.state, 'sessions', each, 'cell'), { recursive: true })
+    writeFileSync(join(it.state, 'sessions', each, 'cell/left'), 'x')
+  }
+  const [ghost, old] = ghosts.map((each) => join(it.state, 'sessions', each))
+  writeFileSync(join(it.state, 'unsettled', ghosts[0]!), '')
   const before = processesOf(it.state, ({ argv }) => argv.includes('/keeper.mjs'))
   process.kill((await it.api.status()).pid, 'SIGKILL')
   await until(() => stillAlive(before).length === 0)
   await it.up()
-  await until(() => !readdirSync(join(it.state, 'sessions')).includes(place.session) && !existsSync(ghost))
+  await until(() => !readdirSync(join(it.state, 'sessions')).includes(place.session) && !existsSync(ghost!))
   expect(readdirSync(join(it.state, 'sessions'))).toContain('not-ours')
+  expect(existsSync(join(old!, 'cell/left'))).toBe(true)
   expect(keepersOf(it.state, place.session)).toEqual([])
 })
