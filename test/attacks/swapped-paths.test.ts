@@ -117,6 +117,8 @@ async function swapperAbove(): Promise<
   for (const folder of [join(shared, 'a/x/y'), join(victim, 'y')]) mkdirSync(folder, { recursive: true })
   writeFileSync(join(shared, 'a/x/y/own'), 'own')
   writeFileSync(join(victim, 'y/secret'), 'canary')
+  // For those who have not all folders it is read as its owner, who is not root.
+  if (isRoot) execFileSync('chown', ['-R', `${fresh.uid}:${fresh.gid}`, join(shared, 'a')])
   const swap = `
     $| = 1; chdir $ARGV[0] or die; symlink $ARGV[1], "l"; print "ready\\n";
     while (1) { rename "x", "f"; rename "l", "x"; select(undef, undef, undef, 0.0003); rename "x", "l"; rename "f", "x"; select(undef, undef, undef, 0.0003) }`
