@@ -69,10 +69,10 @@ export function holdAccount(
     return { ...newLease(budget_nanos, spent_nanos + nanos), closed: closed || (budget_nanos !== null && exceeds) }
   }
 
-  /** The nodes that a call of this agent of the session goes through. */
-  function wayOf(agent: string | undefined): Known[] {
+  /** The nodes that a call of this agent of the session goes through, as of one moment. */
+  function wayOf(agent: string | undefined, atMs: number): Known[] {
     const way = above.map((name) => {
-      const node = nodes.get(simulated, name)
+      const node = nodes.get(simulated, name, atMs)
       // What may be spent there is not known, so nothing may.
       if (node === undefined) throw new Failure('gate_unavailable', `Nobody has told of the ledger's node "${name}"`)
       return node
@@ -80,7 +80,7 @@ export function holdAccount(
     if (agent === undefined || agentCap === null) return way
     if (agents.size < agentsMax) agents.add(agent)
     const name: NodeName = `${agentsOf(session)}${agents.has(agent) ? agent : '*'}`
-    return [...way, nodes.make(simulated, name, { life: agentCap, day: null, tick: null })]
+    return [...way, nodes.make(simulated, name, { life: agentCap, day: null, tick: null }, atMs)]
   }
   const pathOf = (way: readonly Known[]): Path => ({ lease, nodes: way.map(({ node }) => node) })
   /** Takes over what a call has changed on its way. */
@@ -130,19 +130,20 @@ export function holdAccount(
       })
     },
     short(nanos, agent) {
-      const way = wayOf(agent)
+      const way = wayOf(agent, nodes.at())
       return shortIn(pathOf(way), nanos).map(({ node: index, span, sum }) => {
         const { name, asks, node } = way[index]!
         return { node: name, asks, span, tickMs: node.tickMs, sum }
       })
     },
     reserve(wish, about) {
-      const way = wayOf(about.agent)
+      // It is set aside in the very periods that it is written down for, and settled in: one reading of the clock for both.
+      const beganMs = nodes.at()
+      const way = wayOf(about.agent, beganMs)
       const path = pathOf(way)
       const affordable = afford(strictest(path), wish)
       const next = affordable === null ? null : reserveAll(path, affordable.nanos)
       if (affordable === null || next === null) return null
-      const beganMs = nodes.at()
       const where = way.length === 0 ? {} : { nodes: way.map(({ name }) => name) }
       const call = newCall()
       records.reserve(session, { call, nanos: affordable.nanos, ...about, began_at: beganMs, ...where }, beganMs)

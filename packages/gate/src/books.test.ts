@@ -680,12 +680,18 @@ const ownerOf = (caps: Partial<NodeCaps>): LedgerNode => ({
 
 /** Books of two sessions below one owner, on a disk and a clock that the test has in its hands. */
 async function twoSessions(owner: LedgerNode) {
-  const it = { nowMs: 50 * 24 * hourMs, nodes: [] as readonly ToldNodes[], kept: new Map<SessionId, KeptLease>() }
+  const it = {
+    nowMs: 50 * 24 * hourMs,
+    /** So much later it is after each look at the clock. */
+    stepMs: 0,
+    nodes: [] as readonly ToldNodes[],
+    kept: new Map<SessionId, KeptLease>(),
+  }
   const begin = async (disk: MemoryDisk) => {
     const outbox = await openOutbox({ disk, now: () => it.nowMs })
     const books = await openBooks({
       outbox,
-      now: () => it.nowMs,
+      now: () => (it.nowMs += it.stepMs) - it.stepMs,
       leases: {
         nodes: async () => it.nodes,
         putNodes: async (nodes) => void (it.nodes = nodes),
@@ -736,6 +742,44 @@ test('a clock that jumps back gives nothing back, and a call settles in the day 
   expect(one.reserve(wish(10), about)).not.toBeNull()
   it.nowMs += 4 * 24 * hourMs
   expect(one.reserve(wish(100), about)).not.toBeNull()
+})
+
+test('reserve() sets aside in the tick that it writes down, also where that ends while it decides', async () => {
+  const {
+    it,
+    first,
+    accounts: [one, other],
+  } = await twoSessions(ownerOf({ tick: 100 }))
+  it.nowMs += hourMs - 1
+  it.stepMs = 1
+  const early = one.reserve(wish(60), about)!
+  it.stepMs = 0
+  it.nowMs = 50 * 24 * hourMs + hourMs
+  // The next tick holds all of its own, and nothing of the last one's.
+  const late = other.reserve(wish(100), about)!
+  one.settle(early, usage(60))
+  expect(first.books.node(false, 'owner')!.sums.tick).toMatchObject({ spentNanos: 0, reservedNanos: 100 })
+  other.settle(late, usage(100))
+  expect(first.books.node(false, 'owner')!.sums.tick).toMatchObject({ spentNanos: 100, reservedNanos: 0 })
+})
+
+test('nodes are kept as of one moment, also where a tick ends while they are read', async () => {
+  const { it, first } = await twoSessions(ownerOf({}))
+  const group: LedgerNode = { ...ownerOf({}), node: 'group/a' }
+  first.books.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [group] })
+  const account = first.books.open(sessions[2]!, { ...money, nodes: ['owner', 'group/a'] })
+  account.settle(account.reserve(wish(60), about)!, usage(60))
+  for (const beforeMs of [3, 2, 1]) {
+    it.nowMs = 50 * 24 * hourMs + hourMs - beforeMs
+    it.stepMs = 1
+    await first.books.keepNodes()
+    it.stepMs = 0
+    const [kept] = it.nodes
+    expect(kept!.nodes.map(({ spent }) => [periodOf('tick', kept!.at, hourMs), spent.tick])).toEqual([
+      [50 * 24, 60],
+      [50 * 24, 60],
+    ])
+  }
 })
 
 test('a gate that is started again holds the nodes as the one before it left them, without the daemon', async () => {
