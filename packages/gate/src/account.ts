@@ -1,5 +1,6 @@
 import {
   afford,
+  type Caps,
   type Lease,
   nears,
   newLease,
@@ -14,6 +15,7 @@ import {
 import type { NodeName } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Nanos } from '@anchorhold/protocol/money'
 import type { Account, Money, ServedOn } from './books.ts'
 import type { Leases } from './leases.ts'
 import type { Known, Nodes } from './nodes.ts'
@@ -39,7 +41,7 @@ export type AccountParts = {
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed: () => void
   /** What a gate before this one kept of the session, and up to which record. */
-  readonly kept: { readonly terms: ServedOn; readonly savedTo: number } | null
+  readonly kept: { readonly terms: ServedOn; readonly savedTo: number; readonly agentCapNanos: Nanos | null } | null
 }
 
 /** So many sub-agents of a session have a sum of their own: code in a cell can call itself whatever it likes. */
@@ -48,6 +50,8 @@ const agentsMax = 100
 /** The nodes of a session's sub-agents begin like this. */
 export const agentsOf = (session: SessionId) => `agent/${session}/`
 export const isAgents = (name: NodeName) => name.startsWith('agent/')
+/** A sub-agent is capped over its whole life. */
+export const agentCaps = (life: Nanos | null): Caps => ({ life, day: null, tick: null })
 
 export function holdAccount(
   session: SessionId,
@@ -57,12 +61,20 @@ export function holdAccount(
   const { simulated } = money
   let lease = leaseOf(money)
   let above = money.nodes
-  let agentCap = money.agent_cap_nanos
+  let agentCap = kept === null ? money.agent_cap_nanos : kept.agentCapNanos
   let terms: ServedOn | null = kept?.terms ?? null
   let savedTo = kept?.savedTo ?? Infinity
   let saving: Promise<void> = Promise.resolve()
   let revoked = false
   const agents = new Set<string>()
+  capAgents(money.agent_cap_nanos)
+
+  /** What was raised for one sub-agent stands until all of them are given another cap. */
+  function capAgents(capNanos: Nanos | null): void {
+    if (capNanos === agentCap) return
+    agentCap = capNanos
+    nodes.recap((name) => name.startsWith(agentsOf(session)), agentCaps(capNanos))
+  }
 
   function leaseOf({ budget_nanos, spent_nanos, spent_to, closed }: Money): Lease {
     const { nanos, exceeds } = records.spentAfter(session, spent_to)
@@ -80,7 +92,7 @@ export function holdAccount(
     if (agent === undefined || agentCap === null) return way
     if (agents.size < agentsMax) agents.add(agent)
     const name: NodeName = `${agentsOf(session)}${agents.has(agent) ? agent : '*'}`
-    return [...way, nodes.make(simulated, name, { life: agentCap, day: null, tick: null }, atMs)]
+    return [...way, nodes.make(simulated, name, agentCaps(agentCap), atMs)]
   }
   const pathOf = (way: readonly Known[]): Path => ({ lease, nodes: way.map(({ node }) => node) })
   /** Takes over what a call has changed on its way. */
@@ -189,7 +201,7 @@ export function holdAccount(
       lease = { ...lease, spentNanos }
       if (told.budget_nanos !== lease.capNanos) lease = recap(lease, told.budget_nanos)
       above = told.nodes
-      agentCap = told.agent_cap_nanos
+      capAgents(told.agent_cap_nanos)
     },
     save(next) {
       terms = next ?? terms

@@ -835,3 +835,35 @@ test('a sub-agent has a cap of its own, and one that takes many names shares a l
   for (let i = 0; i < 200; i++) account.reserve(wish(50), { ...about, agent: `b${i}` })
   expect(account.reserve(wish(1), { ...about, agent: 'another' })).toBeNull()
 })
+
+test('a sub-agent keeps what somebody raised its cap to, also at the next gate, until all are given another', async () => {
+  const { it, first, begin } = await twoSessions(ownerOf({}))
+  const of = { ...money, nodes: ['owner'], agent_cap_nanos: 50 }
+  const account = first.books.open(sessions[2]!, of)
+  const by = { ...about, agent: 'a' }
+  account.settle(account.reserve(wish(50), by)!, usage(50))
+  expect(account.reserve(wish(30), by)).toBeNull()
+  const node: NodeName = `agent/${sessions[2]}/a`
+  first.books.raise(false, [{ node, span: 'life', period: 0, cap_nanos: 90 }])
+  account.settle(account.reserve(wish(30), by)!, usage(30))
+  // Told of the same again, it is as before; another sub-agent has what it had.
+  account.update(of)
+  expect([account.short(10, 'a'), account.short(51, 'b')]).toMatchObject([[], [{ sum: { capNanos: 50 } }]])
+  await account.save(terms)
+  const { books } = await begin(first.disk.kill())
+  const next = books.open(sessions[2]!, of)
+  expect([next.short(10, 'a'), next.short(11, 'a')]).toMatchObject([[], [{ sum: { capNanos: 90, spentNanos: 80 } }]])
+  next.update({ ...of, agent_cap_nanos: 85 })
+  expect([next.short(5, 'a'), next.short(6, 'a')]).toMatchObject([[], [{ sum: { capNanos: 85 } }]])
+  // Nobody was there to be told when it changed.
+  await next.save()
+  const lower = (await begin(first.disk.kill())).books.open(sessions[2]!, { ...of, agent_cap_nanos: 60 })
+  expect(lower.short(1, 'a')).toMatchObject([{ sum: { capNanos: 60, spentNanos: 80 } }])
+  // Found in the records alone, it has no cap before a call gives it one.
+  it.nodes = []
+  it.kept.clear()
+  const { books: blind } = await begin(first.disk.kill())
+  expect(blind.node(false, node)!.sums.life).toMatchObject({ capNanos: null, spentNanos: 80 })
+  blind.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [ownerOf({})] })
+  expect(blind.open(sessions[2]!, of).short(1, 'a')).toMatchObject([{ sum: { capNanos: 50, spentNanos: 80 } }])
+})

@@ -5,7 +5,7 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { Asked } from '@anchorhold/protocol/authority'
 import type { Reservation, ToldNodes } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import { agentsOf, type HeldAccount, holdAccount, isAgents } from './account.ts'
+import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
 import { openRecords } from './records.ts'
@@ -125,8 +125,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
   }
   // Nobody tells of sub-agents: what they spent is known from here alone.
   for (const { simulated, name } of records.nodesSeen.values())
-    if (isAgents(name) && nodes.get(simulated, name) === undefined)
-      nodes.make(simulated, name, { life: null, day: null, tick: null })
+    if (isAgents(name) && nodes.get(simulated, name) === undefined) nodes.make(simulated, name, agentCaps(null))
   const forgetAgents = (session: SessionId) => nodes.forget((name) => name.startsWith(agentsOf(session)))
 
   let savingNodes: Promise<void> = Promise.resolve()
@@ -188,7 +187,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     keepNodes: saveNodes,
     open(session, money) {
       const lease = kept.get(session)
-      const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to }
+      const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to, agentCapNanos: lease.agent_cap_nanos }
       const one = holdAccount(session, money, { records, nodes, leases, saveNodes, newCall, onFreed, kept: before })
       kept.delete(session)
       held.set(session, one)

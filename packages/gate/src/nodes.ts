@@ -21,8 +21,11 @@ export type Nodes = {
   put(known: Known): void
   /** What the daemon, or a gate before this one, knew. What was spent here since is never forgotten. */
   tell(told: ToldNodes): void
-  /** A node of the gate's own making, with what was booked under its name. */
+  /** A node of the gate's own making, with what was booked under its name. One that is known keeps what it was raised to: somebody has allowed
+   *  that for the rest of its life, and `recap` alone takes it back. */
   make(simulated: boolean, name: NodeName, caps: Caps, atMs?: number): Known
+  /** Other caps for nodes of the gate's own making, whatever they were raised to. */
+  recap(isMeant: (name: NodeName) => boolean, caps: Caps): void
   /** Books in full what a gate before this one had set aside. */
   bookInFull(simulated: boolean, name: NodeName, booking: Booking): void
   forget(isForgotten: (name: NodeName) => boolean): void
@@ -99,14 +102,23 @@ export function ledgerNodes({ now, booked, reserved }: NodesParts): Nodes {
     make(simulated, name, caps, atMs = at()) {
       const key = keyOf(simulated, name)
       const known = get(simulated, name, atMs)
+      // One that was found in the records alone has no cap yet.
+      const capOf = (span: Span, had: Nanos | null) =>
+        had === null || caps[span] === null ? caps[span] : Math.max(had, caps[span])
       const spent = (span: Span) => sumOf(booked(key), span, defaultTickMs, atMs)
       const node =
         known === undefined
           ? withReserved(newNode(caps, defaultTickMs, atMs, perSpan(spent)), key, atMs)
-          : recapped(known.node, caps)
+          : recapped(
+              known.node,
+              perSpan((span) => capOf(span, known.node.sums[span].capNanos)),
+            )
       const made = { name, simulated, asks: false, node }
       nodes.set(key, made)
       return made
+    },
+    recap(isMeant, caps) {
+      for (const [key, known] of nodes) if (isMeant(known.name)) nodes.set(key, { ...known, node: recapped(known.node, caps) })
     },
     bookInFull(simulated, name, { nanos, beganMs }) {
       const known = get(simulated, name)
