@@ -12,6 +12,7 @@ import {
   spans,
   strictest,
 } from '@anchorhold/core/ledger'
+import { sharedRuns } from '@anchorhold/link/shared-runs'
 import type { NodeName } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -112,7 +113,7 @@ export function holdAccount(
     }
   }
 
-  async function saveNow(): Promise<void> {
+  const saveShared = sharedRuns(async () => {
     if (revoked || terms === null) return
     const { folder, provider, rules, paused, spend, network, net, authority } = terms
     const { capNanos, spentNanos, closed } = lease
@@ -125,7 +126,7 @@ export function holdAccount(
     const served = { folder, provider, rules, paused, spend, network, net, authority }
     await leases.put({ session, ...served, nodes: above, agent_cap_nanos: agentCap, ...sums })
     savedTo = sums.spent_to
-  }
+  })
 
   const account: Account = {
     get lease() {
@@ -205,7 +206,7 @@ export function holdAccount(
     },
     save(next) {
       terms = next ?? terms
-      saving = saving.catch(() => {}).then(saveNow)
+      saving = saveShared()
       return saving
     },
   }

@@ -569,6 +569,35 @@ test('openBooks() lets old records go while a session stays open, by keeping its
   expect(disk.files.size).toBe(1)
 })
 
+test('openBooks() keeps no lease anew for acknowledgements behind a call that is still open', async () => {
+  const { disk, outbox, puts, account, calls } = await plainBooks()
+  const saved = account.save(terms)
+  await vi.waitUntil(() => puts.length === 1)
+  puts[0]!.done.resolve()
+  await saved
+  const long = account.reserve(wish(5), about)!
+  for (let acknowledged = 0; acknowledged < 5; acknowledged++) {
+    await calls(5)
+    await outbox.trim(outbox.last)
+  }
+  expect([puts.length, disk.files.size > 5]).toEqual([1, true])
+  account.settle(long, usage(5))
+  await calls(1)
+  const trimmed = outbox.trim(outbox.last)
+  await vi.waitUntil(() => puts.length === 2)
+  puts[1]!.done.resolve()
+  await trimmed
+  expect(disk.files.size).toBe(1)
+})
+
+test('keepNodes() is done once for all that want it before it has begun', async () => {
+  const { it, first } = await twoSessions(ownerOf({}))
+  await Promise.all(Array.from({ length: 5 }, () => first.books.keepNodes()))
+  expect(it.nodesKept).toBe(1)
+  await first.books.keepNodes()
+  expect(it.nodesKept).toBe(2)
+})
+
 test('openBooks() lets no record go that a lease which is just being kept does not include', async () => {
   const { outbox, puts, account, calls, oldest } = await plainBooks()
   const saved = account.save(terms)
@@ -588,7 +617,7 @@ test('openBooks() lets no record go that a lease which is just being kept does n
 
 test('openBooks() knows what was asked and used from its records, as long as they are there', async () => {
   const outbox = await openOutbox({ disk: memoryDisk(), now: Date.now })
-  let trim: (n: number) => Promise<number> = async (n) => n
+  let trim: (n: number, least: number) => Promise<number> = async (n) => n
   const books = await openBooks({
     outbox: { ...outbox, onTrim: (free) => void (trim = free) },
     now: () => 0,
@@ -608,9 +637,9 @@ test('openBooks() knows what was asked and used from its records, as long as the
   await books.close(sessions[0]!)
   const { opened, settled, told, used } = books.asks(sessions[0]!)
   expect([opened.map(({ n }) => n), ...[settled, told, used].map((set) => [...set])]).toEqual([[1], [id], [id], [id]])
-  expect(await trim(2)).toBe(2)
+  expect(await trim(2, 1)).toBe(2)
   expect([...books.asks(sessions[0]!).used]).toEqual([id])
-  expect(await trim(3)).toBe(3)
+  expect(await trim(3, 1)).toBe(3)
   expect([...books.asks(sessions[0]!).used]).toEqual([])
 })
 
@@ -685,6 +714,7 @@ async function twoSessions(owner: LedgerNode) {
     /** So much later it is after each look at the clock. */
     stepMs: 0,
     nodes: [] as readonly ToldNodes[],
+    nodesKept: 0,
     kept: new Map<SessionId, KeptLease>(),
   }
   const begin = async (disk: MemoryDisk) => {
@@ -694,7 +724,10 @@ async function twoSessions(owner: LedgerNode) {
       now: () => (it.nowMs += it.stepMs) - it.stepMs,
       leases: {
         nodes: async () => it.nodes,
-        putNodes: async (nodes) => void (it.nodes = nodes),
+        async putNodes(nodes) {
+          it.nodes = nodes
+          it.nodesKept++
+        },
         list: async () => [...it.kept.values()],
         put: async (lease) => void it.kept.set(lease.session, lease),
         remove: async (session) => void it.kept.delete(session),

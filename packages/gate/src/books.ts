@@ -1,5 +1,6 @@
 import { type Lease, type Node, raised, type Span, type Sum, type Wish } from '@anchorhold/core/ledger'
 import type { Outbox } from '@anchorhold/link/outbox'
+import { sharedRuns } from '@anchorhold/link/shared-runs'
 import type { EventBody, NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { Asked } from '@anchorhold/protocol/authority'
@@ -128,32 +129,35 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     if (isAgents(name) && nodes.get(simulated, name) === undefined) nodes.make(simulated, name, agentCaps(null))
   const forgetAgents = (session: SessionId) => nodes.forget((name) => name.startsWith(agentsOf(session)))
 
-  let savingNodes: Promise<void> = Promise.resolve()
-  function saveNodes(): Promise<void> {
-    savingNodes = savingNodes
-      .catch(() => {})
-      .then(async () => {
-        if (nodes.size === 0) return
-        const to = records.last
-        const told = nodes.told(to)
-        nodesSavedTo = Math.min(nodesSavedTo, to)
-        await records.flush()
-        await leases.putNodes(told)
-        nodesSavedTo = to
-      })
-    return savingNodes
+  const saveNodes = sharedRuns(async () => {
+    if (nodes.size === 0) return
+    const to = records.last
+    const told = nodes.told(to)
+    nodesSavedTo = Math.min(nodesSavedTo, to)
+    await records.flush()
+    await leases.putNodes(told)
+    nodesSavedTo = to
+  })
+
+  /** The last record, up to one, that no call under way and no lease which only lies there needs. */
+  function unneededTo(n: number): number {
+    let free = n
+    for (const call of records.openCalls.values()) free = Math.min(free, call.n - 1)
+    for (const [session, { spent_to }] of kept) if (records.lastOf(session) > spent_to) free = Math.min(free, spent_to)
+    return free
   }
 
   // A record may go when its call is settled and its cost is in a lease that was kept, or in the daemon's log for good.
-  outbox.onTrim(async (n) => {
+  outbox.onTrim(async (n, least) => {
+    // To keep leases takes the disk's time: for a call that stays open long, all of them would be kept anew with every acknowledgement, and
+    // nothing could go.
+    let free = unneededTo(n)
+    if (free < least) return free
     const behind = () => [...held.values()].filter(({ account, savedTo }) => account.last > savedTo)
     const nodesBehind = () => nodes.size > 0 && records.lastAtNodes > nodesSavedTo
     await Promise.allSettled([...behind().map(({ account }) => account.save()), ...(nodesBehind() ? [saveNodes()] : [])])
-    let free = n
-    for (const call of records.openCalls.values()) free = Math.min(free, call.n - 1)
     for (const { savedTo } of behind()) free = Math.min(free, savedTo)
     if (nodesBehind()) free = Math.min(free, nodesSavedTo)
-    for (const [session, { spent_to }] of kept) if (records.lastOf(session) > spent_to) free = Math.min(free, spent_to)
     const isHeld = (session: SessionId) => held.has(session)
     for (const session of records.forgetUpTo(free, isHeld)) if (!kept.has(session)) forgetAgents(session)
     return free

@@ -6,7 +6,7 @@ import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { type Disk, folderDisk } from './disk.ts'
 import { type MemoryDisk, memoryDisk } from './memory-disk.ts'
 import { openOutbox, readDeadOutbox } from './outbox.ts'
@@ -200,6 +200,38 @@ describe('openOutbox()', () => {
     floor = 20
     await outbox.trim(20)
     expect(disk.files.size).toBe(1)
+  })
+
+  test('asks for one trim at a time what may go, the next for all that was acknowledged meanwhile, and syncs for none that frees nothing', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk, 100)
+    for (let i = 0; i < 20; i++) {
+      outbox.append(session, notice(`m${i}`))
+      await outbox.flush()
+    }
+    let syncs = 0
+    const { sync } = disk
+    disk.sync = () => (syncs++, sync())
+    const asked: { readonly about: readonly number[]; readonly answer: PromiseWithResolvers<number> }[] = []
+    outbox.onTrim((...about) => {
+      const answer = Promise.withResolvers<number>()
+      asked.push({ about, answer })
+      return answer.promise
+    })
+    const first = outbox.trim(5)
+    await vi.waitUntil(() => asked.length === 1)
+    const later = [7, 20, 9].map((n) => outbox.trim(n))
+    asked[0]!.answer.resolve(0)
+    await first
+    expect([syncs, disk.files.size]).toEqual([0, 21])
+    await vi.waitUntil(() => asked.length === 2)
+    asked[1]!.answer.resolve(20)
+    await Promise.all(later)
+    expect(asked.map(({ about }) => about)).toEqual([
+      [5, 1],
+      [20, 1],
+    ])
+    expect([syncs, disk.files.size]).toEqual([1, 1])
   })
 
   test('reads all segments although the first is removed meanwhile', async () => {

@@ -4,6 +4,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
+import { sharedRuns } from './shared-runs.ts'
 
 /** What a process has to tell, kept on disk until the daemon has stored it.
  *  Invariant: nothing is announced (`onDurable`, `read`) before it is on the disk, and numbers have no gap.
@@ -27,8 +28,9 @@ export interface Outbox {
   goOnBehind(n: number): Promise<void>
   /** The daemon has stored everything up to `n`: what holds only such records, and is needed for nothing else, is removed. */
   trim(n: number): Promise<void>
-  /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. */
-  onTrim(release: (n: number) => Promise<number>): void
+  /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. One before `least` frees nothing,
+   *  so that nothing has to be done for it. */
+  onTrim(release: (n: number, least: number) => Promise<number>): void
   /** Called with the new `last` after each group that reached the disk. */
   onDurable(listener: (last: number) => void): void
   close(): Promise<void>
@@ -64,7 +66,9 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   let following: Promise<void> | null = null
   let broken: Error | null = null
   let trimming: Promise<void> = Promise.resolve()
-  let release = async (n: number) => n
+  /** The last record that is acknowledged and was not looked at by a trim that has begun. */
+  let trimTo = 0
+  let release = async (n: number, _least: number) => n
   const listeners: ((last: number) => void)[] = []
 
   /** A write or sync that failed may have left anything behind: this process must not number on. */
@@ -200,6 +204,25 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     return records
   }
 
+  /** The first segment can go when nobody needs this record and those before it any more. */
+  const leastFreed = () => (segments[1] ?? Infinity) - 1
+
+  const trimShared = sharedRuns(async () => {
+    const n = trimTo
+    trimTo = 0
+    if (n < leastFreed()) return
+    const free = Math.min(n, await release(n, leastFreed()))
+    if (free < leastFreed()) return
+    // The last segment says where numbers go on: its name has to be on the disk before the one before it goes.
+    await disk.sync().catch((error: unknown) => {
+      throw breakOn(error)
+    })
+    while (free >= leastFreed()) {
+      await disk.remove(nameOf(segments[0]!))
+      segments.shift()
+    }
+  })
+
   return {
     get last() {
       return durable
@@ -235,21 +258,9 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     trim(n) {
       forget(n)
       // Hardly any acknowledgement frees a segment.
-      if (segments.length < 2 || segments[1]! > n + 1) return Promise.resolve()
-      trimming = trimming
-        .catch(() => {})
-        .then(async () => {
-          if (segments.length < 2 || segments[1]! > n + 1) return
-          const free = Math.min(n, await release(n))
-          // The last segment says where numbers go on: its name has to be on the disk before the one before it goes.
-          await disk.sync().catch((error: unknown) => {
-            throw breakOn(error)
-          })
-          while (segments.length > 1 && segments[1]! <= free + 1) {
-            await disk.remove(nameOf(segments[0]!))
-            segments.shift()
-          }
-        })
+      if (n < leastFreed()) return Promise.resolve()
+      trimTo = Math.max(trimTo, n)
+      trimming = trimShared()
       return trimming
     },
     onTrim(asked) {
