@@ -51,6 +51,11 @@ const agentsMax = 100
 /** The nodes of a session's sub-agents begin like this. */
 export const agentsOf = (session: SessionId) => `agent/${session}/`
 export const isAgents = (name: NodeName) => name.startsWith('agent/')
+/** The session that a node is of alone: one of its sub-agents, or what it may spend without being approved. Null of those above sessions. */
+export function sessionOf(name: NodeName): SessionId | null {
+  const [kind, session] = name.split('/')
+  return kind === 'agent' || kind === 'approval' ? (session as SessionId) : null
+}
 /** A sub-agent is capped over its whole life. */
 export const agentCaps = (life: Nanos | null): Caps => ({ life, day: null, tick: null })
 
@@ -217,7 +222,6 @@ export function holdAccount(
     },
     async close() {
       revoked = true
-      nodes.forget((name) => name.startsWith(agentsOf(session)) || name === `approval/${session}`)
       await saving.catch(() => {})
       await leases.remove(session)
     },

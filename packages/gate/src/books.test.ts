@@ -900,3 +900,22 @@ test('a sub-agent keeps what somebody raised its cap to, also at the next gate, 
   blind.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [ownerOf({})] })
   expect(blind.open(sessions[2]!, of).short(1, 'a')).toMatchObject([{ sum: { capNanos: 50, spentNanos: 80 } }])
 })
+
+test('close() forgets what only the session went through, also where it was kept by a gate before and is held by none', async () => {
+  const { it, first, begin } = await twoSessions(ownerOf({}))
+  const own: NodeName[] = [`agent/${sessions[2]}/a`, `approval/${sessions[2]}`]
+  const approval: LedgerNode = { ...ownerOf({ life: 500 }), node: own[1]!, asks: true }
+  first.books.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [approval] })
+  const account = first.books.open(sessions[2]!, { ...money, nodes: ['owner', own[1]!], agent_cap_nanos: 50 })
+  account.settle(account.reserve(wish(50), { ...about, agent: 'a' })!, usage(50))
+  await account.save(terms)
+  const known = (books: Books) => ['owner', ...own].filter((name) => books.node(false, name) !== undefined)
+  const { disk, books } = await begin(first.disk.kill())
+  expect(known(books)).toEqual(['owner', ...own])
+  await books.close(sessions[2]!)
+  expect(known(books)).toEqual(['owner'])
+  // It is killed before it keeps that: the nodes are there again, and nothing else is that speaks of the session.
+  disk.kill()
+  expect(it.nodes[0]!.nodes.map(({ node }) => node)).toEqual(expect.arrayContaining(own))
+  expect(known((await begin(memoryDisk())).books)).toEqual(['owner'])
+})

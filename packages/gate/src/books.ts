@@ -6,7 +6,7 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { Asked } from '@anchorhold/protocol/authority'
 import type { Reservation, ToldNodes } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents } from './account.ts'
+import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, sessionOf } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
 import { openRecords } from './records.ts'
@@ -124,6 +124,11 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     nodes.tell(told)
     nodesSavedTo = Math.min(nodesSavedTo, told.to)
   }
+  // A gate that was killed before it kept the nodes once more has left those of sessions whose windows it had closed.
+  nodes.forget((name) => {
+    const session = sessionOf(name)
+    return session !== null && !kept.has(session) && records.lastOf(session) === 0
+  })
   // Nobody tells of sub-agents: what they spent is known from here alone.
   for (const { simulated, name } of records.nodesSeen.values())
     if (isAgents(name) && nodes.get(simulated, name) === undefined) nodes.make(simulated, name, agentCaps(null))
@@ -201,6 +206,8 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       const one = held.get(session)
       held.delete(session)
       kept.delete(session)
+      // Also where a gate before this one kept it and nobody has opened it here.
+      nodes.forget((name) => sessionOf(name) === session)
       await (one?.close() ?? leases.remove(session))
     },
     flush: records.flush,

@@ -96,6 +96,17 @@ test('a call above what needs approval is asked for also where sessions do not a
   expect((await waiting).status).toBe(200)
 })
 
+test('a session that is opened while its windows are being closed is held by what needs approval', async () => {
+  await using upstream = await answering()
+  const limit = node(`approval/${session}`, { life: usd }, { asks: true })
+  await using it = await testGate({ provider: local(upstream.url), ledger: ledger(limit) })
+  const closed = it.gate.handle({ do: 'close', session })
+  await it.gate.handle(it.opened)
+  await closed
+  expect((await it.call(messages, small())).status).toBe(200)
+  expect(it.usage().map(({ nodes }) => nodes)).toEqual([[`approval/${session}`]])
+})
+
 test.each([
   ['an answer', {}, { max_tokens: Number.MAX_SAFE_INTEGER }],
   [
