@@ -919,3 +919,32 @@ test('close() forgets what only the session went through, also where it was kept
   expect(it.nodes[0]!.nodes.map(({ node }) => node)).toEqual(expect.arrayContaining(own))
   expect(known((await begin(memoryDisk())).books)).toEqual(['owner'])
 })
+
+test('openBooks() books a call once that its outbox has twice, because it went on behind a number and its gate was killed', async () => {
+  const { it, first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await one.save(terms)
+  one.settle(one.reserve(wish(50), about)!, usage(50))
+  one.reserve(wish(70), about)
+  await first.outbox.goOnBehind(100)
+  // Killed before anything of the old numbers is removed. The call that is open is booked in full, and no other.
+  const { books, outbox } = await begin(first.disk.kill())
+  const booked = (await outbox.read(105, 10)).map(({ body }) => eventBodies.usage.parse(body).cost_nanos)
+  expect(booked).toEqual([70])
+  expect(books.node(false, 'owner')!.sums.life).toMatchObject({ spentNanos: 150, reservedNanos: 0 })
+  // By the lease that was kept under the old numbers, and by what the daemon knows, who has stored some or all of the new ones.
+  const lease = it.kept.get(sessions[0]!)!
+  expect(lease).toMatchObject({ spent_nanos: 30, spent_to: 2 })
+  const open = (known: { spent_nanos: number; spent_to: number }) =>
+    books.open(sessions[0]!, { ...money, nodes: ['owner'], ...known }).lease.spentNanos
+  expect(open(lease)).toBe(150)
+  expect(open({ spent_nanos: 1000, spent_to: 100 })).toBe(1150)
+  expect(open({ spent_nanos: 1030, spent_to: 102 })).toBe(1150)
+  expect(open({ spent_nanos: 1080, spent_to: 105 })).toBe(1150)
+  expect(open({ spent_nanos: 1150, spent_to: 106 })).toBe(1150)
+  // The owner has spent elsewhere what these files know nothing of.
+  const told = { ...ownerOf({ life: 5000 }), spent: { ...nothingSpent, life: 1000 } }
+  books.tell({ simulated: false, at: it.nowMs, to: 100, nodes: [told] })
+  expect(books.node(false, 'owner')!.sums.life.spentNanos).toBe(1150)
+})

@@ -36,8 +36,8 @@ export type Nodes = {
 
 export type NodesParts = {
   readonly now: () => number
-  /** What was booked under a key, and is set aside under it. */
-  readonly booked: (key: string) => readonly Booking[]
+  /** What was booked under a key after a record, and is set aside under it. */
+  readonly booked: (key: string, after: number) => readonly Booking[]
   readonly reserved: (key: string) => readonly Booking[]
 }
 
@@ -83,7 +83,7 @@ export function ledgerNodes({ now, booked, reserved }: NodesParts): Nodes {
       const atMs = at()
       for (const { node: name, caps, tick_ms: tickMs, asks, spent } of told.nodes) {
         const key = keyOf(told.simulated, name)
-        const later = booked(key).filter(({ n }) => n > told.to)
+        const later = booked(key, told.to)
         const before = get(told.simulated, name, atMs)?.node
         const sameTicks = before?.tickMs === tickMs
         const fresh = newNode(
@@ -105,7 +105,7 @@ export function ledgerNodes({ now, booked, reserved }: NodesParts): Nodes {
       // One that was found in the records alone has no cap yet.
       const capOf = (span: Span, had: Nanos | null) =>
         had === null || caps[span] === null ? caps[span] : Math.max(had, caps[span])
-      const spent = (span: Span) => sumOf(booked(key), span, defaultTickMs, atMs)
+      const spent = (span: Span) => sumOf(booked(key, 0), span, defaultTickMs, atMs)
       const node =
         known === undefined
           ? withReserved(newNode(caps, defaultTickMs, atMs, perSpan(spent)), key, atMs)

@@ -117,6 +117,31 @@ describe('openOutbox()', () => {
     expect([again.last, messages(await again.read(100, 10))]).toEqual([103, ['a', 'b', 'c']])
   })
 
+  test('goes on behind a number with all that it has written or with nothing, wherever its process dies', async () => {
+    for (let failing = 1; failing <= 4; failing++) {
+      const disk = memoryDisk()
+      const outbox = await open(disk, 1e6)
+      for (const message of ['a', 'b', 'c']) outbox.append(session, notice(message))
+      await outbox.flush()
+      disk.failWrite(failing, 'EIO')
+      const whole = await outbox.goOnBehind(100).then(
+        () => true,
+        () => false,
+      )
+      const again = await open(disk.kill(), 1e6)
+      expect([again.last, messages(await again.read(100, 10))]).toEqual(whole ? [103, ['a', 'b', 'c']] : [3, []])
+    }
+  })
+
+  test('goes on behind two numbers, and writes nothing twice behind the second', async () => {
+    const outbox = await open(memoryDisk(), 1e6)
+    for (const message of ['a', 'b']) outbox.append(session, notice(message))
+    await outbox.goOnBehind(100)
+    outbox.append(session, notice('c'))
+    await outbox.goOnBehind(200)
+    expect([outbox.last, messages(await outbox.read(200, 10))]).toEqual([203, ['a', 'b', 'c']])
+  })
+
   test('cuts off a torn tail and keeps everything that was announced', async () => {
     const disk = memoryDisk()
     const outbox = await open(disk, 1e6)

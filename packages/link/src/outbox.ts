@@ -52,7 +52,8 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   const found = await repair(disk, segments.at(-1)!)
   // What a process that died had written is announced by this one: it has to be on the disk by then.
   await disk.sync()
-  const foundTo = found.last
+  /** What comes after this was written by this process, under numbers that are nobody else's. */
+  let foundTo = found.last
   let durable = foundTo
   let activeBytes = found.bytes
   let next = durable + 1
@@ -167,15 +168,14 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
 
   function write(entry: Omit<OutboxRecord, 'n'>): number {
     if (broken !== null) throw broken
-    const record = { n: next, ...entry }
-    const line = Buffer.from(lineOf(record))
+    const written = writtenAs({ n: next, ...entry })
     try {
-      disk.write(line)
+      disk.write(written.line)
     } catch (error) {
       throw breakOn(error)
     }
-    activeBytes += line.length
-    unsynced.push({ record, line })
+    activeBytes += written.line.length
+    unsynced.push(written)
     return next++
   }
 
@@ -240,18 +240,22 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
         const mine = await read(foundTo, Infinity)
         // What came meanwhile belongs to them too.
         if (durable + 1 !== next || (mine.at(-1)?.n ?? foundTo) !== durable) continue
+        const moved = mine.map((record, index) => writtenAs({ ...record, n: n + 1 + index }))
+        const bytes = Buffer.concat(moved.map(({ line }) => line))
         try {
-          disk.use(nameOf(n + 1))
+          // All of them or none: what stayed behind would keep a number that counts as stored, and be told to nobody.
+          disk.use(nameOf(n + 1), bytes)
         } catch (error) {
           throw breakOn(error)
         }
         segments.push(n + 1)
-        activeBytes = 0
+        activeBytes = bytes.length
         recent = []
         recentBytes = 0
+        foundTo = n
         durable = n
-        next = n + 1
-        for (const { n: _, ...entry } of mine) write(entry)
+        next = n + 1 + moved.length
+        unsynced = moved
         return flush()
       }
     },
@@ -289,9 +293,9 @@ function firstOf(name: string): number | null {
   return match === null ? null : Number(match[1])
 }
 
-function lineOf(record: OutboxRecord): string {
+function writtenAs(record: OutboxRecord): Written {
   const json = JSON.stringify(record)
-  return `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`
+  return { record, line: Buffer.from(`${crc32(json).toString(16).padStart(8, '0')} ${json}\n`) }
 }
 
 /** What counts in a segment: whole, unspoilt lines from the start to the first that is torn, with numbers below the next segment's. */
