@@ -948,3 +948,34 @@ test('openBooks() books a call once that its outbox has twice, because it went o
   books.tell({ simulated: false, at: it.nowMs, to: 100, nodes: [told] })
   expect(books.node(false, 'owner')!.sums.life.spentNanos).toBe(1150)
 })
+
+test('openBooks() keeps leases and nodes anew before it lets the old ones of two copies go, so that no later gate adds the new ones', async () => {
+  const { it, first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one, other] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await one.save(terms)
+  expect(it.kept.get(sessions[0]!)).toMatchObject({ spent_nanos: 30, spent_to: 2 })
+  await first.outbox.goOnBehind(100)
+  // The daemon tells what it knows before it has stored what came behind that.
+  one.update({ ...money, nodes: ['owner'], spent_nanos: 200, spent_to: 100 })
+  expect([one.lease.spentNanos, one.last, other.last]).toEqual([230, 102, 0])
+  await first.outbox.trim(102)
+  expect([...first.disk.files.keys()]).toEqual(['0000000000000101.log'])
+  const { books } = await begin(first.disk.kill())
+  const lease = books.kept.get(sessions[0]!)!
+  expect(books.open(sessions[0]!, { ...lease, simulated: false }).lease.spentNanos).toBe(230)
+  expect(books.node(false, 'owner')!.sums.life.spentNanos).toBe(30)
+})
+
+test('openBooks() knows nodes and open calls by the numbers that they have gone on to', async () => {
+  const { first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await first.books.keepNodes()
+  one.reserve(wish(70), about)
+  await first.outbox.goOnBehind(100)
+  await first.outbox.trim(103)
+  expect([...first.disk.files.keys()]).toEqual(['0000000000000101.log'])
+  const { books } = await begin(first.disk.kill())
+  expect(books.node(false, 'owner')!.sums.life).toMatchObject({ spentNanos: 100, reservedNanos: 0 })
+})

@@ -99,6 +99,21 @@ export async function openRecords({
   }
   entered.clear()
 
+  // Under its old number, a record would count as in every lease that was kept by then, and as known to the daemon.
+  outbox.onMoved((after, by) => {
+    const moved = (n: number) => (n > after ? n + by : n)
+    for (const [call, open] of openCalls) openCalls.set(call, { ...open, n: moved(open.n) })
+    // One entry stands under several keys.
+    for (const entry of new Set([...booked.values()].flat())) entry.n = moved(entry.n)
+    for (const [session, events] of asking)
+      asking.set(
+        session,
+        events.map(({ n, event }) => ({ n: moved(n), event })),
+      )
+    for (const last of [lastOf, unreadable]) for (const [session, n] of last) last.set(session, moved(n))
+    lastAtNodes = moved(lastAtNodes)
+  })
+
   function take({ n, at, session, type, body }: OutboxRecord): void {
     if (type === 'reservation') {
       const reservation = Reservation.parse(withSum(body, 'nanos'))

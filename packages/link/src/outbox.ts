@@ -31,6 +31,8 @@ export interface Outbox {
   /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. One before `least` frees nothing,
    *  so that nothing has to be done for it. */
   onTrim(release: (n: number, least: number) => Promise<number>): void
+  /** Called when this process's records have gone on behind a number: what came after `after` is numbered so many higher from here on. */
+  onMoved(listener: (after: number, by: number) => void): void
   /** Called with the new `last` after each group that reached the disk. */
   onDurable(listener: (last: number) => void): void
   close(): Promise<void>
@@ -71,6 +73,7 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   let trimTo = 0
   let release = async (n: number, _least: number) => n
   const listeners: ((last: number) => void)[] = []
+  const movedListeners: ((after: number, by: number) => void)[] = []
 
   /** A write or sync that failed may have left anything behind: this process must not number on. */
   function breakOn(error: unknown): Error {
@@ -252,10 +255,12 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
         activeBytes = bytes.length
         recent = []
         recentBytes = 0
+        const after = foundTo
         foundTo = n
         durable = n
         next = n + 1 + moved.length
         unsynced = moved
+        for (const listener of movedListeners) listener(after, n - after)
         return flush()
       }
     },
@@ -269,6 +274,9 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     },
     onTrim(asked) {
       release = asked
+    },
+    onMoved(listener) {
+      movedListeners.push(listener)
     },
     onDurable(listener) {
       listeners.push(listener)
