@@ -1,5 +1,6 @@
 import {
   afford,
+  type Caps,
   type Lease,
   nears,
   newLease,
@@ -11,9 +12,11 @@ import {
   spans,
   strictest,
 } from '@anchorhold/core/ledger'
+import { sharedRuns } from '@anchorhold/link/shared-runs'
 import type { NodeName } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Nanos } from '@anchorhold/protocol/money'
 import type { Account, Money, ServedOn } from './books.ts'
 import type { Leases } from './leases.ts'
 import type { Known, Nodes } from './nodes.ts'
@@ -39,7 +42,7 @@ export type AccountParts = {
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed: () => void
   /** What a gate before this one kept of the session, and up to which record. */
-  readonly kept: { readonly terms: ServedOn; readonly savedTo: number } | null
+  readonly kept: { readonly terms: ServedOn; readonly savedTo: number; readonly agentCapNanos: Nanos | null } | null
 }
 
 /** So many sub-agents of a session have a sum of their own: code in a cell can call itself whatever it likes. */
@@ -48,6 +51,13 @@ const agentsMax = 100
 /** The nodes of a session's sub-agents begin like this. */
 export const agentsOf = (session: SessionId) => `agent/${session}/`
 export const isAgents = (name: NodeName) => name.startsWith('agent/')
+/** The session that a node is of alone: one of its sub-agents, or what it may spend without being approved. Null of those above sessions. */
+export function sessionOf(name: NodeName): SessionId | null {
+  const [kind, session] = name.split('/')
+  return kind === 'agent' || kind === 'approval' ? (session as SessionId) : null
+}
+/** A sub-agent is capped over its whole life. */
+export const agentCaps = (life: Nanos | null): Caps => ({ life, day: null, tick: null })
 
 export function holdAccount(
   session: SessionId,
@@ -57,22 +67,30 @@ export function holdAccount(
   const { simulated } = money
   let lease = leaseOf(money)
   let above = money.nodes
-  let agentCap = money.agent_cap_nanos
+  let agentCap = kept === null ? money.agent_cap_nanos : kept.agentCapNanos
   let terms: ServedOn | null = kept?.terms ?? null
   let savedTo = kept?.savedTo ?? Infinity
   let saving: Promise<void> = Promise.resolve()
   let revoked = false
   const agents = new Set<string>()
+  capAgents(money.agent_cap_nanos)
+
+  /** What was raised for one sub-agent stands until all of them are given another cap. */
+  function capAgents(capNanos: Nanos | null): void {
+    if (capNanos === agentCap) return
+    agentCap = capNanos
+    nodes.recap((name) => name.startsWith(agentsOf(session)), agentCaps(capNanos))
+  }
 
   function leaseOf({ budget_nanos, spent_nanos, spent_to, closed }: Money): Lease {
     const { nanos, exceeds } = records.spentAfter(session, spent_to)
     return { ...newLease(budget_nanos, spent_nanos + nanos), closed: closed || (budget_nanos !== null && exceeds) }
   }
 
-  /** The nodes that a call of this agent of the session goes through. */
-  function wayOf(agent: string | undefined): Known[] {
+  /** The nodes that a call of this agent of the session goes through, as of one moment. */
+  function wayOf(agent: string | undefined, atMs: number): Known[] {
     const way = above.map((name) => {
-      const node = nodes.get(simulated, name)
+      const node = nodes.get(simulated, name, atMs)
       // What may be spent there is not known, so nothing may.
       if (node === undefined) throw new Failure('gate_unavailable', `Nobody has told of the ledger's node "${name}"`)
       return node
@@ -80,7 +98,7 @@ export function holdAccount(
     if (agent === undefined || agentCap === null) return way
     if (agents.size < agentsMax) agents.add(agent)
     const name: NodeName = `${agentsOf(session)}${agents.has(agent) ? agent : '*'}`
-    return [...way, nodes.make(simulated, name, { life: agentCap, day: null, tick: null })]
+    return [...way, nodes.make(simulated, name, agentCaps(agentCap), atMs)]
   }
   const pathOf = (way: readonly Known[]): Path => ({ lease, nodes: way.map(({ node }) => node) })
   /** Takes over what a call has changed on its way. */
@@ -100,7 +118,7 @@ export function holdAccount(
     }
   }
 
-  async function saveNow(): Promise<void> {
+  const saveShared = sharedRuns(async () => {
     if (revoked || terms === null) return
     const { folder, provider, rules, paused, spend, network, net, authority } = terms
     const { capNanos, spentNanos, closed } = lease
@@ -113,7 +131,7 @@ export function holdAccount(
     const served = { folder, provider, rules, paused, spend, network, net, authority }
     await leases.put({ session, ...served, nodes: above, agent_cap_nanos: agentCap, ...sums })
     savedTo = sums.spent_to
-  }
+  })
 
   const account: Account = {
     get lease() {
@@ -130,19 +148,20 @@ export function holdAccount(
       })
     },
     short(nanos, agent) {
-      const way = wayOf(agent)
+      const way = wayOf(agent, nodes.at())
       return shortIn(pathOf(way), nanos).map(({ node: index, span, sum }) => {
         const { name, asks, node } = way[index]!
         return { node: name, asks, span, tickMs: node.tickMs, sum }
       })
     },
     reserve(wish, about) {
-      const way = wayOf(about.agent)
+      // It is set aside in the very periods that it is written down for, and settled in: one reading of the clock for both.
+      const beganMs = nodes.at()
+      const way = wayOf(about.agent, beganMs)
       const path = pathOf(way)
       const affordable = afford(strictest(path), wish)
       const next = affordable === null ? null : reserveAll(path, affordable.nanos)
       if (affordable === null || next === null) return null
-      const beganMs = nodes.at()
       const where = way.length === 0 ? {} : { nodes: way.map(({ name }) => name) }
       const call = newCall()
       records.reserve(session, { call, nanos: affordable.nanos, ...about, began_at: beganMs, ...where }, beganMs)
@@ -188,11 +207,11 @@ export function holdAccount(
       lease = { ...lease, spentNanos }
       if (told.budget_nanos !== lease.capNanos) lease = recap(lease, told.budget_nanos)
       above = told.nodes
-      agentCap = told.agent_cap_nanos
+      capAgents(told.agent_cap_nanos)
     },
     save(next) {
       terms = next ?? terms
-      saving = saving.catch(() => {}).then(saveNow)
+      saving = saveShared()
       return saving
     },
   }
@@ -203,7 +222,6 @@ export function holdAccount(
     },
     async close() {
       revoked = true
-      nodes.forget((name) => name.startsWith(agentsOf(session)) || name === `approval/${session}`)
       await saving.catch(() => {})
       await leases.remove(session)
     },

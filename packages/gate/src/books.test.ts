@@ -569,6 +569,35 @@ test('openBooks() lets old records go while a session stays open, by keeping its
   expect(disk.files.size).toBe(1)
 })
 
+test('openBooks() keeps no lease anew for acknowledgements behind a call that is still open', async () => {
+  const { disk, outbox, puts, account, calls } = await plainBooks()
+  const saved = account.save(terms)
+  await vi.waitUntil(() => puts.length === 1)
+  puts[0]!.done.resolve()
+  await saved
+  const long = account.reserve(wish(5), about)!
+  for (let acknowledged = 0; acknowledged < 5; acknowledged++) {
+    await calls(5)
+    await outbox.trim(outbox.last)
+  }
+  expect([puts.length, disk.files.size > 5]).toEqual([1, true])
+  account.settle(long, usage(5))
+  await calls(1)
+  const trimmed = outbox.trim(outbox.last)
+  await vi.waitUntil(() => puts.length === 2)
+  puts[1]!.done.resolve()
+  await trimmed
+  expect(disk.files.size).toBe(1)
+})
+
+test('keepNodes() is done once for all that want it before it has begun', async () => {
+  const { it, first } = await twoSessions(ownerOf({}))
+  await Promise.all(Array.from({ length: 5 }, () => first.books.keepNodes()))
+  expect(it.nodesKept).toBe(1)
+  await first.books.keepNodes()
+  expect(it.nodesKept).toBe(2)
+})
+
 test('openBooks() lets no record go that a lease which is just being kept does not include', async () => {
   const { outbox, puts, account, calls, oldest } = await plainBooks()
   const saved = account.save(terms)
@@ -588,7 +617,7 @@ test('openBooks() lets no record go that a lease which is just being kept does n
 
 test('openBooks() knows what was asked and used from its records, as long as they are there', async () => {
   const outbox = await openOutbox({ disk: memoryDisk(), now: Date.now })
-  let trim: (n: number) => Promise<number> = async (n) => n
+  let trim: (n: number, least: number) => Promise<number> = async (n) => n
   const books = await openBooks({
     outbox: { ...outbox, onTrim: (free) => void (trim = free) },
     now: () => 0,
@@ -608,9 +637,9 @@ test('openBooks() knows what was asked and used from its records, as long as the
   await books.close(sessions[0]!)
   const { opened, settled, told, used } = books.asks(sessions[0]!)
   expect([opened.map(({ n }) => n), ...[settled, told, used].map((set) => [...set])]).toEqual([[1], [id], [id], [id]])
-  expect(await trim(2)).toBe(2)
+  expect(await trim(2, 1)).toBe(2)
   expect([...books.asks(sessions[0]!).used]).toEqual([id])
-  expect(await trim(3)).toBe(3)
+  expect(await trim(3, 1)).toBe(3)
   expect([...books.asks(sessions[0]!).used]).toEqual([])
 })
 
@@ -680,15 +709,25 @@ const ownerOf = (caps: Partial<NodeCaps>): LedgerNode => ({
 
 /** Books of two sessions below one owner, on a disk and a clock that the test has in its hands. */
 async function twoSessions(owner: LedgerNode) {
-  const it = { nowMs: 50 * 24 * hourMs, nodes: [] as readonly ToldNodes[], kept: new Map<SessionId, KeptLease>() }
+  const it = {
+    nowMs: 50 * 24 * hourMs,
+    /** So much later it is after each look at the clock. */
+    stepMs: 0,
+    nodes: [] as readonly ToldNodes[],
+    nodesKept: 0,
+    kept: new Map<SessionId, KeptLease>(),
+  }
   const begin = async (disk: MemoryDisk) => {
     const outbox = await openOutbox({ disk, now: () => it.nowMs })
     const books = await openBooks({
       outbox,
-      now: () => it.nowMs,
+      now: () => (it.nowMs += it.stepMs) - it.stepMs,
       leases: {
         nodes: async () => it.nodes,
-        putNodes: async (nodes) => void (it.nodes = nodes),
+        async putNodes(nodes) {
+          it.nodes = nodes
+          it.nodesKept++
+        },
         list: async () => [...it.kept.values()],
         put: async (lease) => void it.kept.set(lease.session, lease),
         remove: async (session) => void it.kept.delete(session),
@@ -736,6 +775,44 @@ test('a clock that jumps back gives nothing back, and a call settles in the day 
   expect(one.reserve(wish(10), about)).not.toBeNull()
   it.nowMs += 4 * 24 * hourMs
   expect(one.reserve(wish(100), about)).not.toBeNull()
+})
+
+test('reserve() sets aside in the tick that it writes down, also where that ends while it decides', async () => {
+  const {
+    it,
+    first,
+    accounts: [one, other],
+  } = await twoSessions(ownerOf({ tick: 100 }))
+  it.nowMs += hourMs - 1
+  it.stepMs = 1
+  const early = one.reserve(wish(60), about)!
+  it.stepMs = 0
+  it.nowMs = 50 * 24 * hourMs + hourMs
+  // The next tick holds all of its own, and nothing of the last one's.
+  const late = other.reserve(wish(100), about)!
+  one.settle(early, usage(60))
+  expect(first.books.node(false, 'owner')!.sums.tick).toMatchObject({ spentNanos: 0, reservedNanos: 100 })
+  other.settle(late, usage(100))
+  expect(first.books.node(false, 'owner')!.sums.tick).toMatchObject({ spentNanos: 100, reservedNanos: 0 })
+})
+
+test('nodes are kept as of one moment, also where a tick ends while they are read', async () => {
+  const { it, first } = await twoSessions(ownerOf({}))
+  const group: LedgerNode = { ...ownerOf({}), node: 'group/a' }
+  first.books.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [group] })
+  const account = first.books.open(sessions[2]!, { ...money, nodes: ['owner', 'group/a'] })
+  account.settle(account.reserve(wish(60), about)!, usage(60))
+  for (const beforeMs of [3, 2, 1]) {
+    it.nowMs = 50 * 24 * hourMs + hourMs - beforeMs
+    it.stepMs = 1
+    await first.books.keepNodes()
+    it.stepMs = 0
+    const [kept] = it.nodes
+    expect(kept!.nodes.map(({ spent }) => [periodOf('tick', kept!.at, hourMs), spent.tick])).toEqual([
+      [50 * 24, 60],
+      [50 * 24, 60],
+    ])
+  }
 })
 
 test('a gate that is started again holds the nodes as the one before it left them, without the daemon', async () => {
@@ -790,4 +867,115 @@ test('a sub-agent has a cap of its own, and one that takes many names shares a l
   expect(account.reserve(wish(1), { ...about, agent: 'a' })).toBeNull()
   for (let i = 0; i < 200; i++) account.reserve(wish(50), { ...about, agent: `b${i}` })
   expect(account.reserve(wish(1), { ...about, agent: 'another' })).toBeNull()
+})
+
+test('a sub-agent keeps what somebody raised its cap to, also at the next gate, until all are given another', async () => {
+  const { it, first, begin } = await twoSessions(ownerOf({}))
+  const of = { ...money, nodes: ['owner'], agent_cap_nanos: 50 }
+  const account = first.books.open(sessions[2]!, of)
+  const by = { ...about, agent: 'a' }
+  account.settle(account.reserve(wish(50), by)!, usage(50))
+  expect(account.reserve(wish(30), by)).toBeNull()
+  const node: NodeName = `agent/${sessions[2]}/a`
+  first.books.raise(false, [{ node, span: 'life', period: 0, cap_nanos: 90 }])
+  account.settle(account.reserve(wish(30), by)!, usage(30))
+  // Told of the same again, it is as before; another sub-agent has what it had.
+  account.update(of)
+  expect([account.short(10, 'a'), account.short(51, 'b')]).toMatchObject([[], [{ sum: { capNanos: 50 } }]])
+  await account.save(terms)
+  const { books } = await begin(first.disk.kill())
+  const next = books.open(sessions[2]!, of)
+  expect([next.short(10, 'a'), next.short(11, 'a')]).toMatchObject([[], [{ sum: { capNanos: 90, spentNanos: 80 } }]])
+  next.update({ ...of, agent_cap_nanos: 85 })
+  expect([next.short(5, 'a'), next.short(6, 'a')]).toMatchObject([[], [{ sum: { capNanos: 85 } }]])
+  // Nobody was there to be told when it changed.
+  await next.save()
+  const lower = (await begin(first.disk.kill())).books.open(sessions[2]!, { ...of, agent_cap_nanos: 60 })
+  expect(lower.short(1, 'a')).toMatchObject([{ sum: { capNanos: 60, spentNanos: 80 } }])
+  // Found in the records alone, it has no cap before a call gives it one.
+  it.nodes = []
+  it.kept.clear()
+  const { books: blind } = await begin(first.disk.kill())
+  expect(blind.node(false, node)!.sums.life).toMatchObject({ capNanos: null, spentNanos: 80 })
+  blind.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [ownerOf({})] })
+  expect(blind.open(sessions[2]!, of).short(1, 'a')).toMatchObject([{ sum: { capNanos: 50, spentNanos: 80 } }])
+})
+
+test('close() forgets what only the session went through, also where it was kept by a gate before and is held by none', async () => {
+  const { it, first, begin } = await twoSessions(ownerOf({}))
+  const own: NodeName[] = [`agent/${sessions[2]}/a`, `approval/${sessions[2]}`]
+  const approval: LedgerNode = { ...ownerOf({ life: 500 }), node: own[1]!, asks: true }
+  first.books.tell({ simulated: false, at: it.nowMs, to: 0, nodes: [approval] })
+  const account = first.books.open(sessions[2]!, { ...money, nodes: ['owner', own[1]!], agent_cap_nanos: 50 })
+  account.settle(account.reserve(wish(50), { ...about, agent: 'a' })!, usage(50))
+  await account.save(terms)
+  const known = (books: Books) => ['owner', ...own].filter((name) => books.node(false, name) !== undefined)
+  const { disk, books } = await begin(first.disk.kill())
+  expect(known(books)).toEqual(['owner', ...own])
+  await books.close(sessions[2]!)
+  expect(known(books)).toEqual(['owner'])
+  // It is killed before it keeps that: the nodes are there again, and nothing else is that speaks of the session.
+  disk.kill()
+  expect(it.nodes[0]!.nodes.map(({ node }) => node)).toEqual(expect.arrayContaining(own))
+  expect(known((await begin(memoryDisk())).books)).toEqual(['owner'])
+})
+
+test('openBooks() books a call once that its outbox has twice, because it went on behind a number and its gate was killed', async () => {
+  const { it, first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await one.save(terms)
+  one.settle(one.reserve(wish(50), about)!, usage(50))
+  one.reserve(wish(70), about)
+  await first.outbox.goOnBehind(100)
+  // Killed before anything of the old numbers is removed. The call that is open is booked in full, and no other.
+  const { books, outbox } = await begin(first.disk.kill())
+  const booked = (await outbox.read(105, 10)).map(({ body }) => eventBodies.usage.parse(body).cost_nanos)
+  expect(booked).toEqual([70])
+  expect(books.node(false, 'owner')!.sums.life).toMatchObject({ spentNanos: 150, reservedNanos: 0 })
+  // By the lease that was kept under the old numbers, and by what the daemon knows, who has stored some or all of the new ones.
+  const lease = it.kept.get(sessions[0]!)!
+  expect(lease).toMatchObject({ spent_nanos: 30, spent_to: 2 })
+  const open = (known: { spent_nanos: number; spent_to: number }) =>
+    books.open(sessions[0]!, { ...money, nodes: ['owner'], ...known }).lease.spentNanos
+  expect(open(lease)).toBe(150)
+  expect(open({ spent_nanos: 1000, spent_to: 100 })).toBe(1150)
+  expect(open({ spent_nanos: 1030, spent_to: 102 })).toBe(1150)
+  expect(open({ spent_nanos: 1080, spent_to: 105 })).toBe(1150)
+  expect(open({ spent_nanos: 1150, spent_to: 106 })).toBe(1150)
+  // The owner has spent elsewhere what these files know nothing of.
+  const told = { ...ownerOf({ life: 5000 }), spent: { ...nothingSpent, life: 1000 } }
+  books.tell({ simulated: false, at: it.nowMs, to: 100, nodes: [told] })
+  expect(books.node(false, 'owner')!.sums.life.spentNanos).toBe(1150)
+})
+
+test('openBooks() keeps leases and nodes anew before it lets the old ones of two copies go, so that no later gate adds the new ones', async () => {
+  const { it, first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one, other] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await one.save(terms)
+  expect(it.kept.get(sessions[0]!)).toMatchObject({ spent_nanos: 30, spent_to: 2 })
+  await first.outbox.goOnBehind(100)
+  // The daemon tells what it knows before it has stored what came behind that.
+  one.update({ ...money, nodes: ['owner'], spent_nanos: 200, spent_to: 100 })
+  expect([one.lease.spentNanos, one.last, other.last]).toEqual([230, 102, 0])
+  await first.outbox.trim(102)
+  expect([...first.disk.files.keys()]).toEqual(['0000000000000101.log'])
+  const { books } = await begin(first.disk.kill())
+  const lease = books.kept.get(sessions[0]!)!
+  expect(books.open(sessions[0]!, { ...lease, simulated: false }).lease.spentNanos).toBe(230)
+  expect(books.node(false, 'owner')!.sums.life.spentNanos).toBe(30)
+})
+
+test('openBooks() knows nodes and open calls by the numbers that they have gone on to', async () => {
+  const { first, begin, accounts } = await twoSessions(ownerOf({ life: 1000 }))
+  const [one] = accounts
+  one.settle(one.reserve(wish(30), about)!, usage(30))
+  await first.books.keepNodes()
+  one.reserve(wish(70), about)
+  await first.outbox.goOnBehind(100)
+  await first.outbox.trim(103)
+  expect([...first.disk.files.keys()]).toEqual(['0000000000000101.log'])
+  const { books } = await begin(first.disk.kill())
+  expect(books.node(false, 'owner')!.sums.life).toMatchObject({ spentNanos: 100, reservedNanos: 0 })
 })

@@ -1,11 +1,12 @@
 import { type Lease, type Node, raised, type Span, type Sum, type Wish } from '@anchorhold/core/ledger'
 import type { Outbox } from '@anchorhold/link/outbox'
+import { sharedRuns } from '@anchorhold/link/shared-runs'
 import type { EventBody, NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { Asked } from '@anchorhold/protocol/authority'
 import type { Reservation, ToldNodes } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import { agentsOf, type HeldAccount, holdAccount, isAgents } from './account.ts'
+import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, sessionOf } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
 import { openRecords } from './records.ts'
@@ -123,38 +124,45 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     nodes.tell(told)
     nodesSavedTo = Math.min(nodesSavedTo, told.to)
   }
+  // A gate that was killed before it kept the nodes once more has left those of sessions whose windows it had closed.
+  nodes.forget((name) => {
+    const session = sessionOf(name)
+    return session !== null && !kept.has(session) && records.lastOf(session) === 0
+  })
   // Nobody tells of sub-agents: what they spent is known from here alone.
   for (const { simulated, name } of records.nodesSeen.values())
-    if (isAgents(name) && nodes.get(simulated, name) === undefined)
-      nodes.make(simulated, name, { life: null, day: null, tick: null })
+    if (isAgents(name) && nodes.get(simulated, name) === undefined) nodes.make(simulated, name, agentCaps(null))
   const forgetAgents = (session: SessionId) => nodes.forget((name) => name.startsWith(agentsOf(session)))
 
-  let savingNodes: Promise<void> = Promise.resolve()
-  function saveNodes(): Promise<void> {
-    savingNodes = savingNodes
-      .catch(() => {})
-      .then(async () => {
-        if (nodes.size === 0) return
-        const to = records.last
-        const told = nodes.told(to)
-        nodesSavedTo = Math.min(nodesSavedTo, to)
-        await records.flush()
-        await leases.putNodes(told)
-        nodesSavedTo = to
-      })
-    return savingNodes
+  const saveNodes = sharedRuns(async () => {
+    if (nodes.size === 0) return
+    const to = records.last
+    const told = nodes.told(to)
+    nodesSavedTo = Math.min(nodesSavedTo, to)
+    await records.flush()
+    await leases.putNodes(told)
+    nodesSavedTo = to
+  })
+
+  /** The last record, up to one, that no call under way and no lease which only lies there needs. */
+  function unneededTo(n: number): number {
+    let free = n
+    for (const call of records.openCalls.values()) free = Math.min(free, call.n - 1)
+    for (const [session, { spent_to }] of kept) if (records.lastOf(session) > spent_to) free = Math.min(free, spent_to)
+    return free
   }
 
   // A record may go when its call is settled and its cost is in a lease that was kept, or in the daemon's log for good.
-  outbox.onTrim(async (n) => {
+  outbox.onTrim(async (n, least) => {
+    // To keep leases takes the disk's time: for a call that stays open long, all of them would be kept anew with every acknowledgement, and
+    // nothing could go.
+    let free = unneededTo(n)
+    if (free < least) return free
     const behind = () => [...held.values()].filter(({ account, savedTo }) => account.last > savedTo)
     const nodesBehind = () => nodes.size > 0 && records.lastAtNodes > nodesSavedTo
     await Promise.allSettled([...behind().map(({ account }) => account.save()), ...(nodesBehind() ? [saveNodes()] : [])])
-    let free = n
-    for (const call of records.openCalls.values()) free = Math.min(free, call.n - 1)
     for (const { savedTo } of behind()) free = Math.min(free, savedTo)
     if (nodesBehind()) free = Math.min(free, nodesSavedTo)
-    for (const [session, { spent_to }] of kept) if (records.lastOf(session) > spent_to) free = Math.min(free, spent_to)
     const isHeld = (session: SessionId) => held.has(session)
     for (const session of records.forgetUpTo(free, isHeld)) if (!kept.has(session)) forgetAgents(session)
     return free
@@ -188,7 +196,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     keepNodes: saveNodes,
     open(session, money) {
       const lease = kept.get(session)
-      const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to }
+      const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to, agentCapNanos: lease.agent_cap_nanos }
       const one = holdAccount(session, money, { records, nodes, leases, saveNodes, newCall, onFreed, kept: before })
       kept.delete(session)
       held.set(session, one)
@@ -198,6 +206,8 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       const one = held.get(session)
       held.delete(session)
       kept.delete(session)
+      // Also where a gate before this one kept it and nobody has opened it here.
+      nodes.forget((name) => sessionOf(name) === session)
       await (one?.close() ?? leases.remove(session))
     },
     flush: records.flush,

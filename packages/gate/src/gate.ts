@@ -239,6 +239,9 @@ export async function gate(parts: GateParts): Promise<Gate> {
       // Nobody finds it any more: its folder was made anew while this gate opened what it had found in its leases.
       if (served.get(session) === found) await close(session)
     }
+    // A session's own nodes went with its windows, where those were closed after this was told.
+    const gone = ledger.nodes.filter(({ node }) => books.node(money.simulated, node) === undefined)
+    if (gone.length > 0) books.tell({ ...ledger, simulated: money.simulated, nodes: gone })
     const opening = serve(session, terms, money, { keep: true })
     served.set(session, opening)
     try {

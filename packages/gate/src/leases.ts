@@ -4,7 +4,7 @@ import { NodeName } from '@anchorhold/protocol/events'
 import { Authority } from '@anchorhold/protocol/authority'
 import { ModelRules, NetTerms } from '@anchorhold/protocol/gate-commands'
 import { Provider } from '@anchorhold/protocol/providers'
-import { ToldNodes } from '@anchorhold/protocol/link'
+import { LedgerNode, ToldNodes } from '@anchorhold/protocol/link'
 import { Network, Spend } from '@anchorhold/protocol/sessions'
 import { constants } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
@@ -36,7 +36,9 @@ export const KeptLease = z.strictObject({
 })
 export type KeptLease = z.infer<typeof KeptLease>
 
-const KeptNodes = z.array(ToldNodes)
+/** As many as there are: the nodes of every session's sub-agents lie here together, and what the daemon may say at once is no bound on that. What
+ *  could be written and not read would leave the next gate without any. */
+const KeptNodes = z.array(ToldNodes.extend({ nodes: z.array(LedgerNode) }))
 
 /** Where leases outlive their gate, and the nodes above them. A lease is there whole or not at all. */
 export interface Leases {

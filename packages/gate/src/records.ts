@@ -8,7 +8,18 @@ import type { Asks, BooksParts } from './books.ts'
 import { type Booking, keyOf } from './nodes.ts'
 
 export type OpenCall = Reservation & { readonly n: number; readonly session: SessionId; readonly beganMs: number }
-type Entry = Booking & { readonly exceeds: boolean }
+/** One usage. An outbox that went on behind a number may hold it twice, at the old number and at a new one. */
+type Entry = Booking & {
+  n: number
+  readonly exceeds: boolean
+  /** The numbers that it had, each with the last that was there then: sums that were made up to one of those know it by that. */
+  readonly had: { readonly n: number; readonly last: number }[]
+}
+/** Whether a sum of what came up to a record lacks it. */
+const isAfter =
+  (to: number) =>
+  ({ n, had }: Entry) =>
+    n > to && !had.some((old) => old.n <= to && to <= old.last)
 
 /** What the gate has written down of money and requests, as long as it is in the outbox.
  *  Invariant: nothing is known here that was not written; what cannot be written breaks the records for good. */
@@ -24,8 +35,8 @@ export type Records = {
   readonly last: number
   /** When each call of these records began. */
   beginnings(): readonly number[]
-  /** What was booked, and is set aside, for calls through a node. */
-  bookedAt(key: string): readonly Booking[]
+  /** What was booked after a record, and is set aside, for calls through a node. */
+  bookedAt(key: string, after: number): readonly Booking[]
   reservedAt(key: string): readonly Booking[]
   /** What a session's calls cost after a record, and whether one of them cost more than was set aside for it; what cannot be read may
    *  have. */
@@ -66,8 +77,14 @@ export async function openRecords({
   let dialling: Promise<void> | null = null
   let flushDue = false
 
+  /** While records are read: what is booked by its call, the record before this one, and the last one before numbers went on further behind. */
+  const entered = new Map<string, Entry>()
+  let previous = 0
+  let lastBefore = 0
   for (const record of await outbox.read(0, Infinity)) {
     const { n, session, type } = record
+    if (n !== previous + 1) lastBefore = previous
+    previous = n
     lastOf.set(session, n)
     try {
       take(record)
@@ -80,15 +97,36 @@ export async function openRecords({
       )
     }
   }
+  entered.clear()
+
+  // Under its old number, a record would count as in every lease that was kept by then, and as known to the daemon.
+  outbox.onMoved((after, by) => {
+    const moved = (n: number) => (n > after ? n + by : n)
+    for (const [call, open] of openCalls) openCalls.set(call, { ...open, n: moved(open.n) })
+    // One entry stands under several keys.
+    for (const entry of new Set([...booked.values()].flat())) entry.n = moved(entry.n)
+    for (const [session, events] of asking)
+      asking.set(
+        session,
+        events.map(({ n, event }) => ({ n: moved(n), event })),
+      )
+    for (const last of [lastOf, unreadable]) for (const [session, n] of last) last.set(session, moved(n))
+    lastAtNodes = moved(lastAtNodes)
+  })
 
   function take({ n, at, session, type, body }: OutboxRecord): void {
     if (type === 'reservation') {
       const reservation = Reservation.parse(withSum(body, 'nanos'))
+      // Written once more, and settled before that.
+      if (entered.has(reservation.call)) return
       openCalls.set(reservation.call, { ...reservation, n, session, beganMs: reservation.began_at ?? at })
       see(reservation)
     } else if (type === 'usage') {
       const usage = eventBodies.usage.parse(withSum(body, 'cost_nanos'))
-      enter(session, n, usage, usage.began_at ?? at)
+      const known = usage.call === undefined ? undefined : entered.get(usage.call)
+      if (known !== undefined) return moveTo(n, known, usage)
+      const entry = enter(session, n, usage, usage.began_at ?? at)
+      if (usage.call !== undefined) entered.set(usage.call, entry)
       see(usage)
     } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
   }
@@ -101,14 +139,23 @@ export async function openRecords({
     if (asksTypes.has(event.type)) addTo(asking, session, { n, event })
   }
 
-  function enter(session: SessionId, n: number, usage: EventBody<'usage'>, beganMs: number): void {
+  /** It is in the books already, and told to the daemon by this number alone. */
+  function moveTo(n: number, entry: Entry, usage: EventBody<'usage'>): void {
+    entry.had.push({ n: entry.n, last: lastBefore })
+    entry.n = n
+    if (keysOf(usage).length > 0) lastAtNodes = n
+  }
+
+  function enter(session: SessionId, n: number, usage: EventBody<'usage'>, beganMs: number): Entry {
     const { call = '', cost_nanos: nanos } = usage
     const reservation = openCalls.get(call)
     openCalls.delete(call)
     const exceeds = reservation !== undefined && nanos > reservation.nanos
     const keys = keysOf(usage)
     if (keys.length > 0) lastAtNodes = n
-    for (const key of [session, ...keys]) addTo(booked, key, { n, nanos, beganMs, exceeds })
+    const entry: Entry = { n, nanos, beganMs, exceeds, had: [] }
+    for (const key of [session, ...keys]) addTo(booked, key, entry)
+    return entry
   }
 
   function breakOn(error: unknown): void {
@@ -168,10 +215,10 @@ export async function openRecords({
       return outbox.written
     },
     beginnings: () => [...openCalls.values(), ...[...booked.values()].flat()].map(({ beganMs }) => beganMs),
-    bookedAt: (key) => booked.get(key) ?? [],
+    bookedAt: (key, after) => (booked.get(key) ?? []).filter(isAfter(after)),
     reservedAt: (key) => [...openCalls.values()].filter((call) => keysOf(call).includes(key)),
     spentAfter(session, n) {
-      const later = (booked.get(session) ?? []).filter((entry) => entry.n > n)
+      const later = (booked.get(session) ?? []).filter(isAfter(n))
       return {
         nanos: later.reduce((sum, entry) => sum + entry.nanos, 0),
         exceeds: unreadable.has(session) || later.some(({ exceeds }) => exceeds),

@@ -6,7 +6,7 @@ import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { type Disk, folderDisk } from './disk.ts'
 import { type MemoryDisk, memoryDisk } from './memory-disk.ts'
 import { openOutbox, readDeadOutbox } from './outbox.ts'
@@ -117,6 +117,31 @@ describe('openOutbox()', () => {
     expect([again.last, messages(await again.read(100, 10))]).toEqual([103, ['a', 'b', 'c']])
   })
 
+  test('goes on behind a number with all that it has written or with nothing, wherever its process dies', async () => {
+    for (let failing = 1; failing <= 4; failing++) {
+      const disk = memoryDisk()
+      const outbox = await open(disk, 1e6)
+      for (const message of ['a', 'b', 'c']) outbox.append(session, notice(message))
+      await outbox.flush()
+      disk.failWrite(failing, 'EIO')
+      const whole = await outbox.goOnBehind(100).then(
+        () => true,
+        () => false,
+      )
+      const again = await open(disk.kill(), 1e6)
+      expect([again.last, messages(await again.read(100, 10))]).toEqual(whole ? [103, ['a', 'b', 'c']] : [3, []])
+    }
+  })
+
+  test('goes on behind two numbers, and writes nothing twice behind the second', async () => {
+    const outbox = await open(memoryDisk(), 1e6)
+    for (const message of ['a', 'b']) outbox.append(session, notice(message))
+    await outbox.goOnBehind(100)
+    outbox.append(session, notice('c'))
+    await outbox.goOnBehind(200)
+    expect([outbox.last, messages(await outbox.read(200, 10))]).toEqual([203, ['a', 'b', 'c']])
+  })
+
   test('cuts off a torn tail and keeps everything that was announced', async () => {
     const disk = memoryDisk()
     const outbox = await open(disk, 1e6)
@@ -200,6 +225,38 @@ describe('openOutbox()', () => {
     floor = 20
     await outbox.trim(20)
     expect(disk.files.size).toBe(1)
+  })
+
+  test('asks for one trim at a time what may go, the next for all that was acknowledged meanwhile, and syncs for none that frees nothing', async () => {
+    const disk = memoryDisk()
+    const outbox = await open(disk, 100)
+    for (let i = 0; i < 20; i++) {
+      outbox.append(session, notice(`m${i}`))
+      await outbox.flush()
+    }
+    let syncs = 0
+    const { sync } = disk
+    disk.sync = () => (syncs++, sync())
+    const asked: { readonly about: readonly number[]; readonly answer: PromiseWithResolvers<number> }[] = []
+    outbox.onTrim((...about) => {
+      const answer = Promise.withResolvers<number>()
+      asked.push({ about, answer })
+      return answer.promise
+    })
+    const first = outbox.trim(5)
+    await vi.waitUntil(() => asked.length === 1)
+    const later = [7, 20, 9].map((n) => outbox.trim(n))
+    asked[0]!.answer.resolve(0)
+    await first
+    expect([syncs, disk.files.size]).toEqual([0, 21])
+    await vi.waitUntil(() => asked.length === 2)
+    asked[1]!.answer.resolve(20)
+    await Promise.all(later)
+    expect(asked.map(({ about }) => about)).toEqual([
+      [5, 1],
+      [20, 1],
+    ])
+    expect([syncs, disk.files.size]).toEqual([1, 1])
   })
 
   test('reads all segments although the first is removed meanwhile', async () => {

@@ -4,6 +4,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
+import { sharedRuns } from './shared-runs.ts'
 
 /** What a process has to tell, kept on disk until the daemon has stored it.
  *  Invariant: nothing is announced (`onDurable`, `read`) before it is on the disk, and numbers have no gap.
@@ -27,8 +28,11 @@ export interface Outbox {
   goOnBehind(n: number): Promise<void>
   /** The daemon has stored everything up to `n`: what holds only such records, and is needed for nothing else, is removed. */
   trim(n: number): Promise<void>
-  /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. */
-  onTrim(release: (n: number) => Promise<number>): void
+  /** Asked before anything is removed: the last record, up to `n`, that this process does not need any more. One before `least` frees nothing,
+   *  so that nothing has to be done for it. */
+  onTrim(release: (n: number, least: number) => Promise<number>): void
+  /** Called when this process's records have gone on behind a number: what came after `after` is numbered so many higher from here on. */
+  onMoved(listener: (after: number, by: number) => void): void
   /** Called with the new `last` after each group that reached the disk. */
   onDurable(listener: (last: number) => void): void
   close(): Promise<void>
@@ -50,7 +54,8 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   const found = await repair(disk, segments.at(-1)!)
   // What a process that died had written is announced by this one: it has to be on the disk by then.
   await disk.sync()
-  const foundTo = found.last
+  /** What comes after this was written by this process, under numbers that are nobody else's. */
+  let foundTo = found.last
   let durable = foundTo
   let activeBytes = found.bytes
   let next = durable + 1
@@ -64,8 +69,11 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
   let following: Promise<void> | null = null
   let broken: Error | null = null
   let trimming: Promise<void> = Promise.resolve()
-  let release = async (n: number) => n
+  /** The last record that is acknowledged and was not looked at by a trim that has begun. */
+  let trimTo = 0
+  let release = async (n: number, _least: number) => n
   const listeners: ((last: number) => void)[] = []
+  const movedListeners: ((after: number, by: number) => void)[] = []
 
   /** A write or sync that failed may have left anything behind: this process must not number on. */
   function breakOn(error: unknown): Error {
@@ -163,15 +171,14 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
 
   function write(entry: Omit<OutboxRecord, 'n'>): number {
     if (broken !== null) throw broken
-    const record = { n: next, ...entry }
-    const line = Buffer.from(lineOf(record))
+    const written = writtenAs({ n: next, ...entry })
     try {
-      disk.write(line)
+      disk.write(written.line)
     } catch (error) {
       throw breakOn(error)
     }
-    activeBytes += line.length
-    unsynced.push({ record, line })
+    activeBytes += written.line.length
+    unsynced.push(written)
     return next++
   }
 
@@ -200,6 +207,25 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     return records
   }
 
+  /** The first segment can go when nobody needs this record and those before it any more. */
+  const leastFreed = () => (segments[1] ?? Infinity) - 1
+
+  const trimShared = sharedRuns(async () => {
+    const n = trimTo
+    trimTo = 0
+    if (n < leastFreed()) return
+    const free = Math.min(n, await release(n, leastFreed()))
+    if (free < leastFreed()) return
+    // The last segment says where numbers go on: its name has to be on the disk before the one before it goes.
+    await disk.sync().catch((error: unknown) => {
+      throw breakOn(error)
+    })
+    while (free >= leastFreed()) {
+      await disk.remove(nameOf(segments[0]!))
+      segments.shift()
+    }
+  })
+
   return {
     get last() {
       return durable
@@ -217,43 +243,40 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
         const mine = await read(foundTo, Infinity)
         // What came meanwhile belongs to them too.
         if (durable + 1 !== next || (mine.at(-1)?.n ?? foundTo) !== durable) continue
+        const moved = mine.map((record, index) => writtenAs({ ...record, n: n + 1 + index }))
+        const bytes = Buffer.concat(moved.map(({ line }) => line))
         try {
-          disk.use(nameOf(n + 1))
+          // All of them or none: what stayed behind would keep a number that counts as stored, and be told to nobody.
+          disk.use(nameOf(n + 1), bytes)
         } catch (error) {
           throw breakOn(error)
         }
         segments.push(n + 1)
-        activeBytes = 0
+        activeBytes = bytes.length
         recent = []
         recentBytes = 0
+        const after = foundTo
+        foundTo = n
         durable = n
-        next = n + 1
-        for (const { n: _, ...entry } of mine) write(entry)
+        next = n + 1 + moved.length
+        unsynced = moved
+        for (const listener of movedListeners) listener(after, n - after)
         return flush()
       }
     },
     trim(n) {
       forget(n)
       // Hardly any acknowledgement frees a segment.
-      if (segments.length < 2 || segments[1]! > n + 1) return Promise.resolve()
-      trimming = trimming
-        .catch(() => {})
-        .then(async () => {
-          if (segments.length < 2 || segments[1]! > n + 1) return
-          const free = Math.min(n, await release(n))
-          // The last segment says where numbers go on: its name has to be on the disk before the one before it goes.
-          await disk.sync().catch((error: unknown) => {
-            throw breakOn(error)
-          })
-          while (segments.length > 1 && segments[1]! <= free + 1) {
-            await disk.remove(nameOf(segments[0]!))
-            segments.shift()
-          }
-        })
+      if (n < leastFreed()) return Promise.resolve()
+      trimTo = Math.max(trimTo, n)
+      trimming = trimShared()
       return trimming
     },
     onTrim(asked) {
       release = asked
+    },
+    onMoved(listener) {
+      movedListeners.push(listener)
     },
     onDurable(listener) {
       listeners.push(listener)
@@ -278,9 +301,9 @@ function firstOf(name: string): number | null {
   return match === null ? null : Number(match[1])
 }
 
-function lineOf(record: OutboxRecord): string {
+function writtenAs(record: OutboxRecord): Written {
   const json = JSON.stringify(record)
-  return `${crc32(json).toString(16).padStart(8, '0')} ${json}\n`
+  return { record, line: Buffer.from(`${crc32(json).toString(16).padStart(8, '0')} ${json}\n`) }
 }
 
 /** What counts in a segment: whole, unspoilt lines from the start to the first that is torn, with numbers below the next segment's. */

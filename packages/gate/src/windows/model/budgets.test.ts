@@ -50,6 +50,19 @@ test('a sub-agent that has spent what it may is refused, and its session goes on
   expect((await it.call(messages, small())).status).toBe(200)
 })
 
+test('a call of a sub-agent above its cap goes on when somebody allows it, and is asked for once', async () => {
+  await using upstream = await answering()
+  await using it = await testGate({ provider: local(upstream.url), spend: 'ask', agent_cap_nanos: 1000 })
+  const waiting = it.call(messages, small(), { 'x-claude-code-agent-id': 'a1' })
+  const asked = () => it.events.filter((event) => event.type === 'request.opened')
+  await vi.waitUntil(() => asked().length > 0)
+  const [{ body: { id: request, raises = [] } } = expect.unreachable()] = asked()
+  expect(raises).toMatchObject([{ node: `agent/${session}/a1`, span: 'life' }])
+  const allow = { do: 'answer' as const, session, request, answer: { decision: 'allow' as const } }
+  await it.gate.handle({ ...allow, actor: 'ann', grant: null, raises })
+  expect([(await waiting).status, asked().length]).toEqual([200, 1])
+})
+
 test('a call that waits for its group goes on when somebody raises what the group may spend', async () => {
   await using upstream = await answering()
   const docs = node('group/docs', { tick: 1000 })
@@ -81,6 +94,17 @@ test('a call above what needs approval is asked for also where sessions do not a
   const allow = { do: 'answer' as const, session, request: opened.body.id, answer: { decision: 'allow' as const } }
   expect(await it.gate.handle({ ...allow, actor: 'ann', grant: null, raises })).toEqual({ told: true })
   expect((await waiting).status).toBe(200)
+})
+
+test('a session that is opened while its windows are being closed is held by what needs approval', async () => {
+  await using upstream = await answering()
+  const limit = node(`approval/${session}`, { life: usd }, { asks: true })
+  await using it = await testGate({ provider: local(upstream.url), ledger: ledger(limit) })
+  const closed = it.gate.handle({ do: 'close', session })
+  await it.gate.handle(it.opened)
+  await closed
+  expect((await it.call(messages, small())).status).toBe(200)
+  expect(it.usage().map(({ nodes }) => nodes)).toEqual([[`approval/${session}`]])
 })
 
 test.each([
