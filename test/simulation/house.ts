@@ -17,7 +17,7 @@ import { hub as makeHub } from '@anchorhold/daemon/hub'
 import { presence } from '@anchorhold/daemon/presence'
 import { pushService } from '@anchorhold/daemon/push/push-service'
 import { gateProcess } from '@anchorhold/daemon/processes/gate-process'
-import type { KeeperHost } from '@anchorhold/daemon/processes/keeper-host'
+import type { KeeperHost, Remains } from '@anchorhold/daemon/processes/keeper-host'
 import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
 import type { Launched } from '@anchorhold/daemon/processes/launch'
 import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
@@ -60,6 +60,8 @@ export interface House {
   daemon(): Process | null
   keepers(): readonly Process[]
   failDisk(which: 'gate' | 'keeper'): void
+  /** For so long nobody can read what a keeper left, or not all of it. */
+  failRemains(ms: number): void
 }
 
 const state = '/simulated'
@@ -94,6 +96,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   let daemon: Process | null = null
   let parts: Parts | null = null
   let gate: SimulatedGate | null = null
+  let unreadableUntil = 0
   const keepers = new Set<Process>()
 
   const processOf = (name: string) => machine.process(name)
@@ -184,8 +187,11 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     },
     async remains(_, after) {
       await by.sometime()
-      const left = await readDeadOutbox(by.look(outboxOf(session)), after)
-      return { ...left, saying: saidIn(by.files.get(sayingOf(session)) ?? '') }
+      const isUnreadable = machine.elapsed < unreadableUntil
+      if (isUnreadable && random() < 0.5) throw new Error('EIO: the disk failed')
+      const { records, last } = await readDeadOutbox(by.look(outboxOf(session)), after)
+      const saying = saidIn(by.files.get(sayingOf(session)) ?? '')
+      return { records: isUnreadable ? cutShort(records) : records, last, saying }
     },
     claimUser: () => null,
     claimPlace: () => null,
@@ -194,6 +200,14 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     makeReady() {},
     async discard() {},
   })
+
+  async function* cutShort(records: Remains['records']): Remains['records'] {
+    for await (const some of records) {
+      yield some.slice(0, Math.floor(random() * some.length))
+      break
+    }
+    throw new Error('EIO: the disk failed')
+  }
 
   async function daemonMain(process: Process): Promise<void> {
     const { clock, wire } = process
@@ -227,7 +241,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       }),
       panics: [],
       keepers: keeperProcesses({
-        folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '' },
+        folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '', outbox: outboxOf },
         host: hostOf(process),
         sources,
         clock,
@@ -236,6 +250,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
           return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }
         },
         onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
+        onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
         onNotStarted: (id) => reconcile.keeperNotStarted(id),
         onSaying: (id, frames) => hearOut(mine, id, frames),
         beatMs: null,
@@ -313,6 +328,9 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       const [keeper] = keepers
       const process = which === 'gate' ? gate?.process : keeper
       if (process?.alive) process.disk(which === 'gate' ? 'gate/outbox' : outboxOf(session)).failSync(1, 'EIO')
+    },
+    failRemains(ms) {
+      unreadableUntil = machine.elapsed + ms
     },
   }
 }

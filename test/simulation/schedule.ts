@@ -43,7 +43,7 @@ const deeds = [
     'kill keeper',
     'kill gate',
   ] as const),
-  ...(['kill gate', 'kill all', 'power cut', 'gate disk', 'keeper disk', 'clock'] as const),
+  ...(['kill gate', 'kill all', 'power cut', 'gate disk', 'keeper disk', 'unreadable', 'clock'] as const),
 ]
 export type Deed = (typeof deeds)[number]
 
@@ -54,7 +54,10 @@ type Plot = { readonly deeds: readonly Deed[]; readonly from: number; readonly t
 export const lives: Plot = { deeds, from: 3, to: 13, spacingMs: 600 }
 /** A few prompts, and everything dies around them while they are on their way. */
 export const races: Plot = {
-  deeds: ['prompt', 'queue', 'prompt', 'kill daemon', 'kill keeper', 'kill gate', 'kill all', 'interrupt', 'stop', 'start'],
+  deeds: [
+    ...(['prompt', 'queue', 'prompt', 'interrupt', 'stop', 'start'] as const),
+    ...(['kill daemon', 'kill keeper', 'kill gate', 'kill all', 'unreadable'] as const),
+  ],
   from: 3,
   to: 8,
   spacingMs: 60,
@@ -65,6 +68,7 @@ export const asks: Plot = {
   deeds: [
     ...(['prompt', 'prompt', 'queue', 'answer', 'answer', 'answer', 'answer', 'answer', 'answer', 'interrupt', 'stop'] as const),
     ...(['start', 'pause', 'resume', 'kill daemon', 'kill keeper', 'kill gate', 'kill all', 'power cut', 'keeper disk'] as const),
+    ...(['unreadable'] as const),
   ],
   from: 6,
   to: 16,
@@ -183,6 +187,9 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
         return one.failDisk('gate')
       case 'keeper disk':
         return one.failDisk('keeper')
+      case 'unreadable':
+        // Now for as long as it is tried again, and now for longer.
+        return one.failRemains(random() < 0.5 ? 3000 : 60_000)
       case 'clock':
         return machine.jump(Math.round((random() - 0.5) * 1e9))
     }
@@ -243,7 +250,8 @@ async function runSchedule(seed: number, plot: Plot, store: Store): Promise<void
     }
     await rest()
 
-    // Whoever comes back finds it as it is, and goes on with it.
+    // Whoever comes back finds it as it is, on a disk that was mended, and goes on with it.
+    one.failRemains(0)
     tendDaemon()
     await rest()
     const goOn = async () => {

@@ -152,6 +152,7 @@ async function main(): Promise<void> {
     onSaying: (id, frames) => hearOut(parts, id, frames),
     describe: (id) => keeperStart(parts, runtime, ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
+    onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),
     beatMs,
     log,

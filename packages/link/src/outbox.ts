@@ -374,8 +374,12 @@ export async function readDeadOutbox(disk: Disk, n: number): Promise<DeadOutbox>
   const last = newest === undefined ? null : (await soundIn(disk, newest)).last
   if (last !== null && last > n) {
     disk.use(nameOf(newest!))
-    await disk.sync()
-    await disk.close()
+    try {
+      await disk.sync()
+    } finally {
+      // It is read again where it could not be synced, and each time would cost a descriptor.
+      await disk.close()
+    }
   }
   return { records: inPieces(disk, segments, n), last }
 }

@@ -70,7 +70,8 @@ export function warmUp(parts: Parts, id: SessionId): void {
     .catch((error: unknown) => parts.log(`session ${id}: ${error instanceof Error ? error.message : String(error)}`))
 }
 
-function showFailure(parts: Parts, id: SessionId, error: unknown): void {
+/** Says in the session why it cannot go on, unless somebody has ended it. */
+export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
   // What is queued is delivered by the next daemon.
   if (parts.keepers.startsNoMore) return
   const why = error instanceof Error ? error.message : String(error)

@@ -3,7 +3,9 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { Failure } from '@anchorhold/protocol/failures'
 import { createSession } from './create-session.ts'
+import { enqueue } from './enqueue.ts'
 import { reconciler } from './reconcile.ts'
 import { record } from './parts.ts'
 import { owner, testParts } from './test-parts.ts'
@@ -36,6 +38,41 @@ test('findKeepers() does not wait for one that hangs, which is taken in when it 
   hung.resolve()
   await vi.waitFor(() => expect(parts.store.sessions.get(id)?.state).toBe('interrupted'))
   await vi.waitFor(() => expect(looks).toBe(1))
+})
+
+test('a session whose dead keeper left what cannot be read has failed and says so, and has lost its keeper only when it was read', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  await vi.waitFor(() => expect(parts.keepers.has(id)).toBe(true))
+  parts.keepers.vanish(id)
+  record(parts, id, ...atWork)
+  const unread = new Failure('keeper_unavailable', 'Cannot read what it left', { hint: 'Mend the disk' })
+  parts.keepers.reattach = () => Promise.reject(unread)
+  const reconcile = reconciler(() => parts, { look() {} })
+  await reconcile.findKeepers()
+  const lost = () => parts.all(id).filter(({ type }) => type === 'keeper.lost')
+  const starts = parts.keepers.starts
+  expect(parts.store.sessions.get(id)).toMatchObject({ state: 'failed', why: 'Cannot read what it left (Mend the disk)' })
+  expect([lost(), parts.gate.commands.at(-1)]).toEqual([[], { do: 'close', session: id }])
+  // The same in a daemon that has seen it die, and nothing is said twice.
+  reconcile.keeperUnread(id, unread)
+  expect(parts.all(id).filter((event) => event.type === 'session.state' && event.body.to === 'failed')).toHaveLength(1)
+
+  parts.keepers.reattach = async (_, found) => (found?.(), false)
+  await reconcile.findKeepers()
+  expect([parts.store.sessions.get(id)?.state, lost().length, parts.keepers.starts]).toEqual(['interrupted', 1, starts])
+})
+
+test('a session at rest has not failed where its keeper said that it leaves, and what it left cannot be read', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, {})
+  record(parts, id, atWork[0]!, { type: 'keeper.left', body: { why: 'idle', failed: false } })
+  const reconcile = reconciler(() => parts, { look() {} })
+  reconcile.keeperUnread(id, new Failure('keeper_unavailable', 'Cannot read what it left'))
+  expect(parts.store.sessions.get(id)?.state).toBe('ready')
+  enqueue(parts, owner, id, { text: 'Go on' }, 'prompt')
+  reconcile.keeperUnread(id, new Failure('keeper_unavailable', 'Cannot read what it left'))
+  expect(parts.store.sessions.get(id)).toMatchObject({ state: 'failed', why: 'Cannot read what it left' })
 })
 
 test('findKeepers() looks for the gate as well, where a keeper may wait to be told of its records', async () => {
@@ -197,4 +234,15 @@ test('findKeepers() takes up what a daemon that died had not lived to take up, a
   }
   await reconciler(() => parts, { look() {} }).findKeepers()
   expect([goesOn!, waits!].map(({ id }) => parts.store.sessions.get(id)?.state)).toEqual(['ready', 'interrupted'])
+})
+
+test('findKeepers() looks for what a keeper left that was to take up a crash, and that could not be read', async () => {
+  using parts = testParts()
+  const { id } = await createSession(parts, owner, { on_crash: 'resume' })
+  record(parts, id, ...atWork, { type: 'keeper.lost', body: { why: 'killed' } })
+  record(parts, id, { type: 'session.state', body: { from: 'interrupted', to: 'failed', why: 'Cannot read what it left' } })
+  const sought: string[] = []
+  parts.keepers.reattach = async (session) => (sought.push(session), false)
+  await reconciler(() => parts, { look() {} }).findKeepers()
+  expect(sought).toEqual([id])
 })

@@ -1,9 +1,10 @@
 import { takesUp } from '@anchorhold/core/session-states'
+import { isLost } from '@anchorhold/link/attach'
 import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { SessionRow } from '../store/store.ts'
-import { deliverRest } from './deliver.ts'
+import { deliverRest, showFailure } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { openWindows } from './keeper-start.ts'
 import { holdToPolicy } from './hold-to-policy.ts'
@@ -19,6 +20,9 @@ export interface Reconciler {
   findKeepers(): Promise<void>
   /** A keeper has gone. A daemon that leaves starts no other. */
   keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
+  /** A keeper has gone, and what it left cannot be read. The session has failed for as long as it cannot: it has not lost its keeper
+   *  before it is known what that one did. */
+  keeperUnread(id: SessionId, failure: Failure): void
   /** A keeper was to be started and was not. */
   keeperNotStarted(id: SessionId): void
   /** A gate stands that serves these sessions by itself: each is to have the windows that it needs, and no other. */
@@ -41,15 +45,14 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
   const tell = (error: unknown) => parts().log(error instanceof Error ? error.message : String(error))
 
   async function find(id: SessionId): Promise<void> {
-    // One that cannot be read must not keep the others from being found.
     const lost = () => forgetKeeper(parts(), id, 'The keeper died while the daemon was away, and its cell with it')
-    const found = await parts()
-      .keepers.reattach(id, lost)
-      .catch((error: unknown) => {
-        tell(error)
-        lost()
-        return false
-      })
+    let found: boolean
+    try {
+      found = await parts().keepers.reattach(id, lost)
+    } catch (error) {
+      if (!(error instanceof Failure) || !isLost(error)) throw error
+      return unread(id, error)
+    }
     if (!found) {
       restsAtLast(id)
       if (served) deliverRest(parts(), id)
@@ -60,7 +63,26 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     inbox.look()
   }
 
-  /** Where what became of it cannot be written down, for want of room, it is looked for again. */
+  function unread(id: SessionId, failure: Failure): void {
+    const { sessions, prompts } = parts().store
+    const session = sessions.get(id)
+    if (session === null) return
+    const { state, standing } = session
+    // A keeper that said that it leaves has told all by that: where nothing is left to do, nothing has failed.
+    const goesOn = standing.keeper || state === 'creating' || takesUp(standing) || prompts.queued(id).length > 0
+    if (goesOn) showFailure(parts(), id, failure)
+    else tell(failure)
+    closeWindows(id)
+  }
+
+  /** Nobody is behind them. */
+  function closeWindows(id: SessionId): void {
+    const { gate, keepers } = parts()
+    if (gate.up && !keepers.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
+  }
+
+  /** Where what became of it cannot be written down, for want of room, it is looked for again. One that fails must not keep the others from
+   *  being found. */
   async function findAtLast(id: SessionId): Promise<void> {
     try {
       await find(id)
@@ -92,10 +114,12 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       const { sessions, prompts } = parts().store
       const made = sessions.list({ archived: false, state: 'creating', needing: false, before: null, limit: 500, seenBy: null })
       const takenUp = sessions.crashed().filter((id) => isOnItsWay(sessions.get(id)))
+      // What such a keeper left may not have been read either.
+      const unread = sessions.crashed().filter((id) => sessions.get(id)?.state === 'failed')
       // A keeper may have begun that the daemon before this one did not live to hear of: where prompts are queued, where a session was
       // being made, and where one was taken up again after a crash, or was just to be.
       const known = [...sessions.tended(), ...made].map(({ id }) => id)
-      const sought = new Set([...known, ...takenUp, ...prompts.sessionsWithQueued()])
+      const sought = new Set([...known, ...takenUp, ...unread, ...prompts.sessionsWithQueued()])
       // What keepers have to tell may wait for what the gate has to tell.
       if (sought.size > 0) void parts().gate.ensure().catch(tell)
       const late = Promise.withResolvers<void>()
@@ -112,10 +136,8 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       // It may have left without having heard an answer.
       inbox.look()
     },
-    keeperNotStarted(id) {
-      const { gate, keepers } = parts()
-      if (gate.up && !keepers.has(id)) void gate.do({ do: 'close', session: id }).catch(tell)
-    },
+    keeperUnread: unread,
+    keeperNotStarted: closeWindows,
     async gateUp(served) {
       await looked.promise
       const { gate, keepers } = parts()

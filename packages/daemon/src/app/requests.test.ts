@@ -146,6 +146,18 @@ test('a keeper that is leaving hears nothing; the end of it is the time to tell'
   expect(of(session, 'prompt.queued')).toHaveLength(1)
 })
 
+test('nobody is told again what a dead keeper may have heard, as long as it cannot be read', async () => {
+  const { id, session } = await asking()
+  loseKeeper(session)
+  const { stands } = parts.keepers
+  parts.keepers.stands = () => Promise.reject(new Failure('keeper_unavailable', 'Cannot read what it left'))
+  await answerRequest(parts, owner, id, { decision: 'allow' })
+  expect([of(session, 'request.told'), of(session, 'prompt.queued')]).toEqual([[], []])
+  parts.keepers.stands = stands
+  await tellAll(parts, session)
+  expect([of(session, 'request.told').length, of(session, 'prompt.queued').length]).toEqual([1, 1])
+})
+
 test('what is answered counts as asked until it is told: whoever is told of the session anew goes on waiting for it', async () => {
   const { id, session } = await asking(net)
   const asked = () => authorityFor(parts, session, 'gate').asked

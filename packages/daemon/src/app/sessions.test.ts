@@ -407,6 +407,18 @@ test('dropPrompt() waits for a keeper that is just being started, and drops what
   expect((await dropped).queued_prompts).toBe(0)
 })
 
+test('dropPrompt() drops nothing where it cannot be read what a dead keeper gave to its agent', async () => {
+  const id = await ready()
+  const one = prompt(parts, owner, id, { text: 'One' })
+  await settled()
+  parts.keepers.vanish(id)
+  parts.keepers.stands = () => Promise.reject(new Failure('keeper_unavailable', 'Cannot read what it left'))
+  await expect(dropPrompt(parts, owner, id, one.id)).rejects.toMatchObject({ message: 'Cannot read what it left' })
+  expect(parts.store.prompts.get(one.id)?.state).toBe('queued')
+  // What only a keeper needs to hear is no reason to refuse it.
+  expect((await change(parts, owner, id, { model: 'rehearsal-2' })).model).toBe('rehearsal-2')
+})
+
 test('deliver() hands over all that is queued to a keeper that does not answer in time', async () => {
   const id = await ready()
   for (const text of ['One', 'Two']) prompt(parts, owner, id, { text })

@@ -12,7 +12,8 @@ export async function tellKeeper(
   command: KeeperCommand,
   still: () => boolean = () => true,
 ): Promise<void> {
-  if (!(await parts.keepers.stands(id)) || !still()) return
+  const stands = await parts.keepers.stands(id).catch(unlessGone)
+  if (stands !== true || !still()) return
   await parts.keepers.do(id, command).catch(unlessGone)
 }
 

@@ -1,4 +1,5 @@
 import { house } from '@anchorhold/core/actors'
+import { isLost } from '@anchorhold/link/attach'
 import { requestTold } from '@anchorhold/core/request-told'
 import type { Raise } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -29,8 +30,14 @@ type Hearing = 'told' | 'nobody waits' | 'later'
 
 async function answerKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
   const { session } = request
-  // One that is being started was told what is allowed before this was. None is started for this: it may be on its way out for good.
-  if (!(await parts.keepers.stands(session))) return 'nobody waits'
+  try {
+    // One that is being started was told what is allowed before this was. None is started for this: it may be on its way out for good.
+    if (!(await parts.keepers.stands(session))) return 'nobody waits'
+  } catch (error) {
+    // It may have heard it, and that cannot be read. Whoever goes on with the session has it read, and told.
+    if (!isLost(error)) throw error
+    return 'later'
+  }
   try {
     const { told } = Told.parse(await parts.keepers.do(session, { do: 'answer', ...answerOf(parts, request) }))
     return told ? 'told' : 'nobody waits'

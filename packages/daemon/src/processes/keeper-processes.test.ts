@@ -1,4 +1,4 @@
-import { systemClock } from '@anchorhold/link/clock'
+import { type Clock, systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { lockHolder, takeLock, tellsLockHolders } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -31,7 +31,7 @@ import { hub } from '../hub.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
 import type { Store } from '../store/store.ts'
 import { isUnsettled } from '../workspace/unsettled.ts'
-import { keeperHost } from './keeper-host.ts'
+import { keeperHost, type KeeperHost } from './keeper-host.ts'
 import { type KeeperProcesses, keeperProcesses } from './keeper-processes.ts'
 import type { Runtime } from './runtime.ts'
 import { type Sources, sources as makeSources } from './sources.ts'
@@ -43,6 +43,10 @@ let model = 'fine'
 let repoFilter: KeeperStart['repo_filter'] = 'none'
 let gone: SessionId[]
 let saying: (readonly LiveFrame[])[]
+let unread: Failure[]
+let logged: string[]
+/** What was stored each time when one had gone. */
+let goneAfter: (readonly string[])[]
 let isDiskFull = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
@@ -58,6 +62,9 @@ beforeEach(() => {
   repoFilter = 'none'
   gone = []
   saying = []
+  unread = []
+  logged = []
+  goneAfter = []
   keepers = processes()
 })
 afterEach(async () => {
@@ -70,25 +77,30 @@ afterEach(async () => {
 })
 
 /** As a daemon makes them; a second call is the next daemon. */
-function processes(beatMs: number | null = null, sources = sourcesOf(store)): KeeperProcesses {
+function processes(
+  beatMs: number | null = null,
+  sources = sourcesOf(store),
+  { remains, clock = systemClock }: { readonly remains?: Remaining; readonly clock?: Clock } = {},
+): KeeperProcesses {
   const folders = foldersOf(root)
   const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
+  const host = keeperHost({
+    rootOf: () => null,
+    isOwned: () => false,
+    folders,
+    runtime: { node: process.execPath, keeper: script } as Runtime,
+    spare: false,
+    newUser: () => null,
+    pools: {},
+    limits: {} as KeeperStart['limits'],
+    busy: () => 0,
+    log: () => {},
+  })
   const one = keeperProcesses({
     folders,
-    host: keeperHost({
-      rootOf: () => null,
-      isOwned: () => false,
-      folders,
-      runtime: { node: process.execPath, keeper: script } as Runtime,
-      spare: false,
-      newUser: () => null,
-      pools: {},
-      limits: {} as KeeperStart['limits'],
-      busy: () => 0,
-      log: () => {},
-    }),
+    host: remains === undefined ? host : { ...host, remains: (id, after) => remains(() => host.remains(id, after)) },
     sources,
-    clock: systemClock,
+    clock,
     describe: async (id) => ({
       start: { session: id, folder: folders.session(id), model, repo_filter: repoFilter, cgroups: [] as string[] } as KeeperStart,
       runAs: null,
@@ -96,14 +108,31 @@ function processes(beatMs: number | null = null, sources = sourcesOf(store)): Ke
     onGone(id) {
       if (isDiskFull) throw new Failure('storage_unavailable', 'The disk is full')
       gone.push(id)
+      goneAfter.push(told())
     },
+    onUnread: (_, failure) => void unread.push(failure),
     onNotStarted() {},
-    log: () => {},
+    log: (message) => void logged.push(message),
     onSaying: (_, frames) => void saying.push(frames),
     beatMs,
   })
   made.push(one)
   return one
+}
+/** Reads what a keeper left, or does not. */
+type Remaining = (read: () => ReturnType<KeeperHost['remains']>) => ReturnType<KeeperHost['remains']>
+/** On this one nobody waits for the next attempt: a second goes by at once. */
+function patientClock(): Clock {
+  let skippedMs = 0
+  return {
+    ...systemClock,
+    elapsed: () => systemClock.elapsed() + skippedMs,
+    after(ms, then) {
+      if (ms !== 1000) return systemClock.after(ms, then)
+      skippedMs += ms
+      return systemClock.after(0, then)
+    },
+  }
 }
 const sourcesOf = (of: Store): Sources => makeSources({ store: of, hub: hub(), log: () => {} })
 /** Whoever holds the session's lock. */
@@ -427,4 +456,117 @@ test('ensure() takes over a keeper that a daemon before started and did not live
   expect(next.has(session)).toBe(true)
   await next.end(session, 'Stopped')
   expect(told().filter((word) => word === 'started')).toHaveLength(1)
+})
+
+const broken = () => Promise.reject(Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' }))
+
+test('a keeper has gone only when all that it left is stored, though it can be read neither at once nor at one go', async () => {
+  let reads = 0
+  const remains: Remaining = async (read) => {
+    if (++reads === 1) return broken()
+    const left = await read()
+    if (reads > 2) return left
+    return {
+      ...left,
+      records: (async function* () {
+        for await (const [first] of left.records) {
+          yield [first!]
+          await broken()
+        }
+      })(),
+    }
+  }
+  const one = processes(null, undefined, { remains, clock: patientClock() })
+  await one.ensure(session)
+  await vi.waitFor(() => expect(told()).toEqual(['started']))
+  await one.end(session, 'Stopped')
+  expect([reads, gone, unread]).toEqual([3, [session], []])
+  expect(goneAfter).toEqual([['started', 'leave', 'left']])
+  expect(logged).toEqual([expect.stringContaining('EIO: i/o error, fdatasync: trying again')])
+})
+
+test('ensure() takes in what a keeper left that dies before it is found, though it cannot be read at once', async () => {
+  model = 'mortal-once'
+  let reads = 0
+  const remains: Remaining = (read) => (++reads === 1 ? broken() : read())
+  const one = processes(null, undefined, { remains, clock: patientClock() })
+  await one.ensure(session)
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'started']))
+  expect([goneAfter, unread]).toEqual([[['started']], []])
+})
+
+test('a session whose keeper left what cannot be read is told, gets no other keeper, and goes on when it can be read', async () => {
+  let isBroken = true
+  const one = processes(null, undefined, { remains: (read) => (isBroken ? broken() : read()), clock: patientClock() })
+  await one.ensure(session)
+  await one.end(session, 'Stopped')
+  const failure = {
+    code: 'keeper_unavailable',
+    message: `Cannot read what the keeper of session "${session}" left: EIO: i/o error, fdatasync`,
+    hint: expect.stringContaining(foldersOf(root).outbox(session)) as string,
+  }
+  expect([unread, logged.length, gone, one.sessions]).toMatchObject([[failure], 1, [], []])
+
+  // Nobody starts another, or takes for known what only that file says.
+  for (const asked of [one.ensure(session), one.stands(session)]) await expect(asked).rejects.toMatchObject(failure)
+  expect([keeperPids(), told().includes('left'), gone]).toEqual([[], false, []])
+
+  isBroken = false
+  await Promise.all([one.stands(session), one.ensure(session), one.ensure(session)])
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'leave', 'left', 'started']))
+  expect([goneAfter, unread.length]).toEqual([[['started', 'leave', 'left']], 1])
+})
+
+test('reattach() throws where what a dead keeper left cannot be read, and has lost none; the next keeper comes behind it', async () => {
+  await keepers.ensure(session)
+  await vi.waitFor(() => expect(told()).toEqual(['started']))
+  await keepers.detach()
+  for (const pid of keeperPids()) process.kill(pid, 'SIGKILL')
+  const outbox = await vi.waitFor(async () => {
+    expect(keeperPids()).toEqual([])
+    return openOutbox({ disk: folderDisk(foldersOf(root).outbox(session)), now: () => 1 })
+  })
+  outbox.append(session, { type: 'notice', body: { level: 'info', code: 'x', message: 'unheard' } })
+  await outbox.close()
+  let isBroken = true
+  const next = processes(null, undefined, { remains: (read) => (isBroken ? broken() : read()), clock: patientClock() })
+  let lost = 0
+  await expect(next.reattach(session, () => void lost++)).rejects.toMatchObject({ code: 'keeper_unavailable' })
+  expect([lost, told()]).toEqual([0, ['started']])
+  isBroken = false
+  await next.ensure(session)
+  await vi.waitFor(() => expect(told()).toEqual(['started', 'unheard', 'started']))
+  expect([lost, goneAfter]).toEqual([0, [['started', 'unheard']]])
+})
+
+test('end() does not wait for what cannot be read where the daemon is about to leave: the next one takes it in', async () => {
+  let reads = 0
+  const remains: Remaining = () => (reads++, broken())
+  const one = processes(null, undefined, { remains })
+  await one.ensure(session)
+  one.startNoMore()
+  await one.end(session, 'Anchorhold was shut down')
+  expect([reads, gone]).toEqual([1, []])
+  await one.detach()
+  const next = processes()
+  expect(await next.reattach(session)).toBe(false)
+  expect(told()).toEqual(['started', 'leave', 'left'])
+})
+
+test('people are told once that a dead keeper has lost its records, however often the rest of them is read', async () => {
+  await keepers.ensure(session)
+  await keepers.end(session, 'Stopped')
+  rmSync(foldersOf(root).outbox(session), { recursive: true })
+  await (await openOutbox({ disk: folderDisk(foldersOf(root).outbox(session)), now: () => 1 })).close()
+  let reads = 0
+  const remains: Remaining = async (read) => {
+    const left = await read()
+    const records = (async function* () {
+      if (++reads === 1) await broken()
+      yield* left.records
+    })()
+    return { ...left, records }
+  }
+  await processes(null, undefined, { remains, clock: patientClock() }).reattach(session)
+  expect([reads, told().filter((message) => message.includes('has lost its records')).length]).toEqual([2, 1])
 })

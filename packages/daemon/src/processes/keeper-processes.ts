@@ -1,4 +1,4 @@
-import type { Attachment } from '@anchorhold/link/attach'
+import { type Attachment, isLost } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -19,14 +19,15 @@ export interface KeeperProcesses {
   /** Those that have a keeper, or are just getting one. */
   readonly sessions: readonly SessionId[]
   has(session: SessionId): boolean
-  /** The same once one that is being started stands, and one that is going has gone. Starts none. */
+  /** The same once one that is being started stands, and one that is going has gone. Starts none. What one left that could not be read is
+   *  tried once more, and where it still cannot, this throws: nobody knows then what that one's agent was given, and told. */
   stands(session: SessionId): Promise<boolean>
   /** Sends a command to the session's keeper; throws when there is none. */
   do(session: SessionId, command: KeeperCommand): Promise<unknown>
   /** Finds the session's keeper or starts one. */
   ensure(session: SessionId): Promise<void>
   /** Attaches to a keeper that outlived the daemon; false when it is gone, and then its outbox has been read and `lost` been called. Until
-   *  then the session gets no other keeper. */
+   *  then the session gets no other keeper. Throws `keeper_unavailable` when it neither answers nor ends, or its outbox cannot be read. */
   reattach(session: SessionId, lost?: () => void): Promise<boolean>
   /** Has the keeper leave, also one that is just being started, and resolves when it is gone. One that does not leave in
    *  time is killed. */
@@ -51,13 +52,15 @@ export interface KeeperProcesses {
 }
 
 export type KeeperProcessesOptions = {
-  readonly folders: Pick<Folders, 'keeperSocket' | 'keepersLog'>
+  readonly folders: Pick<Folders, 'keeperSocket' | 'keepersLog' | 'outbox'>
   readonly host: KeeperHost
   readonly sources: Sources
   readonly clock: Clock
   readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
+  /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
+  readonly onUnread: (session: SessionId, failure: Failure) => void
   /** What was described is not there: what was made for it is not needed. */
   readonly onNotStarted: (session: SessionId) => void
   /** What a keeper that died had its agent saying when it last wrote that down. */
@@ -76,6 +79,10 @@ const leaveMs = 20_000
 const killedMs = 5000
 const endingsMax = 3
 const storeRetryMs = 1000
+/** For so long what a keeper left is tried to be read. A disk that is full and too many open files are mostly over by then; after it
+ *  people are told, and whoever goes on with the session tries again. */
+const readMs = 30_000
+const readRetryMs = 1000
 /** A keeper that owes so many answers in a row hangs. It is given longer than the gate, because its turn ends with it. */
 const missedMax = 12
 
@@ -86,6 +93,7 @@ export function keeperProcesses({
   clock,
   describe,
   onGone,
+  onUnread,
   onNotStarted,
   onSaying,
   beatMs,
@@ -93,8 +101,12 @@ export function keeperProcesses({
 }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
-  /** Those of a daemon before this one that are being looked for. */
+  /** Those of a daemon before this one, and those that are unread, while they are being looked for. */
   const finding = new Map<SessionId, Promise<boolean>>()
+  /** Those whose keeper is gone, or as good as that, and has left what nobody has taken in yet. Invariant: none of them gets another
+   *  keeper: what the one before had handed to its agent would be handed on again. A daemon that comes back finds them by the log, in
+   *  which that keeper has not gone. */
+  const unread = new Set<SessionId>()
   let detached = false
   let startsNoMore = false
 
@@ -103,12 +115,16 @@ export function keeperProcesses({
     const attachment = await sources.attach(`keeper/${session}`, folders.keeperSocket(session), closed.resolve)
     const gone = closed.promise.then(async () => {
       if (detached) return
-      await afterDeath(session, attachment.pid).catch((error: unknown) => log(`keeper of ${session}: ${String(error)}`))
-      await whenStorable(() => {
+      unread.add(session)
+      const until = clock.elapsed() + readMs
+      await whenStorable(async () => {
+        const failure = await takeIn(session, attachment.pid, until)
+        if (detached) return
         const isMine = live.get(session) === one
         if (isMine) live.delete(session)
         try {
-          onGone(session)
+          if (failure === null) onGone(session)
+          else onUnread(session, failure)
         } catch (error) {
           // Until that is stored there is to be no other keeper, which would be taken for this one.
           if (isMine) live.set(session, one)
@@ -119,6 +135,8 @@ export function keeperProcesses({
     })
     const one = { attachment, gone }
     live.set(session, one)
+    // It lives, and tells by itself.
+    unread.delete(session)
     const onHung = () => {
       log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
       endKeeper(session, attachment)
@@ -132,14 +150,44 @@ export function keeperProcesses({
   }
 
   /** What became of a keeper is to be stored, however long the disk is full. */
-  async function whenStorable(work: () => void): Promise<void> {
+  async function whenStorable(work: () => void | Promise<void>): Promise<void> {
     for (; !detached; await pause(clock, storeRetryMs)) {
       try {
-        return work()
+        return await work()
       } catch (error) {
         if (!(error instanceof Failure) || error.code !== 'storage_unavailable') throw error
       }
     }
+  }
+
+  /** Takes in what a keeper left, where nobody has, and tries again until then where that fails; null when all of it is stored. A daemon that
+   *  is about to leave tries once, and the next one goes on with it. */
+  async function takeIn(session: SessionId, pid: number | null, until: number): Promise<Failure | null> {
+    let isTold = false
+    while (unread.has(session)) {
+      try {
+        await afterDeath(session, pid)
+        unread.delete(session)
+      } catch (error) {
+        const failure = unreadFailure(session, error)
+        if (detached || startsNoMore || clock.elapsed() >= until) return failure
+        if (!isTold) log(`${failure.message}: trying again`)
+        isTold = true
+        await pause(clock, readRetryMs)
+        if (detached) return failure
+      }
+    }
+    return null
+  }
+
+  function unreadFailure(session: SessionId, error: unknown): Failure {
+    if (error instanceof Failure && isLost(error)) return error
+    const why = error instanceof Error ? error.message : String(error)
+    const outbox = folders.outbox(session)
+    return new Failure('keeper_unavailable', `Cannot read what the keeper of session "${session}" left: ${why}`, {
+      hint: `What its agent was given is known only from "${outbox}": see that this can be read and its disk written, then send a prompt. Where it never can, move it away, and what it holds is lost`,
+      cause: error,
+    })
   }
 
   /** A keeper that no longer listens may still be ending its cell: its lock says when it is gone. Then its file is read. */
@@ -152,12 +200,13 @@ export function keeperProcesses({
     const source = `keeper/${session}` as const
     await sources.settled(source)
     const { records, last, saying } = await host.remains(session, sources.lastOf(source))
-    if (last !== null) sources.endsAt(source, last)
     // Some at a time: it may have left more than fits into memory.
     for await (const some of records) {
       sources.take(source, some)
       await sources.settled(source)
     }
+    // When all of it was read: this is done again from the start where it was not, and people are told once.
+    if (last !== null) sources.endsAt(source, last)
     onSaying(session, saying)
   }
 
@@ -168,11 +217,13 @@ export function keeperProcesses({
     }
   }
 
-  const attached = (session: SessionId): Promise<boolean> =>
-    attach(session).then(
+  async function attached(session: SessionId): Promise<boolean> {
+    if (live.get(session)?.attachment.open) return true
+    return attach(session).then(
       () => true,
       () => false,
     )
+  }
 
   /** One that `kill` came too early for, because nobody was attached to it yet, is ended now. */
   async function attachedUnlessEnded(session: SessionId, signal: AbortSignal): Promise<boolean> {
@@ -186,6 +237,8 @@ export function keeperProcesses({
     await finding.get(session)?.catch(() => {})
     if (live.get(session)?.attachment.open) return
     await live.get(session)?.gone
+    // Before it is described: what the one before had handed on counts as queued until it is taken in.
+    await readAtLast(session)
     let described = await describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
@@ -196,7 +249,9 @@ export function keeperProcesses({
       if (launched.ready) {
         if (await attachedUnlessEnded(session, signal)) return
         // It left at once, and has said why; or it died, and had begun by itself with what it was given.
-        await afterDeath(session, launched.pid)
+        unread.add(session)
+        const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
+        if (failure !== null) throw failure
         await whenStorable(() => onGone(session))
         described = await describe(session)
       }
@@ -234,14 +289,27 @@ export function keeperProcesses({
     else if (one !== undefined || finding.has(session)) host.kill(session, null)
   }
 
-  async function find(session: SessionId, lost: () => void): Promise<boolean> {
+  /** What could not be read for long is tried once more, and no longer: whoever asks now is not to wait as long again. */
+  async function readAtLast(session: SessionId): Promise<void> {
+    if (unread.has(session)) await (finding.get(session) ?? seek(session, () => whenStorable(() => onGone(session)), 0))
+  }
+
+  function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
+    const found = find(session, lost, withinMs).finally(() => finding.delete(session))
+    finding.set(session, found)
+    return found
+  }
+
+  async function find(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
     // One that holds its lock and cannot be reached is about to stand, or to leave.
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 10)) {
       if (await attached(session)) return true
       if (!host.isHeld(session) || clock.elapsed() >= end) break
     }
-    await afterDeath(session, null)
-    lost()
+    unread.add(session)
+    const failure = await takeIn(session, null, clock.elapsed() + withinMs)
+    if (failure !== null) throw failure
+    await lost()
     return false
   }
 
@@ -258,8 +326,9 @@ export function keeperProcesses({
         const one = live.get(session)
         if (one?.attachment.open) return true
         const waited = finding.get(session) ?? starting.get(session)?.done ?? one?.gone
-        if (waited === undefined) return false
-        await waited.catch(() => {})
+        if (waited !== undefined) await waited.catch(() => {})
+        else if (unread.has(session)) await readAtLast(session)
+        else return false
       }
     },
     async do(session, command) {
@@ -282,11 +351,7 @@ export function keeperProcesses({
       starting.set(session, { done, cancel })
       return done
     },
-    reattach(session, lost = () => {}) {
-      const found = find(session, lost).finally(() => finding.delete(session))
-      finding.set(session, found)
-      return found
-    },
+    reattach: (session, lost = () => {}) => seek(session, lost, readMs),
     async end(session, why, keep) {
       await finding.get(session)?.catch(() => {})
       await starting.get(session)?.done.catch(() => {})
