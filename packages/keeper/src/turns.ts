@@ -78,6 +78,8 @@ type Turn = {
   /** `again` where a keeper before this one had handed it on already. */
   readonly given: 'once' | 'again'
   cut: Cut | null
+  /** Of one that the agent began by itself while the turn before was being cut: it was told to stop this one, too. */
+  readonly cutBefore: Cut | null
   /** Resolves when the agent was told to stop, and what it let go is known. */
   stopping: Promise<void>
   /** Whether the agent has said or done anything in it. */
@@ -101,6 +103,8 @@ export function turns(options: TurnsOptions): Turns {
   let result: AgentResult | null = null
   let count = 0
   let handing = false
+  /** How the turn before was cut, and when that was over: what the agent had begun by then it begins to tell of now. */
+  let cutBefore: { readonly how: Cut; readonly at: number } | null = null
   const prompts = makePrompts()
 
   async function begin(cause: TurnCause, prompt: PromptId | null, given: Turn['given'] = 'once'): Promise<void> {
@@ -113,6 +117,7 @@ export function turns(options: TurnsOptions): Turns {
       prompt,
       given,
       cut: null,
+      cutBefore: cause === 'task' && isJust(cutBefore) ? cutBefore.how : null,
       stopping: Promise.resolve(),
       heard: false,
       ending: false,
@@ -121,6 +126,10 @@ export function turns(options: TurnsOptions): Turns {
     }
     count++
     await journal.write({ type: 'turn.started', body: { cause, prompt } })
+  }
+
+  function isJust(ended: typeof cutBefore): ended is NonNullable<typeof cutBefore> {
+    return ended !== null && clock.elapsed() - ended.at < interruptGraceMs * slowness()
   }
 
   /** A turn that no prompt began: a background task came back, a steering prompt arrived after the end, or the agent goes on with what a
@@ -151,6 +160,7 @@ export function turns(options: TurnsOptions): Turns {
     if (ending.cut?.unread === 'dropped') for (const id of prompts.unconfirmed()) prompts.confirm(id)
     const how = howItEnded(ending, crashed, result, settlement)
     turn = null
+    cutBefore = ending.cut === null ? null : { how: ending.cut, at: clock.elapsed() }
     // What the agent had not read when it was done, or let go.
     const left = crashed === null ? prompts.unfinished() : []
     const body = {
@@ -299,6 +309,7 @@ function howItEnded(
   if (turn.cut !== null) return { reason: turn.cut.reason, why: turn.cut.why }
   if (result === null) return { reason: 'error', why: 'The agent ended its turn without a result' }
   if (result.ok) return { reason: 'done', why: null }
+  if (turn.cutBefore !== null) return { reason: turn.cutBefore.reason, why: turn.cutBefore.why }
   // The gate's word counts here, not what the agent makes of its answer.
   if (settlement?.refused === 'asked') return { reason: 'waiting', why: result.why }
   if (settlement?.refused === 'budget') return { reason: 'budget', why: result.why }
