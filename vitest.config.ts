@@ -37,7 +37,8 @@ export default defineConfig({
           maxWorkers: 2,
         },
       },
-      // They wait for people, for money, for many sessions and for package managers: run by `npm run test:long`, not by `npm test`.
+      // They wait for people, for money, for many sessions and for package managers, or go through verbs and documents one by one: run by
+      // `npm run test:long`, not by `npm test`.
       ...(process.env.LONG === undefined
         ? []
         : [
