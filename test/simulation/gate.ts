@@ -91,6 +91,7 @@ export async function simulatedGate({
     paused: boolean
     waiting: (() => void)[]
     refused: Settlement['refused']
+    readonly calls: Set<Promise<CallEnd>>
   }
   const served = new Map<SessionId, Served>()
   let closing = Promise.resolve()
@@ -105,7 +106,7 @@ export async function simulatedGate({
       now: clock.now,
       onChange: () => void account.save().catch(() => {}),
     })
-    const one: Served = { account, authority, paused: terms.paused, waiting: [], refused: null }
+    const one: Served = { account, authority, paused: terms.paused, waiting: [], refused: null, calls: new Set() }
     served.set(session, one)
     return one
   }
@@ -152,12 +153,15 @@ export async function simulatedGate({
       case 'policy':
         servedOf(command.session).authority.setPolicy(command.policy)
         return null
-      case 'close':
-        for (const wake of served.get(command.session)?.waiting ?? []) wake()
+      case 'close': {
+        const one = served.get(command.session)
+        for (const wake of one?.waiting ?? []) wake()
         served.delete(command.session)
-        closing = closing.then(() => books.close(command.session))
+        // What is under way is booked before anybody opens the window again.
+        closing = closing.then(async () => void (await Promise.allSettled([books.close(command.session), ...(one?.calls ?? [])])))
         await closing
         return null
+      }
       case 'ledger':
         books.tell(command)
         await books.keepNodes()
@@ -203,8 +207,14 @@ export async function simulatedGate({
     })
   }
 
-  async function answerCall(session: SessionId): Promise<CallEnd> {
+  function answerCall(session: SessionId): Promise<CallEnd> {
     const one = served.get(session)
+    const call = makeCall(session, one)
+    one?.calls.add(call)
+    return call.finally(() => one?.calls.delete(call))
+  }
+
+  async function makeCall(session: SessionId, one: Served | undefined): Promise<CallEnd> {
     if (one?.paused) await new Promise<void>((resolve) => void one.waiting.push(resolve))
     if (one === undefined || served.get(session) !== one) return 'cut'
     const reserved = one.account.reserve(callPrice, about)
