@@ -57,7 +57,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
       if (!isFree(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
       await removeCgroups(id)
-      const granted = readGranted(folders.session(id))
+      const granted = await readGranted(folders.session(id))
       if (granted !== null && isLeft(granted, folders.session(id))) await revokeGrants(granted.grants, granted.runAs)
       await removeTrees([folders.session(id), folders.windows(id)])
       markSettled(folders, id)

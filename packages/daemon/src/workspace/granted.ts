@@ -1,4 +1,5 @@
-import { constants, readFileSync, writeFileSync } from 'node:fs'
+import { readFound } from '@anchorhold/link/found-file'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 
@@ -9,6 +10,7 @@ const Granted = z.object({
 })
 export type Granted = z.infer<typeof Granted>
 
+const bytesMax = 1024 * 1024
 const fileIn = (folder: string) => join(folder, 'granted.json')
 
 /** Writes it down in a folder that whoever finds it with no one to own it clears away. Before the first entry is made: of one that
@@ -18,11 +20,9 @@ export function writeGranted(folder: string, granted: Granted): void {
 }
 
 /** Null where nothing was granted. */
-export function readGranted(folder: string): Granted | null {
+export async function readGranted(folder: string): Promise<Granted | null> {
   try {
-    // The folder may be another user's: nothing that they put there holds this up.
-    const flag = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-    return Granted.parse(JSON.parse(readFileSync(fileIn(folder), { encoding: 'utf8', flag })))
+    return Granted.parse(JSON.parse(await readFound(fileIn(folder), bytesMax)))
   } catch {
     return null
   }

@@ -1,5 +1,5 @@
-import { constants } from 'node:fs'
-import { lstat, open } from 'node:fs/promises'
+import { readFound } from '@anchorhold/link/found-file'
+import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const configBytesMax = 64 * 1024
@@ -9,11 +9,7 @@ const configBytesMax = 64 * 1024
 export async function originOf(folder: string): Promise<string | null> {
   try {
     if (!(await lstat(join(folder, '.git'))).isDirectory()) return null
-    const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-    await using file = await open(join(folder, '.git/config'), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-    const { size } = await file.stat()
-    if (!(await file.stat()).isFile() || size > configBytesMax) return null
-    return originIn(await file.readFile('utf8'))
+    return originIn(await readFound(join(folder, '.git/config'), configBytesMax))
   } catch {
     return null
   }

@@ -241,11 +241,11 @@ test('prepareWorkspace() writes down what it grants before it does, and undoFold
     message: expect.stringContaining('setfacl: Operation not permitted') as string,
   })
   // mkdtemp lets nobody else pass.
-  expect(readGranted(base)).toEqual({ runAs: fresh, grants: [root, project()] })
+  expect(await readGranted(base)).toEqual({ runAs: fresh, grants: [root, project()] })
   expect(lists.done()).toEqual([`-m ${entry}:--x ${root}`])
   lists.refuse(`${entry},d:${entry}`)
   await expect(undoFolder(base)).rejects.toThrow('Operation not permitted')
-  expect(readGranted(base)).not.toBeNull()
+  expect(await readGranted(base)).not.toBeNull()
   lists.refuse(null)
   await undoFolder(base)
   expect(existsSync(base)).toBe(false)

@@ -207,7 +207,7 @@ export async function revokeGrants(grants: readonly string[], user: User): Promi
 
 /** Removes a folder that granted access is written down in, once that is undone. Otherwise it stays, to be found again. */
 export async function undoFolder(base: string): Promise<void> {
-  const granted = readGranted(base)
+  const granted = await readGranted(base)
   if (granted !== null) await revokeGrants(granted.grants, granted.runAs)
   await removeTree(base)
 }
