@@ -162,6 +162,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       pid: process.pid,
       settle: () => (gate === null ? Promise.resolve(null) : gate.settle(process, session)),
       pinFiles: async () => [],
+      furnish: { agent: async () => {}, programs: async () => {} },
       checkedOut: async () => null,
       clock: process.clock,
       random: randomBytes,
@@ -172,6 +173,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   }
 
   const hostOf = (by: Process): KeeperHost => ({
+    foretell() {},
+    forget() {},
     launch(start, _, signal) {
       const process = processOf('keeper')
       const kill = () => machine.kill(process)
@@ -245,6 +248,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         host: hostOf(process),
         sources,
         clock,
+        placeOf: () => null,
         async describe(id) {
           await openWindows(mine, id)
           return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }

@@ -24,7 +24,7 @@ import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
 import { inbox as makeInbox } from './app/inbox.ts'
-import { keeperStart } from './app/keeper-start.ts'
+import { firstPlace, keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
@@ -150,6 +150,7 @@ async function main(): Promise<void> {
     sources,
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
+    placeOf: (id) => firstPlace(parts, runtime, id),
     describe: (id) => keeperStart(parts, runtime, ownersGitIdentity(), id),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
     onUnread: (id, failure) => reconcile.keeperUnread(id, failure),

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAgents, type FakeAgentsOptions } from './agents/fake-agent.ts'
 import { fakeCells, type FakeCellsOptions } from './cells/fake-cell.ts'
 import { fakeStart } from './fake-start.ts'
-import { keeper, type Keeper } from './keeper.ts'
+import { keeper, type Keeper, type KeeperOptions } from './keeper.ts'
 import { noVeil, type Veil } from './repo-filter/veil.ts'
 
 const start = fakeStart
@@ -31,6 +31,7 @@ type Made = {
   readonly veil?: Veil
   readonly pins?: readonly Pin[]
   readonly checkedOut?: () => Promise<CheckedOut | null>
+  readonly furnish?: Partial<KeeperOptions['furnish']>
 }
 
 /** A keeper over a memory disk, with a fake cell and a fake agent that the test speaks for. */
@@ -48,6 +49,7 @@ async function make(made: Made = {}) {
     live: () => {},
     settle: made.settle ?? (async () => null),
     pinFiles: async () => made.pins ?? [],
+    furnish: { agent: async () => {}, programs: async () => {}, ...made.furnish },
     checkedOut: made.checkedOut ?? (async () => null),
     clock: systemClock,
     random: randomBytes,
@@ -99,6 +101,39 @@ test('keeper() journals a prompt, its turn and its end, in that order', async ()
   await work([id])
   expect(await types()).toEqual(['keeper.started', 'prompt', 'turn.started', 'turn.ended'])
   expect(agents.prompts.map((one) => one.id)).toEqual([id])
+})
+
+test.each([
+  ['when nobody has asked it yet', {}, ['agent', 'start', 'programs', 'prompt']],
+  ['that takes up its turn by itself', { take_up: true }, ['agent', 'programs', 'start', 'prompt']],
+  ['that loads settings of its workspace', { workspace_settings: 'load' }, ['agent', 'programs', 'start', 'prompt']],
+] as const)(
+  'keeper() has everything written that an agent and its programs find before they look, %s',
+  async (_, more, order) => {
+    const seen: string[] = []
+    const note = (what: string) => async () => void seen.push(what)
+    const { prompt, one, agents } = await make({
+      start: more,
+      furnish: { agent: note('agent'), programs: note('programs') },
+      agents: { starting: note('start') },
+    })
+    await prompt(newId())
+    if (agents.prompts.length > 0) seen.push('prompt')
+    expect(seen).toEqual(order)
+    await one.handle({ do: 'leave', why: 'done' })
+  },
+)
+
+test('keeper() lets nobody into a cell whose programs do not find all that they need yet', async () => {
+  const written = Promise.withResolvers<void>()
+  const { one } = await make({ furnish: { programs: () => written.promise } })
+  let isIn = false
+  const looked = one.handle({ do: 'commands' }).then(() => (isIn = true))
+  await settled()
+  expect(isIn).toBe(false)
+  written.resolve()
+  await looked
+  expect(isIn).toBe(true)
 })
 
 test('keeper() says that what the agent told is stored when it is on the disk', async () => {

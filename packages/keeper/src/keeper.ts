@@ -54,6 +54,8 @@ export type KeeperOptions = {
   readonly settle: () => Promise<Settlement | null>
   /** Looks inside the cell at what a tool call would execute. */
   readonly pinFiles: PinFiles
+  /** Resolves when what the agent finds in its cell is written; and writes what its programs do, and it can be started without. */
+  readonly furnish: { agent(): Promise<void>; programs(): Promise<void> }
   /** Looks inside the cell at what its repository has checked out; null where that cannot be told. */
   readonly checkedOut: (cell: Cell) => Promise<CheckedOut | null>
   readonly clock: Clock
@@ -79,6 +81,7 @@ export function keeper(options: KeeperOptions): Keeper {
     stored = () => {},
     settle,
     pinFiles,
+    furnish,
     checkedOut,
     clock,
     random,
@@ -155,16 +158,21 @@ export function keeper(options: KeeperOptions): Keeper {
       leaving.signal,
     )
     requireLimits(cell.limits, start.require_limits)
+    await furnish.agent()
     if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
-    stands.resolve(cell)
-    // Before the agent can do anything: against this commit its changes are held. One that neither goes on by itself nor loads what a
-    // workspace has for it does nothing before it is given a prompt.
+    // Before the agent can do anything: its programs find all that they need, and against this commit its changes are held. One that
+    // neither goes on by itself nor loads what a workspace has for it does nothing before it is given a prompt.
     const actsByItself = start.take_up || start.workspace_settings === 'load'
-    if (actsByItself) await repository.look(cell)
+    const makeReady = async (made: Cell) => {
+      await furnish.programs()
+      stands.resolve(made)
+      await repository.look(made)
+    }
+    if (actsByItself) await makeReady(cell)
     const started = await agents.start(agentStart(start, { cell, outfit, heard }))
-    if (!actsByItself) await repository.look(cell)
+    if (!actsByItself) await makeReady(cell)
     agent = started
     await journal.write({
       type: 'keeper.started',

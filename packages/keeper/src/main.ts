@@ -3,6 +3,7 @@ import { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
+import { usualRung } from '@anchorhold/protocol/rungs'
 import { sayHeldReady, sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
@@ -14,6 +15,7 @@ import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
+import { dryCell } from './cells/dry-cell.ts'
 import { inTime } from './cells/in-time.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
@@ -72,12 +74,9 @@ const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
 if (process.ppid !== start.started_by) process.exit(75)
 
-await prepareHome(start)
 await makeFolders(start)
-if (start.network === 'proxy_only') {
-  await writeTrust(start)
-  await writeSettings(start)
-}
+const furnishing = Promise.all([prepareHome(start), start.network === 'proxy_only' ? writeTrust(start) : undefined])
+furnishing.catch(() => {})
 const one = await tend({
   start,
   cells: warm ?? inTime(drivers[start.rung](start.files)),
@@ -92,6 +91,10 @@ const one = await tend({
   pid: process.pid,
   settle: () => settle({ socketPath: `${start.windows}/model.sock`, clock: systemClock }),
   pinFiles,
+  furnish: {
+    agent: async () => void (await furnishing),
+    programs: async () => (start.network === 'proxy_only' ? writeSettings(start) : undefined),
+  },
   checkedOut: (cell) => checkedOutIn(cell, start),
   clock: systemClock,
   random: randomBytes,
@@ -117,6 +120,10 @@ process.exit(0)
 async function warmUp(): Promise<void> {
   KeeperStart.safeParse({ authority: { policy: {} } })
   await dryStart(claudeDriver).catch(() => {})
+  // It is refused what it asks for, as no cell was made.
+  if (usualRung(process.platform) === 'bwrap') await dryCell().catch(() => {})
+  // All that was needed for loading is garbage by now. To look for it while an agent starts would take a core from that.
+  if (!hasHeard) globalThis.gc?.()
 }
 
 /** What a cell is made of, and what it sees of the keeper's. */

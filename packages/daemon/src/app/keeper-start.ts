@@ -1,7 +1,7 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { type KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { OpenWindows, type Rates } from '@anchorhold/protocol/gate-commands'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { slownessOf } from '@anchorhold/protocol/rungs'
@@ -9,6 +9,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
 import { hiddenFolder } from '../workspace/hidden-folder.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
+import type { KeeperProcessesOptions } from '../processes/keeper-processes.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
@@ -35,28 +36,21 @@ export async function keeperStart(
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   const { folders, config } = parts
-  const windows = makeWindows(folders, id, session.runAs)
+  const place = placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
   const { options } = session
   return {
     runAs: session.runAs,
     start: {
-      session: id,
+      ...place,
       started_by: process.pid,
-      folder: folders.session(id),
-      workspace: session.workspace,
       snapshot: options.workspace_access === 'snapshot',
       checked_out: session.checkedOut,
       repo_filter: options.repo_filter ?? usualFilter(config, options),
       hidden: hiddenFolder(folders, session),
-      windows,
       caches: cacheOf(parts, session),
-      rung: session.rung,
-      root: rootFor(parts, session.rung, session.options.image),
       provider: session.provider,
       model: session.model,
-      extras: options.extras ?? noExtras,
-      files: filesOf(runtime),
       agent_version: runtime.agentVersion,
       conversation: session.conversation,
       resume: session.conversing,
@@ -88,12 +82,37 @@ export async function keeperStart(
       forges: Object.keys(config.forges),
       // A forwarder would stand on the loopback of everybody's.
       model_route: session.network === 'host' ? 'socket' : config.modelRoute,
-      limits: config.limits,
       require_limits: [...config.requireLimits],
       // As root the gate is another user than the keeper, so the keeper cannot start it.
       gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
-      cgroups: session.runAs === null ? [] : delegateCgroups(id, session.runAs),
     },
+  }
+}
+
+/** Where the first cell of a session will be, if nothing that is yet to be found out decides what it is made of. On other rungs a cell
+ *  that turns out to be another one costs more than is won. */
+export function firstPlace(parts: Parts, runtime: Runtime, id: SessionId): ReturnType<KeeperProcessesOptions['placeOf']> {
+  const session = sessionFor(parts, id, null)
+  const { runAs, rung, options, state } = session
+  const isPlain = options.toolchains === undefined && options.repo_filter === 'none' && session.network !== 'host'
+  if (state !== 'creating' || rung !== 'bwrap' || !isPlain || cacheOf(parts, session) !== null) return null
+  return { place: placeFor(parts, runtime, session), runAs }
+}
+
+function placeFor(parts: Parts, runtime: Runtime, session: SessionRow): KeeperPlace['place'] {
+  const { id, runAs, rung, workspace, options } = session
+  const { folders, config } = parts
+  return {
+    session: id,
+    folder: folders.session(id),
+    workspace,
+    windows: makeWindows(folders, id, runAs),
+    rung,
+    root: rootFor(parts, rung, options.image),
+    extras: options.extras ?? noExtras,
+    files: filesOf(runtime),
+    limits: config.limits,
+    cgroups: runAs === null ? [] : delegateCgroups(id, runAs),
   }
 }
 

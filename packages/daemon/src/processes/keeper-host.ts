@@ -17,7 +17,7 @@ import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTrees } from '../workspace/trees.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
-import { endProcess, type Launched } from './launch.ts'
+import { endProcess, type Launched, type Prepared } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
 import { reapCells } from './reap.ts'
 import { filesOf, type Runtime } from './runtime.ts'
@@ -25,6 +25,10 @@ import { spareKeepers, type User } from './spare-keepers.ts'
 
 /** Keepers as the machine has them: processes, locks and files. */
 export interface KeeperHost {
+  /** Tells a keeper where a session will be, while it is found out what else it is started with: its cell can stand by then. */
+  foretell(place: KeeperPlace['place'], runAs: User | null): void
+  /** Lets go of one that was told so, and has not been launched. */
+  forget(session: SessionId): void
   /** Resolves when the keeper says that it stands, or has ended. */
   launch(start: KeeperStart, runAs: User | null, signal: AbortSignal): Promise<Launched>
   /** Whether a process holds the lock of the session's keeper. */
@@ -100,11 +104,16 @@ export function keeperHost({
       limits,
       cgroups: runAs === null ? [] : delegateCgroups(session, runAs),
     }
-    const prepared = spares.make(runAs)
+    return { session, runAs, prepared: tellPlace(spares.make(runAs), place) }
+  }
+  /** Those that know where they will be, and not yet what for. */
+  const foretold = new Map<SessionId, Prepared>()
+  function tellPlace(prepared: Prepared, place: KeeperPlace['place']): Prepared {
     if (prepared.pid !== null) enterCgroups(place.cgroups, prepared.pid)
     prepared.tell(JSON.stringify({ place } satisfies KeeperPlace))
-    return { session, runAs, prepared }
+    return prepared
   }
+
   async function clear(session: SessionId): Promise<void> {
     // Its keeper could not be started; it has its folder all the same.
     if (isOwned(session)) return
@@ -114,12 +123,21 @@ export function keeperHost({
   }
 
   return {
-    launch: (start, runAs, signal) =>
-      (pool.take(start.session) ?? spares.take(runAs)).begin({
-        input: JSON.stringify(start),
-        onSpawned: (pid) => enterCgroups(start.cgroups, pid),
-        signal,
-      }),
+    foretell(place, runAs) {
+      const { session } = place
+      foretold.set(session, pool.take(session) ?? tellPlace(spares.take(runAs), place))
+    },
+    forget(session) {
+      foretold.get(session)?.dismiss()
+      foretold.delete(session)
+    },
+    launch(start, runAs, signal) {
+      const { session } = start
+      const known = foretold.get(session)
+      foretold.delete(session)
+      const prepared = known?.alive ? known : (pool.take(session) ?? spares.take(runAs))
+      return prepared.begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal })
+    },
     isHeld(session) {
       // The file is the keeper's: one that the daemon made would be closed to the keeper's user. A link of theirs is no lock.
       const lock = folders.keeperLock(session)
@@ -155,6 +173,7 @@ export function keeperHost({
     },
     async discard() {
       spares.discard()
+      for (const prepared of foretold.values()) prepared.discard()
       await pool.discard()
     },
   }

@@ -4,7 +4,7 @@ import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
-import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
@@ -56,6 +56,8 @@ export type KeeperProcessesOptions = {
   readonly host: KeeperHost
   readonly sources: Sources
   readonly clock: Clock
+  /** Where the cell of a session will be that has never had one, and has nothing but what every cell has; null for every other. */
+  readonly placeOf: (session: SessionId) => { readonly place: KeeperPlace['place']; readonly runAs: User | null } | null
   readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
@@ -91,6 +93,7 @@ export function keeperProcesses({
   host,
   sources,
   clock,
+  placeOf,
   describe,
   onGone,
   onUnread,
@@ -239,6 +242,16 @@ export function keeperProcesses({
     await live.get(session)?.gone
     // Before it is described: what the one before had handed on counts as queued until it is taken in.
     await readAtLast(session)
+    const expected = placeOf(session)
+    if (expected !== null) host.foretell(expected.place, expected.runAs)
+    try {
+      await startDescribed(session, signal)
+    } finally {
+      host.forget(session)
+    }
+  }
+
+  async function startDescribed(session: SessionId, signal: AbortSignal): Promise<void> {
     let described = await describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {

@@ -219,7 +219,7 @@ async function appendix(options: AgentStart): Promise<string> {
   const place = options.cell.place(options.workspace)
   const parts = [
     `You work in an isolated cell of the Anchorhold. The workspace is ${place}. ${networkWords[options.network]}`,
-    await workspaceInstructions(options.cell, place),
+    await workspaceInstructions(options.cell, options.workspace),
     options.systemPrompt ?? '',
   ]
   return parts.filter((part) => part !== '').join('\n\n')

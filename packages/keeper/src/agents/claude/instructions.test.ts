@@ -68,8 +68,22 @@ test('workspaceInstructions() reads no more of a file than its bound', async () 
 })
 
 test('workspaceInstructions() bears whatever a process in the cell writes', async () => {
+  writeFileSync(join(workspace, 'CLAUDE.md'), 'Use tabs\n')
   for (const said of ['', '\0\0\0', 'no line feed', 'name\n\0', '\n'.repeat(10), 'x'.repeat(1_000_000)]) {
     const hostile = await fakeCells({ run: () => said }).start(spec(), new AbortController().signal)
-    expect(await workspaceInstructions(hostile, '/w')).toBe('')
+    expect(await workspaceInstructions(hostile, workspace)).toBe('')
   }
 })
+
+test.each(['CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md', '.claude'])(
+  'workspaceInstructions() leaves it to the cell what a %s is, and starts nothing in it where there is none',
+  async (name) => {
+    let started = 0
+    const counting = await fakeCells({ run: () => String(started++) }).start(spec(), new AbortController().signal)
+    await workspaceInstructions(counting, workspace)
+    expect(started).toBe(0)
+    symlinkSync('/nowhere', join(workspace, name))
+    await workspaceInstructions(counting, workspace)
+    expect(started).toBe(1)
+  },
+)

@@ -1,14 +1,20 @@
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import type { Cell } from '../../cells/cell.ts'
 import { outputOf } from '../../cells/output-of.ts'
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
 
 const names = ['CLAUDE.md', '.claude/CLAUDE.md', 'CLAUDE.local.md', 'AGENTS.md'] as const
+const entries = new Set(names.map((name) => name.split('/')[0]!))
 const bytesMax = 64 * 1024
 const readMsMax = 20_000
 
 /** The instructions that a workspace carries for agents. They are read inside the cell, where a link leads nowhere
  *  that the agent could not go itself. */
-export async function workspaceInstructions(cell: Cell, workspace: string): Promise<string> {
+export async function workspaceInstructions(cell: Cell, hostPath: string): Promise<string> {
+  // A process of the cell's is what a first prompt would wait for.
+  if (await carriesNone(hostPath)) return ''
+  const workspace = cell.place(hostPath)
   const found: string[] = []
   const seen = new Set<string>()
   // One process for all: each file is preceded by a line with its name and followed by a NUL.
@@ -30,4 +36,14 @@ export async function workspaceInstructions(cell: Cell, workspace: string): Prom
     found.push(`Contents of ${workspace}/${part.slice(0, end)} (instructions of this workspace):\n\n${text}`)
   }
   return found.join('\n\n')
+}
+
+/** Whether nothing is there that could be one of them. What it is, and where it leads, is not looked at out here. */
+async function carriesNone(hostPath: string): Promise<boolean> {
+  const isMissing = (name: string) =>
+    lstat(join(hostPath, name)).then(
+      () => false,
+      (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
+    )
+  return (await Promise.all([...entries].map(isMissing))).every(Boolean)
 }
