@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
@@ -20,4 +21,13 @@ test.each([
   ['--help', false],
 ])('startsCells(%j) is %j: bubblewrap is provided for commands that start cells', (line, expected) => {
   expect(setup.startsCells(line.split(' '))).toBe(expected)
+})
+
+test('no script of ours goes on with the Node that it found before the right one was installed', () => {
+  const { scripts } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  // A shell remembers where it found a program that it was told to run.
+  const remembering = Object.entries(scripts).filter(([, line]) => /^node .*&& (?:\w+=\S+ )*node /.test(line))
+  expect(remembering).toEqual([])
 })
