@@ -45,7 +45,8 @@ for my $pid (map { m{(\d+)} } grep { m{/\d+$} } glob('/proc/*')) {
   while (<$maps>) { next unless /^([0-9a-f]+)-([0-9a-f]+) r(w| )?\S* \S+ \S+ \d+\s*(.*)/; next if $4 =~ /vvar|vsyscall/ || !defined $3; no warnings; my ($at, $end) = (hex $1, hex $2);
     # Its own needles are in its own memory: what it looks for there is the rest of the world's.
     next if $pid == $$;
-    while ($at < $end) { sysseek($mem, $at, 0) or last; my $n = sysread($mem, my $part, $end - $at > 4 << 20 ? 4 << 20 : $end - $at) or last; look("mem of $pid", $part); $memory += $n; $at += $n } } }
+    # Most of it was set aside and never written to.
+    while ($at < $end) { sysseek($mem, $at, 0) or last; my $n = sysread($mem, my $part, $end - $at > 4 << 20 ? 4 << 20 : $end - $at) or last; look("mem of $pid", $part) if $part =~ /[^\0]/; $memory += $n; $at += $n } } }
 print "scanned files=$files bytes=$bytes processes=$processes memory=$memory found=", scalar(@found), " @found\n";
 `
 }
