@@ -151,7 +151,7 @@ async function main(): Promise<void> {
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
     placeOf: (id) => firstPlace(parts, runtime, id),
-    describe: (id) => keeperStart(parts, runtime, ownersGitIdentity(), id),
+    describe: (id, place) => keeperStart(parts, runtime, ownersGitIdentity(), id, place),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
     onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),

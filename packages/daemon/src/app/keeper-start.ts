@@ -32,11 +32,13 @@ export async function keeperStart(
   runtime: Runtime,
   gitIdentity: Promise<KeeperStart['git_identity']>,
   id: SessionId,
+  /** Where its cell will be, if that is known. */
+  expected: KeeperPlace['place'] | null = null,
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   const { folders, config } = parts
-  const place = placeFor(parts, runtime, session)
+  const place = expected ?? placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
   const { options } = session
   return {

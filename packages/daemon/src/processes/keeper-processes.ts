@@ -58,7 +58,10 @@ export type KeeperProcessesOptions = {
   readonly clock: Clock
   /** Where the cell of a session will be that has never had one, and has nothing but what every cell has; null for every other. */
   readonly placeOf: (session: SessionId) => { readonly place: KeeperPlace['place']; readonly runAs: User | null } | null
-  readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
+  readonly describe: (
+    session: SessionId,
+    place: KeeperPlace['place'] | null,
+  ) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. */
   readonly onGone: (session: SessionId) => void
   /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
@@ -245,14 +248,14 @@ export function keeperProcesses({
     const expected = placeOf(session)
     if (expected !== null) host.foretell(expected.place, expected.runAs)
     try {
-      await startDescribed(session, signal)
+      await startAt(session, expected?.place ?? null, signal)
     } finally {
       host.forget(session)
     }
   }
 
-  async function startDescribed(session: SessionId, signal: AbortSignal): Promise<void> {
-    let described = await describe(session)
+  async function startAt(session: SessionId, place: KeeperPlace['place'] | null, signal: AbortSignal): Promise<void> {
+    let described = await describe(session, place)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
       signal.throwIfAborted()
@@ -266,7 +269,7 @@ export function keeperProcesses({
         const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
         if (failure !== null) throw failure
         await whenStorable(() => onGone(session))
-        described = await describe(session)
+        described = await describe(session, null)
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.

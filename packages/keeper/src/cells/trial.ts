@@ -30,8 +30,7 @@ export function trialSpecs(): TrialSpecs {
         await mkdir(within[name])
         if (runAs !== null) await chown(within[name], runAs.uid, runAs.gid)
       }
-      const nothing = { mounts: [], network: 'none' as const, covers: [], root: null, extras: noExtras, cgroups: [] }
-      return { name: 'trial', ...within, limits: trialLimits, runAs, ...nothing, ...changes }
+      return { name: 'trial', ...within, runAs, ...trialCell, ...changes }
     },
     async [Symbol.asyncDispose]() {
       for (const folder of made) {
@@ -72,6 +71,11 @@ export const trialLimits = {
   openFilesMax: 512,
   tmpBytes: 16 * 2 ** 20,
 }
+
+/** What a cell has that holds nothing of anybody's. */
+export const trialCell = {
+  ...{ limits: trialLimits, mounts: [], network: 'none', covers: [], root: null, extras: noExtras, cgroups: [] },
+} as const satisfies Partial<CellSpec>
 
 /** Runs a command to its end. */
 export async function run(
