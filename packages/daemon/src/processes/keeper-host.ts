@@ -1,14 +1,11 @@
-import { saidIn } from '@anchorhold/core/open-blocks'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { readFound } from '@anchorhold/link/found-file'
 import { isUnlocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
-import { frameBytesMax } from '@anchorhold/protocol/link'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
@@ -21,6 +18,7 @@ import { endProcess, type Launched, type Prepared } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
 import { reapCells } from './reap.ts'
 import { filesOf, type Runtime } from './runtime.ts'
+import { readSaying } from './saying.ts'
 import { spareKeepers, type User } from './spare-keepers.ts'
 
 /** Keepers as the machine has them: processes, locks and files. */
@@ -178,7 +176,3 @@ export function keeperHost({
     },
   }
 }
-
-/** The file may be missing, and the session's user may have put anything in its place. It stays until the next keeper begins it anew: this daemon may die before what is in it is stored. */
-const readSaying = async (path: string): Promise<readonly LiveFrame[]> =>
-  saidIn(await readFound(path, frameBytesMax).catch(() => ''))

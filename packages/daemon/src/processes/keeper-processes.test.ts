@@ -164,7 +164,7 @@ test('ensure() lets go of a keeper that knew where it would be when the session 
   isPlaceKnown = true
   model = 'unknown'
   await expect(keepers.ensure(session)).rejects.toThrow('Nothing is known of it')
-  await vi.waitFor(() => expect(keepersRunning()).toBe(0))
+  await vi.waitFor(() => expect(keepersRunning()).toBe(0), 10_000)
   model = 'fine'
   await keepers.ensure(session)
   await vi.waitFor(() => expect(told()).toEqual(['foretold', 'started']))

@@ -2,7 +2,6 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { lchown, lstat, open, readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import type { HeldFolder } from './held-folder.ts'
@@ -105,7 +104,9 @@ export async function giveTree(path: string, { uid, gid }: User): Promise<void> 
 
 /** One thing on the way through a tree. `path` leads to it through the open folder above, so nobody can put a link in its way. Its
  *  own name may still have become a link: only what does not follow one may be done to it. */
-type Passed = { readonly path: string; readonly kind: 'folder' | 'link' | 'file' }
+type Passed = { readonly path: Path; readonly kind: 'folder' | 'link' | 'file' }
+/** The name of a file need not be text. */
+type Path = string | Buffer
 
 /** Deeper than this nobody works, and every level is an open folder. */
 const depthMax = 256
@@ -130,13 +131,13 @@ function refuse(folder: string): never {
 
 type Walk = { readonly visit: Visit; readonly tooDeep: (folder: string) => void }
 
-async function walkBelow(folder: string, walk: Walk, depth: number): Promise<void> {
-  if (depth > depthMax) return walk.tooDeep(folder)
+async function walkBelow(folder: Path, walk: Walk, depth: number): Promise<void> {
+  if (depth > depthMax) return walk.tooDeep(String(folder))
   await using handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessSwapped)
   if (handle === null) return
   const here = `/proc/self/fd/${handle.fd}`
-  for (const entry of await readdir(here, { withFileTypes: true })) {
-    const path = join(here, entry.name)
+  for (const entry of await readdir(here, { withFileTypes: true, encoding: 'buffer' })) {
+    const path = Buffer.concat([Buffer.from(`${here}/`), entry.name])
     const kind = entry.isDirectory() ? 'folder' : entry.isSymbolicLink() ? 'link' : 'file'
     await walk.visit({ path, kind }).catch(unlessSwapped)
     if (kind === 'folder') await walkBelow(path, walk, depth + 1)

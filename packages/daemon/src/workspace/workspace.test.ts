@@ -160,6 +160,15 @@ test.runIf(isRoot)('giveTree() changes the owner of links themselves, never of w
   expect([statSync(outside).uid, statSync(join(root, 'state')).uid]).toEqual([0, 0])
 })
 
+test.runIf(isRoot)('giveTree() passes nothing over whose name is no text', async () => {
+  const folder = Buffer.concat([Buffer.from(`${project()}/`), Buffer.from([0x66, 0xff])])
+  const file = Buffer.concat([folder, Buffer.from('/file')])
+  mkdirSync(folder)
+  writeFileSync(file, '')
+  await giveTree(project(), fresh)
+  expect([folder, file].map((each) => lstatSync(each).uid)).toEqual([fresh.uid, fresh.uid])
+})
+
 test.runIf(isRoot)('copyTree() takes no owner along', async () => {
   writeFileSync(join(project(), 'file'), '')
   chownSync(join(project(), 'file'), someone.uid, someone.gid)
