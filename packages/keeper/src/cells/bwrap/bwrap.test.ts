@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { mortalMark } from '@anchorhold/link/orphans'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import {
@@ -16,7 +19,7 @@ import { afterAll, describe, expect, test, vi } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
-import { niceness } from '../limits/processes.ts'
+import { isGone, niceness, readProc, treeOf } from '../limits/processes.ts'
 import { bwrapDriver } from './bwrap.ts'
 
 const driver = bwrapDriver()
@@ -71,11 +74,49 @@ describe('bwrapDriver()', () => {
       await using specs = trialSpecs()
       const spec = await specs.make()
       await using cell = await driver.start({ ...spec, cgroups: controlGroups }, soon())
+      // The first one has been in them since the cell was made.
+      await run(cell, ['true'])
       await vi.waitFor(() => made().forEach((group) => rmdirSync(group)), { timeout: 5000 })
       cell.spawn(['touch', '/workspace/ran'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
       expect(await cell.ended).toContain('could not be put under its limits')
       expect(existsSync(join(spec.workspace, 'ran'))).toBe(false)
     })
+  })
+
+  test('the first command, which the process becomes that was proved, gets what every other gets', async () => {
+    await using specs = trialSpecs()
+    await using cell = await driver.start(await specs.make(), soon())
+    const words = ["it's", 'two\nlines\n', '$(id) `id` $n', '', '\\', '"', ' a  b ', 'ü', '-x']
+    for (const which of ['first', 'second']) {
+      const script = 'printf "%s|" "$@"; cat; cat /proc/1/environ /proc/self/environ; ls /proc/self/fd'
+      const one = cell.spawn(['sh', '-c', script, 'sh', ...words], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      one.stdin.end('in one line\nand another')
+      const said = await text(one.stdout)
+      expect({ which, said }).toEqual({
+        which,
+        said: `${words.join('|')}|in one line\nand anotherPATH=/usr/bin:/bin\0PWD=/\x000\n1\n2\n3\n`,
+      })
+    }
+  })
+
+  test('a process that waits for a command ends with the cell, and with whoever made the cell', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    const waiting = () => treeOf([process.pid]).filter(({ pid }) => readProc(pid, 'cmdline')?.startsWith('/bin/sh\0-c\0/bin/cat'))
+    const cell = await driver.start(spec, soon())
+    const [one, ...others] = waiting()
+    expect(others).toEqual([])
+    await cell[Symbol.asyncDispose]()
+    expect(isGone(one!)).toBe(true)
+    // Killed, and so unable to end anything by itself.
+    const script = `import { bwrapDriver } from ${JSON.stringify(join(import.meta.dirname, 'bwrap.ts'))}
+      await bwrapDriver().start(JSON.parse(process.argv[1]), AbortSignal.timeout(10_000)); console.log('stands'); setInterval(() => {}, 1000)`
+    const maker = spawn(process.execPath, ['--input-type=module', '-e', script, JSON.stringify(spec)])
+    await once(maker.stdout, 'data')
+    const [left] = waiting()
+    expect(left).toBeDefined()
+    maker.kill('SIGKILL')
+    await vi.waitFor(() => expect(isGone(left!)).toBe(true))
   })
 
   test('lets the tools live that agents use: node, git, perl, a shell with a terminal', async () => {

@@ -1,32 +1,30 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import type { ChildProcess } from 'node:child_process'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { Readable, Writable } from 'node:stream'
-import { text } from 'node:stream/consumers'
+import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { mortalMark } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
 import { whenUsed } from '@anchorhold/protocol/when-used'
 import { z } from 'zod'
 import { allowedCopy } from '../apparmor.ts'
-import type { Cell, CellDriver, CellProcess, CellSpec, SpawnOptions } from '../cell.ts'
+import type { Cell, CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HeldFolders, holdFolders } from '../held-folders.ts'
-import { type HostRoot, readHostRoot } from '../host-root.ts'
+import { readHostRoot } from '../host-root.ts'
 import { installCommand, isExecutable, readText } from '../install.ts'
-import { generatedFiles, hostNetworkFiles, isPlaceForMount, placeInside } from '../layout.ts'
-import { type Limits, limitsOf, type SeenInside } from '../limits/limits.ts'
+import { isPlaceForMount, placeInside } from '../layout.ts'
+import { limitsOf, type SeenInside } from '../limits/limits.ts'
 import { identify, isEnding, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
-import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
+import type { Streams } from './argv.ts'
 import { type CoveredFolders, coverFolders, entering, NotCovered } from './covered-folders.ts'
+import { commandLine, proving } from './first-command.ts'
 import { inheritedFds } from './inherited-fds.ts'
 import { explain, lacksBwrap, unavailable } from './lacks.ts'
-import { openNameless } from './nameless-files.ts'
-import { checkReport, readReport, reportCommand } from './proof.ts'
+import { checkReport, readReport } from './proof.ts'
+import { type Argv, type Making, spawnBwrap, withSignals } from './spawn-bwrap.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
  *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
@@ -72,15 +70,6 @@ const endTimeoutMs = 10_000
 const tellTimeoutMs = 2_000
 const stderrCharsMax = 2_000
 
-type Making = {
-  readonly bwrapPath: string
-  readonly spec: CellSpec
-  readonly host: HostRoot
-  readonly filter: Buffer
-  /** Descriptors of this process that every child would inherit. */
-  readonly leaked: readonly number[]
-}
-
 /** One bwrap: the process itself on the host, and the first process in its pid namespace once that is known. */
 type Bwrap = {
   readonly child: ChildProcess
@@ -99,9 +88,11 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
   // For as long as the cell stands: each process of it has the folders that the first one had.
   const folders = holdFolders(spec)
   let covered: CoveredFolders | null = null
+  /** The one that has proved how it is held, and waits in the cell to become the first command. */
+  let proved: CellProcess | null = null
   let limits = limitsOf(spec, () => [...running].flatMap(({ outer }) => outer?.pid ?? []))
 
-  function begin(argv: readonly [string, ...string[]], options: SpawnOptions, streams: Streams) {
+  function begin(argv: Argv, options: SpawnOptions, streams: Streams) {
     const { child, status, tell } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
     const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
     const bwrap: Bwrap = {
@@ -143,7 +134,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     return { bwrap, admitted }
   }
 
-  function launch(argv: readonly [string, ...string[]], options: SpawnOptions) {
+  function launch(argv: Argv, options: SpawnOptions) {
     const { bwrap, admitted } = begin(argv, options, 'pipes')
     return { process: cellProcess(bwrap.child as StdioChild, (name) => deliver(bwrap, name)), admitted }
   }
@@ -165,13 +156,11 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     await limits[Symbol.asyncDispose]()
   })
 
-  /** Runs one command of the host's own, before anything of the agent's, and lets it report how it is held. */
+  /** Has a process of the host's own report how it is held, before anything of the agent's, and keeps it to become the first of that. */
   async function prove(): Promise<SeenInside> {
-    const probe = launch(reportCommand, { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
-    probe.process.stdin.end()
+    const probe = launch(proving, { env: {}, cwd: '/' })
     const abort = () => void probe.process.kill('SIGKILL')
     signal.addEventListener('abort', abort)
-    const said = text(probe.process.stderr)
     const admission = probe.admitted.then(
       () => null,
       (error: unknown) => {
@@ -179,17 +168,30 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
         return error
       },
     )
-    const { report, isWhole } = await readReport(probe.process.stdout)
-    // One that is whole says all; taking the namespaces of its process apart is nobody's to wait for.
-    const ended = isWhole ? null : await Promise.all([said, probe.process.exited, admission])
+    const { report, isWhole, said } = await readReport(probe.process)
+    // One that is whole says all.
+    const ended = isWhole ? null : await Promise.all([probe.process.exited, admission])
     signal.removeEventListener('abort', abort)
     signal.throwIfAborted()
     if (ended !== null) {
-      const [words, code, refusal] = ended
+      const [code, refusal] = ended
       if (refusal !== null && !(refusal instanceof NotStarted)) throw refusal
-      if (code !== 0) throw unavailable(explain(words.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
+      if (code !== 0) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
     }
-    return checkReport(report, spec.limits.tmpBytes)
+    const seen = checkReport(report, spec.limits.tmpBytes)
+    proved = probe.process
+    return seen
+  }
+
+  /** The process that was proved, as this command; null where that has ended or cannot become it. */
+  function becoming(argv: Argv, options: SpawnOptions): CellProcess | null {
+    const line = commandLine(argv, options)
+    if (proved === null || line === null) return null
+    const one = proved
+    proved = null
+    if (one.exitCode !== null) return null
+    one.stdin.write(line)
+    return one
   }
 
   try {
@@ -206,12 +208,17 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options): CellProcess {
         stands.requireFor(argv[0])
+        const first = becoming(argv, options)
+        if (first !== null) return first
         const launched = launch(argv, options)
         endUnlessAdmitted(launched.admitted)
         return launched.process
       },
       async onTerminal(argv, options) {
         stands.requireFor(argv[0])
+        // On a terminal it cannot become anything.
+        proved?.stdin.end()
+        proved = null
         const { bwrap, admitted } = begin([...withSignals('default'), ...argv], options, 'terminal')
         endUnlessAdmitted(admitted)
         return exitOf(bwrap.child)
@@ -235,90 +242,8 @@ async function cover(making: Making & { readonly folders: HeldFolders }, signal:
   }
 }
 
-/** A key that interrupts goes to all that the terminal shows, bwrap included, and is meant for the command alone. */
-const withSignals = (how: 'ignore' | 'default') => [gnuEnv(), `--${how}-signal=INT`, `--${how}-signal=QUIT`] as const
-
-/** Where a system has rewritten its programs, that of GNU is called so. Not all of the others know signals. */
-const gnuEnv = () => (isExecutable('/usr/bin/gnuenv') ? '/usr/bin/gnuenv' : '/usr/bin/env')
-
 /** Not thrown at a caller: bwrap ended before it had made the cell, and its exit code and stderr say why. */
 class NotStarted extends Error {}
-
-function spawnBwrap(
-  {
-    bwrapPath,
-    spec,
-    host,
-    filter,
-    leaked,
-    folders,
-    covered,
-  }: Making & {
-    readonly folders: HeldFolders
-    readonly covered: CoveredFolders | null
-  },
-  limits: Limits,
-  argv: readonly string[],
-  options: SpawnOptions,
-  streams: Streams,
-) {
-  const opened: number[] = []
-  const stdio: (number | 'pipe' | 'ignore' | 'inherit')[] = Array(3).fill(streams === 'terminal' ? 'inherit' : 'pipe')
-  /** The number under which the child will see it. */
-  const give = (file: number | 'pipe') => {
-    if (file !== 'pipe') opened.push(file)
-    return stdio.push(file) - 1
-  }
-  /** The same, of what stays open here. */
-  const lend = (file: number) => stdio.push(file) - 1
-  try {
-    // First, while the numbers have one digit: a shell closes no others.
-    const enter = covered === null ? [] : (entering(lend(covered.user), lend(covered.mounts)) ?? [])
-    const fds: BwrapFds = {
-      status: give('pipe'),
-      workspace: covered?.paths.workspace ?? lend(folders.workspace),
-      home: covered?.paths.home ?? lend(folders.home),
-      caches: spec.caches === undefined ? undefined : (covered?.paths.caches ?? spec.caches),
-      seccomp: give(openNameless(filter)),
-      files: Object.fromEntries([
-        ...host.files.map((path) => [path, give(openSync(path, 'r'))]),
-        ...Object.entries(generatedFiles).map(([path, content]) => [path, give(openNameless(content))]),
-        ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(openNameless(readText(path) ?? ''))]) : []),
-      ]),
-    }
-    // By a pipe: what the environment holds may be a secret, and is in no file.
-    const list = give('pipe')
-    // bwrap reads these as empty lists of arguments and closes them: what was inherited in their place stays outside.
-    const smothered = leaked.filter((fd) => fd > list)
-    for (const fd of smothered) {
-      while (stdio.length < fd) stdio.push('ignore')
-      give(openNameless(''))
-    }
-    const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
-    // Seen from outside alone: the list that follows clears the environment.
-    const mark = ['--setenv', 'ANCHORHOLD_CELL', mortalMark()]
-    const wrapped = limits.wrap([...enter, bwrapPath, ...mark, ...lists, '--', ...argv] as [string, ...string[]])
-    const [file, ...args] = streams === 'terminal' ? ([...withSignals('ignore'), ...wrapped] as const) : wrapped
-    const child = spawn(file, args, {
-      // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
-      env: {},
-      cwd: '/',
-      stdio,
-      // A session of its own: a terminal's Ctrl-C is for the keeper to act on.
-      detached: streams === 'pipes',
-      ...(spec.runAs === null ? {} : spec.runAs),
-    })
-    const status = child.stdio[fds.status] as Readable
-    const arguments_ = child.stdio[list as 4] as Writable
-    // It has ended, which its exit tells.
-    arguments_.on('error', () => {})
-    // It does nothing before it has read all of them.
-    const tell = () => void arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`)
-    return { child, status, tell }
-  } finally {
-    for (const fd of opened) closeSync(fd)
-  }
-}
 
 /** https://github.com/containers/bubblewrap/blob/main/bwrap.xml, --json-status-fd */
 const BwrapStatus = z.looseObject({ 'child-pid': z.int() })

@@ -1,23 +1,31 @@
 import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { readReport } from './proof.ts'
 
 const last = 'Max realtime timeout      unlimited            unlimited            us        \n'
+const streams = () => ({ stdout: new PassThrough(), stderr: new PassThrough() })
 
 describe('readReport()', () => {
-  test('has all of a report before the process that wrote it is gone', async () => {
-    const stdout = new PassThrough()
+  test('has all of a report before the process that wrote it is gone, and leaves what it writes next', async () => {
+    const { stdout, stderr } = streams()
     stdout.write('Name:\tcat\nMax realtime ')
-    const read = readReport(stdout)
+    const read = readReport({ stdout, stderr })
     stdout.write(last.slice('Max realtime '.length))
-    expect(await read).toEqual({ report: `Name:\tcat\n${last}`, isWhole: true })
-    expect(stdout.writable).toBe(true)
+    expect(await read).toEqual({ report: `Name:\tcat\n${last}`, isWhole: true, said: '' })
+    const heard = new Promise((resolve) => stdout.once('data', (piece) => resolve(String(piece))))
+    stdout.write('what it does now')
+    expect(await heard).toBe('what it does now')
+    stderr.end('and says')
+    expect(await text(stderr)).toBe('and says')
   })
 
-  test('takes a report that stops before its last line for what it is', async () => {
-    const stdout = new PassThrough()
-    const read = readReport(stdout)
+  test('takes a report that stops before its last line for what it is, and has all that was said of it', async () => {
+    const { stdout, stderr } = streams()
+    const read = readReport({ stdout, stderr })
     stdout.end(`Name:\tcat\n${last.slice(0, -1)}`)
-    expect(await read).toEqual({ report: `Name:\tcat\n${last.slice(0, -1)}`, isWhole: false })
+    stderr.write('it did ')
+    stderr.end('not work')
+    expect(await read).toEqual({ report: `Name:\tcat\n${last.slice(0, -1)}`, isWhole: false, said: 'it did not work' })
   })
 })

@@ -2,20 +2,43 @@ import type { Readable } from 'node:stream'
 import type { SeenInside } from '../limits/limits.ts'
 import { unavailable } from './lacks.ts'
 
-/** Reports how it is held. */
-export const reportCommand = ['cat', '/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'] as const
+/** What tells of a process how it is held, read by itself. */
+export const reportFiles = ['/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'] as const
 
-/** What `reportCommand` has written: all of it as soon as that is there, or as much as there was when it ended. */
-export async function readReport(stdout: Readable): Promise<{ readonly report: string; readonly isWhole: boolean }> {
-  const { promise, resolve } = Promise.withResolvers<{ report: string; isWhole: boolean }>()
-  let report = ''
-  // It goes on being read to its end: one who writes must not be kept waiting.
-  stdout.setEncoding('utf8').on('data', (piece: string) => {
-    report += piece
-    if (wholeReport.test(report)) resolve({ report, isWhole: true })
-  })
-  for (const end of ['close', 'error']) stdout.once(end, () => resolve({ report, isWhole: false }))
-  return promise
+export type Report = {
+  readonly report: string
+  /** All of it was there; otherwise as much as there was when the process ended. */
+  readonly isWhole: boolean
+  /** What it said beside that. */
+  readonly said: string
+}
+
+/** Reads what was written of them, and nothing that comes behind it. */
+export async function readReport({ stdout, stderr }: Record<'stdout' | 'stderr', Readable>): Promise<Report> {
+  const [report, said] = [gather(stdout, wholeReport), gather(stderr)]
+  const isWhole = await report.found
+  if (!isWhole) await said.found
+  said.stop()
+  return { report: report.text(), isWhole, said: said.text() }
+}
+
+/** Takes in what a stream has until this was in it, or to its end, and leaves it as it was found: by its data it would be left paused. */
+function gather(stream: Readable, wanted: RegExp | null = null) {
+  const { promise: found, resolve } = Promise.withResolvers<boolean>()
+  let text = ''
+  const stop = () => void stream.off('readable', take)
+  function take(): void {
+    for (let piece = next(); piece !== null; piece = next()) {
+      text += String(piece)
+      if (!wanted?.test(text)) continue
+      stop()
+      return resolve(true)
+    }
+  }
+  const next = () => stream.read() as Buffer | null
+  stream.on('readable', take)
+  for (const end of ['close', 'error']) stream.once(end, () => resolve(false))
+  return { found, stop, text: () => text }
 }
 
 /** The last line of /proc/self/limits, which a report ends with. */
