@@ -9,7 +9,6 @@ import { ownerMark } from '@anchorhold/link/owner'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -17,7 +16,6 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import { cliTokenName, makeToken, whoIs } from './app/access.ts'
 import { finishArchives } from './app/archive.ts'
 import { newUser } from './app/create-session.ts'
@@ -52,6 +50,7 @@ import { sources as makeSources } from './processes/sources.ts'
 import { pushService } from './push/push-service.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
 import { watches } from './watches.ts'
+import { gitIdentity } from './workspace/git-identity.ts'
 
 const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
@@ -133,6 +132,7 @@ async function main(): Promise<void> {
     log,
     onUp: (served) => void reconcile.gateUp(served),
   })
+  const identity = gitIdentity(process.env)
   const keepers = keeperProcesses({
     folders,
     host: keeperHost({
@@ -151,7 +151,7 @@ async function main(): Promise<void> {
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
     placeOf: (id) => firstPlace(parts, runtime, id),
-    describe: (id, place) => keeperStart(parts, runtime, ownersGitIdentity(), id, place),
+    describe: (id, place) => keeperStart(parts, runtime, identity(), id, place),
     onGone: (id) => reconcile.keeperGone(id, { leaving }),
     onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),
@@ -324,18 +324,4 @@ async function main(): Promise<void> {
   await finishArchives(parts).catch((error: unknown) => log(error instanceof Error ? error.message : String(error)))
   const worksIn = (workspace: string, uid: number | null) => store.sessions.isWorkedIn(workspace, uid)
   await reapAll({ folders, runtime, sessions: onDisk, isOwned: (id) => store.sessions.get(id) !== null, worksIn, log })
-}
-
-/** Commits made in a cell carry the owner's name. Only the owner's own configuration is asked, never a repository's. */
-async function ownersGitIdentity(): Promise<{ name: string; email: string } | null> {
-  const ask = async (key: string) => {
-    const { stdout } = await promisify(execFile)('git', ['config', '--global', '--get', key], { cwd: '/' })
-    return stdout.trim()
-  }
-  try {
-    const [name, email] = await Promise.all([ask('user.name'), ask('user.email')])
-    return name === '' || email === '' ? null : { name, email }
-  } catch {
-    return null
-  }
 }
