@@ -75,7 +75,7 @@ describe('bwrapDriver()', () => {
       const spec = await specs.make()
       await using cell = await driver.start({ ...spec, cgroups: controlGroups }, soon())
       // The first one has been in them since the cell was made.
-      await run(cell, ['true'])
+      await run(cell, ['/bin/true'])
       await vi.waitFor(() => made().forEach((group) => rmdirSync(group)), { timeout: 5000 })
       cell.spawn(['touch', '/workspace/ran'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
       expect(await cell.ended).toContain('could not be put under its limits')
@@ -89,7 +89,7 @@ describe('bwrapDriver()', () => {
     const words = ["it's", 'two\nlines\n', '$(id) `id` $n', '', '\\', '"', ' a  b ', 'ü', '-x']
     for (const which of ['first', 'second']) {
       const script = 'printf "%s|" "$@"; cat; cat /proc/1/environ /proc/self/environ; ls /proc/self/fd'
-      const one = cell.spawn(['sh', '-c', script, 'sh', ...words], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      const one = cell.spawn(['/bin/sh', '-c', script, 'sh', ...words], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
       one.stdin.end('in one line\nand another')
       const said = await text(one.stdout)
       expect({ which, said }).toEqual({

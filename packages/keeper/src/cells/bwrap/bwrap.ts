@@ -183,15 +183,14 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     return seen
   }
 
-  /** The process that was proved, as this command; null where that has ended or cannot become it. */
-  function becoming(argv: Argv, options: SpawnOptions): CellProcess | null {
-    const line = commandLine(argv, options)
-    if (proved === null || line === null) return null
+  /** The process that was proved, as this command; null where that cannot become it, and is let go. */
+  function becoming(line: string | null): CellProcess | null {
     const one = proved
     proved = null
-    if (one.exitCode !== null) return null
-    one.stdin.write(line)
-    return one
+    if (one === null || one.exitCode !== null) return null
+    if (line !== null) one.stdin.write(line)
+    else one.stdin.end()
+    return line === null ? null : one
   }
 
   try {
@@ -208,7 +207,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options): CellProcess {
         stands.requireFor(argv[0])
-        const first = becoming(argv, options)
+        const first = becoming(commandLine(argv, options))
         if (first !== null) return first
         const launched = launch(argv, options)
         endUnlessAdmitted(launched.admitted)
@@ -216,9 +215,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       },
       async onTerminal(argv, options) {
         stands.requireFor(argv[0])
-        // On a terminal it cannot become anything.
-        proved?.stdin.end()
-        proved = null
+        becoming(null)
         const { bwrap, admitted } = begin([...withSignals('default'), ...argv], options, 'terminal')
         endUnlessAdmitted(admitted)
         return exitOf(bwrap.child)

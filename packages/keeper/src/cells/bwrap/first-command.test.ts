@@ -5,16 +5,21 @@ const path = { PATH: '/usr/bin:/bin' }
 
 describe('commandLine()', () => {
   test('is one line, whatever the words hold', () => {
-    const line = commandLine(['a\nb', "it's"], { env: { ...path, TWO: '1\n2' }, cwd: '/w\n' })
+    const line = commandLine(['/bin/a\nb', "it's"], { env: { ...path, TWO: '1\n2' }, cwd: '/w\n' })
     expect(line?.indexOf('\n')).toBe(line!.length - 1)
   })
 
-  test.each(['PWD', 'IFS', 'UID', '_', '__told', 'a-b', 'a.b', '1', 'BASH_FUNC_x%%', ''])(
+  test.each(['PWD', 'IFS', 'UID', 'RANDOM', 'LC_ALL', '_', '__told', 'a-b', 'a.b', '1', 'BASH_FUNC_x%%', ''])(
     'leaves a command to bwrap whose environment no shell can hand on (%s)',
-    (name) => expect(commandLine(['true'], { env: { ...path, [name]: '' }, cwd: '/' })).toBeNull(),
+    (name) => expect(commandLine(['/bin/true'], { env: { ...path, [name]: '' }, cwd: '/' })).toBeNull(),
   )
 
-  test('leaves a command to bwrap that has no PATH', () => {
-    expect(commandLine(['true'], { env: { HOME: '/' }, cwd: '/' })).toBeNull()
+  test.each([
+    ['has no PATH', ['/bin/true'], { HOME: '/' }],
+    ['is not called by its path', ['true'], path],
+    ['is none', ['/bin/true', 'a\0b'], path],
+    ['has an environment that is none', ['/bin/true'], { ...path, A: '\0' }],
+  ] as const)('leaves a command to bwrap that %s', (_, argv, env) => {
+    expect(commandLine(argv, { env, cwd: '/' })).toBeNull()
   })
 })

@@ -1,5 +1,5 @@
 import type { SpawnOptions } from '../cell.ts'
-import { reportFiles } from './proof.ts'
+import { lastLine, reportFiles } from './proof.ts'
 import type { Argv } from './spawn-bwrap.ts'
 
 /** What the shell calls a line's end, and the line that it was told. */
@@ -11,24 +11,41 @@ const [newline, told] = ['__newline', '__told']
 export const proving: Argv = [
   '/bin/sh',
   '-c',
-  `/bin/cat ${reportFiles.join(' ')} || exit; ${newline}='\n'; IFS= read -r ${told} || exit; eval "$${told}"`,
+  `/bin/cat ${reportFiles.join(' ')} || exit; echo '${lastLine}'; ${newline}='\n'; IFS= read -r ${told} || exit; eval "$${told}"`,
 ]
 
 /** That line. Null where the command would not be what it is when bwrap starts it. */
 export function commandLine(argv: Argv, { env, cwd }: SpawnOptions): string | null {
-  const names = Object.keys(env)
-  // Without a PATH, it would be looked for elsewhere.
-  if (!names.includes('PATH') || !names.every((name) => isName.test(name) && !shellsOwn.has(name))) return null
+  // By its path: some shells are programs of many names, and would take one of their own. Without PATH, others take one of theirs.
+  if (!argv[0].includes('/') || env.PATH === undefined || !Object.keys(env).every(isHandedOn)) return null
+  if ([...argv, ...Object.values(env), cwd].some((word) => word.includes('\0'))) return null
   const exported = Object.entries(env).map(([name, value]) => `${name}=${quoted(value)}`)
-  const steps = [`export ${exported.join(' ')}`, `cd ${quoted(cwd)}`, 'unset OLDPWD', `exec ${argv.map(quoted).join(' ')}`]
+  const steps = [`export ${exported.join(' ')}`, `cd ${quoted(cwd)}`, 'unset OLDPWD SHLVL', `exec ${argv.map(quoted).join(' ')}`]
   return `${steps.join(' && ')}\n`
 }
 
-const isName = /^[A-Za-z_][A-Za-z0-9_]*$/
-/** Those that it uses, sets or lets nobody set. */
+const isHandedOn = (name: string) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !/^(?:BASH|LC_)/.test(name) && !shellsOwn.has(name)
+/** Those that a shell uses, sets or lets nobody set: dash, bash and BusyBox. */
 const shellsOwn = new Set([
-  ...[newline, told, 'PWD', 'OLDPWD', 'IFS', 'SHLVL', 'PPID', 'OPTIND', 'OPTARG', 'LINENO', 'UID', 'EUID', '_'],
-  ...['BASHOPTS', 'SHELLOPTS', 'BASH_VERSINFO', 'POSIXLY_CORRECT'],
+  ...[
+    newline,
+    told,
+    '_',
+    'IFS',
+    'PWD',
+    'OLDPWD',
+    'SHLVL',
+    'PPID',
+    'UID',
+    'EUID',
+    'GROUPS',
+    'OPTIND',
+    'OPTARG',
+    'OPTERR',
+    'LINENO',
+  ],
+  ...['RANDOM', 'SRANDOM', 'SECONDS', 'EPOCHSECONDS', 'EPOCHREALTIME', 'HISTCMD', 'DIRSTACK', 'FUNCNAME', 'PIPESTATUS'],
+  ...['SHELLOPTS', 'POSIXLY_CORRECT', 'COMP_WORDBREAKS'],
 ])
 
 /** A word of the line, whatever it holds. */

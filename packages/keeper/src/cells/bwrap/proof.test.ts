@@ -1,17 +1,17 @@
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
-import { readReport } from './proof.ts'
+import { lastLine, readReport } from './proof.ts'
 
-const last = 'Max realtime timeout      unlimited            unlimited            us        \n'
+const last = `${lastLine}\n`
 const streams = () => ({ stdout: new PassThrough(), stderr: new PassThrough() })
 
 describe('readReport()', () => {
   test('has all of a report before the process that wrote it is gone, and leaves what it writes next', async () => {
     const { stdout, stderr } = streams()
-    stdout.write('Name:\tcat\nMax realtime ')
+    stdout.write(`Name:\tcat\n${last.slice(0, 4)}`)
     const read = readReport({ stdout, stderr })
-    stdout.write(last.slice('Max realtime '.length))
+    stdout.write(last.slice(4))
     expect(await read).toEqual({ report: `Name:\tcat\n${last}`, isWhole: true, said: '' })
     const heard = new Promise((resolve) => stdout.once('data', (piece) => resolve(String(piece))))
     stdout.write('what it does now')

@@ -2,8 +2,9 @@ import type { Readable } from 'node:stream'
 import type { SeenInside } from '../limits/limits.ts'
 import { unavailable } from './lacks.ts'
 
-/** What tells of a process how it is held, read by itself. */
+/** What tells of a process how it is held, read by itself, and what it says when it has read that. */
 export const reportFiles = ['/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'] as const
+export const lastLine = 'So it is held.'
 
 export type Report = {
   readonly report: string
@@ -15,34 +16,31 @@ export type Report = {
 
 /** Reads what was written of them, and nothing that comes behind it. */
 export async function readReport({ stdout, stderr }: Record<'stdout' | 'stderr', Readable>): Promise<Report> {
-  const [report, said] = [gather(stdout, wholeReport), gather(stderr)]
+  const [report, said] = [gather(stdout, `\n${lastLine}\n`), gather(stderr)]
   const isWhole = await report.found
   if (!isWhole) await said.found
   said.stop()
   return { report: report.text(), isWhole, said: said.text() }
 }
 
-/** Takes in what a stream has until this was in it, or to its end, and leaves it as it was found: by its data it would be left paused. */
-function gather(stream: Readable, wanted: RegExp | null = null) {
+/** Takes in what a stream has until it ends so, or to its very end, and leaves it as it was found: by its data it would be left paused. */
+function gather(stream: Readable, end: string | null = null) {
   const { promise: found, resolve } = Promise.withResolvers<boolean>()
   let text = ''
   const stop = () => void stream.off('readable', take)
   function take(): void {
     for (let piece = next(); piece !== null; piece = next()) {
       text += String(piece)
-      if (!wanted?.test(text)) continue
+      if (end === null || !text.endsWith(end)) continue
       stop()
       return resolve(true)
     }
   }
   const next = () => stream.read() as Buffer | null
   stream.on('readable', take)
-  for (const end of ['close', 'error']) stream.once(end, () => resolve(false))
+  for (const over of ['close', 'error']) stream.once(over, () => resolve(false))
   return { found, stop, text: () => text }
 }
-
-/** The last line of /proc/self/limits, which a report ends with. */
-const wholeReport = /^Max realtime timeout .*\n$/m
 
 /** Throws unless the process that wrote the report was held as it should be. */
 export function checkReport(report: string, tmpBytes: number): SeenInside {
