@@ -88,13 +88,13 @@ describe('bwrapDriver()', () => {
     await using cell = await driver.start(await specs.make(), soon())
     const words = ["it's", 'two\nlines\n', '$(id) `id` $n', '', '\\', '"', ' a  b ', 'ü', '-x']
     for (const which of ['first', 'second']) {
-      const script = 'printf "%s|" "$@"; cat; cat /proc/1/environ /proc/self/environ; ls /proc/self/fd'
-      const one = cell.spawn(['/bin/sh', '-c', script, 'sh', ...words], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+      const script = 'printf "%s|" "$@"; cat; cat /proc/1/environ /proc/$$/environ; ls /proc/self/fd'
+      const one = cell.spawn(['/bin/sh', '-c', script, 'sh', ...words], { env: { PATH: '/usr/bin:/bin' }, cwd: '/tmp' })
       one.stdin.end('in one line\nand another')
       const said = await text(one.stdout)
       expect({ which, said }).toEqual({
         which,
-        said: `${words.join('|')}|in one line\nand anotherPATH=/usr/bin:/bin\0PWD=/\x000\n1\n2\n3\n`,
+        said: `${words.join('|')}|in one line\nand anotherPATH=/usr/bin:/bin\0PWD=/tmp\x000\n1\n2\n3\n`,
       })
     }
   })

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import { commandLine } from './first-command.ts'
+import { commandLine, proving } from './first-command.ts'
+import { lastLine } from './proof.ts'
 
 const path = { PATH: '/usr/bin:/bin' }
 
@@ -22,4 +24,13 @@ describe('commandLine()', () => {
   ] as const)('leaves a command to bwrap that %s', (_, argv, env) => {
     expect(commandLine(argv, { env, cwd: '/' })).toBeNull()
   })
+})
+
+test('a line that was not told to its end is not done', () => {
+  const [shell, ...args] = proving
+  const after = (input: string) => {
+    const script = `${shell} "$@" || true`
+    return execFileSync('/bin/sh', ['-c', script, 'sh', ...args], { input, encoding: 'utf8' }).split(`${lastLine}\n`)[1]
+  }
+  expect([after('echo done\n'), after('echo done')]).toEqual(['done\n', ''])
 })

@@ -27,25 +27,9 @@ export function commandLine(argv: Argv, { env, cwd }: SpawnOptions): string | nu
 const isHandedOn = (name: string) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !/^(?:BASH|LC_)/.test(name) && !shellsOwn.has(name)
 /** Those that a shell uses, sets or lets nobody set: dash, bash and BusyBox. */
 const shellsOwn = new Set([
-  ...[
-    newline,
-    told,
-    '_',
-    'IFS',
-    'PWD',
-    'OLDPWD',
-    'SHLVL',
-    'PPID',
-    'UID',
-    'EUID',
-    'GROUPS',
-    'OPTIND',
-    'OPTARG',
-    'OPTERR',
-    'LINENO',
-  ],
+  ...[newline, told, '_', 'IFS', 'PWD', 'OLDPWD', 'SHLVL', 'PPID', 'UID', 'EUID', 'GROUPS'],
+  ...['OPTIND', 'OPTARG', 'OPTERR', 'LINENO', 'SHELLOPTS', 'POSIXLY_CORRECT', 'COMP_WORDBREAKS'],
   ...['RANDOM', 'SRANDOM', 'SECONDS', 'EPOCHSECONDS', 'EPOCHREALTIME', 'HISTCMD', 'DIRSTACK', 'FUNCNAME', 'PIPESTATUS'],
-  ...['SHELLOPTS', 'POSIXLY_CORRECT', 'COMP_WORDBREAKS'],
 ])
 
 /** A word of the line, whatever it holds. */
