@@ -4,7 +4,7 @@ import { house } from '@anchorhold/core/actors'
 import { hurry, hurryNoMore } from '@anchorhold/link/hurry'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { systemClock } from '@anchorhold/link/clock'
-import { takeLock } from '@anchorhold/link/lock'
+import { takeLockOfKilled } from '@anchorhold/link/lock'
 import { ownerMark } from '@anchorhold/link/owner'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
@@ -96,7 +96,7 @@ async function main(): Promise<void> {
   const folders = foldersOf(config.state)
   makeFolders(folders, config.root)
   makeFolder(config.config, 0o700)
-  const lock = takeLock(folders.lock)
+  const lock = await takeLockOfKilled(folders.lock, systemClock)
   if (lock === null)
     throw new Failure('conflict', `Another daemon uses the state folder "${config.state}"`, {
       hint: 'anchorhold status shows it',

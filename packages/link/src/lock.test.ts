@@ -5,17 +5,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { lockHolder, takeLock } from './lock.ts'
+import { systemClock } from './clock.ts'
+import { lockHolder, takeLock, takeLockOfKilled } from './lock.ts'
+
+/** A process that holds the lock until it is killed. */
+async function holderOf(path: string) {
+  const lock = fileURLToPath(new URL('lock.ts', import.meta.url))
+  const script = `const { takeLock } = await import(${JSON.stringify(lock)}); globalThis.held = takeLock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(child.stdout, 'data')
+  return child
+}
 
 test.skipIf(!existsSync('/proc/locks'))(
   'lockHolder() names the process that holds a lock, and nobody once it has ended',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'ah-lock-'))
     const path = join(folder, 'lock')
-    const lock = fileURLToPath(new URL('lock.ts', import.meta.url))
-    const script = `const { takeLock } = await import(${JSON.stringify(lock)}); globalThis.held = takeLock(${JSON.stringify(path)}); console.log('held'); setInterval(() => {}, 1000)`
-    const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: ['ignore', 'pipe', 'inherit'] })
-    await once(child.stdout, 'data')
+    const child = await holderOf(path)
     // Also of one that hangs.
     child.kill('SIGSTOP')
     expect(takeLock(path)).toBeNull()
@@ -24,6 +31,26 @@ test.skipIf(!existsSync('/proc/locks'))(
     await once(child, 'exit')
     expect(lockHolder(path)).toBeNull()
     expect(lockHolder(join(folder, 'none'))).toBeNull()
+    rmSync(folder, { recursive: true })
+  },
+)
+
+test.skipIf(!existsSync('/proc/locks'))(
+  'takeLockOfKilled() waits for a process to let go that was killed, and for no other',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'ah-lock-'))
+    const path = join(folder, 'lock')
+    const child = await holderOf(path)
+    child.kill('SIGSTOP')
+    expect(await takeLockOfKilled(path, systemClock)).toBeNull()
+    // A disk that takes its time over what a killed one had begun to write cannot be had here.
+    let looks = 0
+    const taken = takeLockOfKilled(path, systemClock, (pid) => {
+      if (++looks === 3) child.kill('SIGKILL')
+      return pid === child.pid
+    })
+    expect(await taken).not.toBeNull()
+    expect(looks).toBeGreaterThanOrEqual(3)
     rmSync(folder, { recursive: true })
   },
 )

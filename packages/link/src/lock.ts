@@ -1,5 +1,7 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { type Clock, pause } from './clock.ts'
+import { isBeingEnded } from './owner.ts'
 
 export interface Lock {
   release(): void
@@ -24,6 +26,20 @@ export function takeLock(path: string): Lock | null {
     },
   }
 }
+
+/** The same, after the end of a process that holds it and was killed: in the middle of a write to a slow disk, it keeps all that it had until
+ *  that is done. Null at once where one holds it that lives. */
+export async function takeLockOfKilled(path: string, clock: Clock, isEnding = isBeingEnded): Promise<Lock | null> {
+  for (const end = clock.elapsed() + endingMs; ; await pause(clock, lookMs)) {
+    const lock = takeLock(path)
+    if (lock !== null || !tellsLockHolders() || clock.elapsed() >= end) return lock
+    const holder = lockHolder(path)
+    // One whose files are being closed is found no more, and has not let go yet.
+    if (holder !== null && !isEnding(holder)) return null
+  }
+}
+const endingMs = 5000
+const lookMs = 10
 
 /** Whether nobody holds it just now. The file is there afterwards. */
 export function isUnlocked(path: string): boolean {

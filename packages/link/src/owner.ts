@@ -32,13 +32,36 @@ function pidNamespace(): string {
   }
 }
 
+/** Whether a process runs nothing more, or will not as soon as it is let: it was killed, and may still hold what it had. */
+export function isBeingEnded(pid: number): boolean {
+  const stat = statOf(pid)
+  return stat === null || stat.state === 'Z' || stat.state === 'X' || (stat.flags & exitingFlag) !== 0 || isKilled(pid)
+}
+/** PF_EXITING (include/linux/sched.h) */
+export const exitingFlag = 0x4
+
+function isKilled(pid: number): boolean {
+  try {
+    return killWaits(readFileSync(`/proc/${pid}/status`, 'latin1'))
+  } catch {
+    return true // it has gone
+  }
+}
+
+/** Whether SIGKILL waits for a process to take it, from the text of its /proc/PID/status. */
+export const killWaits = (status: string): boolean =>
+  [...status.matchAll(/^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$/gm)].some(([, mask]) => (BigInt(`0x${mask}`) & killBit) !== 0n)
+const killBit = 1n << 8n
+
 /** What the kernel says of a process; null where it is gone, or where there is no /proc. */
-export function statOf(pid: number): { readonly state: string; readonly session: number; readonly startedAt: string } | null {
+export function statOf(
+  pid: number,
+): { readonly state: string; readonly session: number; readonly flags: number; readonly startedAt: string } | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3, the session 6.
+    // proc(5): the name in parentheses may hold anything, so count from its end; the state is field 3, the session 6, the flags 9.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-    return { state: fields[0] ?? '', session: Number(fields[3]), startedAt: short(fields[19] ?? '') }
+    return { state: fields[0] ?? '', session: Number(fields[3]), flags: Number(fields[6]), startedAt: short(fields[19] ?? '') }
   } catch {
     return null
   }

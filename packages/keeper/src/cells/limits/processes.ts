@@ -1,3 +1,4 @@
+import { exitingFlag } from '@anchorhold/link/owner'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -30,8 +31,6 @@ export function isEnding(id: ProcessId): boolean {
   const stat = readStat(id.pid)
   return stat === null || isOver(stat, id) || (stat.flags & exitingFlag) !== 0
 }
-/** PF_EXITING (include/linux/sched.h) */
-const exitingFlag = 0x4
 
 const isOver = (stat: Stat, { startedAt }: ProcessId) => stat.startedAt !== startedAt || stat.state === 'Z' || stat.state === 'X'
 
