@@ -81,12 +81,11 @@ const leanSqlite = {
     const lib = join(root, 'node_modules/better-sqlite3/lib')
     return `
       import { createRequire } from 'node:module'
-      import { dirname } from 'node:path'
+      import { packageFolder } from '${join(root, 'packages/daemon/src/processes/package-folder.ts')}'
       import createDatabase from '${lib}/database.js'
       import SqliteError from '${lib}/sqlite-error.js'
       const require = createRequire(import.meta.url)
-      const folder = () => dirname(require.resolve('better-sqlite3/package.json'))
-      const native = () => require(\`\${folder()}/prebuilds/\${process.platform}-\${process.arch}.node\`)
+      const native = () => require(\`\${packageFolder('better-sqlite3')}/prebuilds/\${process.platform}-\${process.arch}.node\`)
       export default Object.assign(createDatabase(native, false), { SqliteError })`
   },
 }

@@ -6,7 +6,9 @@ const root = join(import.meta.dirname, '../..')
 
 /** Where the host may run git, and how. A repository that was in a cell runs programs of its own through hooks, filters, monitors and
  *  submodules, so none of these may look at one: `--global` reads the owner's own configuration, from a folder that is no repository. */
-const allowed = ["packages/daemon/src/main.ts: promisify(execFile)('git', ['config', '--global', '--get', key], { cwd: '/' })"]
+const allowed = [
+  "packages/daemon/src/workspace/git-identity.ts: promisify(execFile)('git', ['config', '--global', '--null', '--get-regexp', wanted], options)",
+]
 
 /** What runs git in a cell: its source is handed over as text, and nothing on the host calls it. */
 const inside = 'packages/keeper/src/workspace/look-inside.ts'

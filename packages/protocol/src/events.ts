@@ -25,14 +25,14 @@ export type BlockId = z.infer<typeof BlockId>
 const parent = z.string().max(200).nullable().optional()
 
 /** The agent's own id of the message that this was part of: where a fork may begin. A sub-agent's messages have none. */
-const message = z.uuid().optional()
+const message = () => z.uuid().optional()
 /** What an agent says or thinks, a block at a time. */
 const said = () =>
   z.object({
     block: BlockId,
     text: z.string(),
     parent,
-    message,
+    message: message(),
     /** The agent was cut off here: by a crash, or by the end of its turn. */
     partial: z.boolean().optional(),
     /** Cut off by a failed model call, and said anew by the next one. */
@@ -189,7 +189,7 @@ export const eventBodies = whenUsed({
       input: z.unknown(),
       truncated: z.boolean(),
       parent,
-      message,
+      message: message(),
     }),
   'tool.finished': () =>
     z.object({
@@ -201,7 +201,7 @@ export const eventBodies = whenUsed({
       /** Of a command, where the agent told it. */
       exit_code: z.int().min(0).max(255).optional(),
       parent,
-      message,
+      message: message(),
     }),
   /** Somebody has a shell of their own in the cell: what is typed there is theirs, and is not judged as the agent's doing is. */
   'terminal.opened': () => z.object({ shell: z.string().max(60), actor: z.string(), door: z.string() }),

@@ -1,5 +1,5 @@
 import type { Action } from '@anchorhold/protocol/actions'
-import type { ActionText } from '@anchorhold/protocol/api/policy'
+import type { ActionText } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { parseUsd } from '@anchorhold/protocol/money'
 import { hostName, type Meaning, plainMeaning } from './meaning.ts'

@@ -1,6 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, newUserId, type RequestId, type SessionId } from '@anchorhold/protocol/ids'
-import type { ActionText } from '@anchorhold/protocol/api/policy'
+import type { ActionText } from '@anchorhold/protocol/actions'
 import type { Rule } from '@anchorhold/protocol/policy'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { digestOf } from '@anchorhold/core/policy/digest'

@@ -1,4 +1,4 @@
-import { ActionText } from '@anchorhold/protocol/api/policy'
+import { ActionText } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { Autonomy, Effect } from '@anchorhold/protocol/policy'
 import { isNode, isSeq, LineCounter, parseDocument, visit } from 'yaml'
@@ -7,16 +7,18 @@ import { tooDeep } from './too-deep.ts'
 
 const fixturesMax = 5000
 
-const FixtureFile = z
-  .array(
-    z.strictObject({
-      action: ActionText,
-      expect: Effect,
-      autonomy: Autonomy.optional(),
-      policy: z.string().optional(),
-    }),
-  )
-  .max(fixturesMax)
+const FixtureFile = z.lazy(() =>
+  z
+    .array(
+      z.strictObject({
+        action: ActionText,
+        expect: Effect,
+        autonomy: Autonomy.optional(),
+        policy: z.string().optional(),
+      }),
+    )
+    .max(fixturesMax),
+)
 export type Fixture = z.infer<typeof FixtureFile>[number] & { readonly line: number }
 
 /** Reads a list of actions and what is expected of each. */

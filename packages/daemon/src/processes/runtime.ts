@@ -15,8 +15,8 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { createRequire } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { basename, join } from 'node:path'
+import { packageFolder } from './package-folder.ts'
 
 /** The programs that keepers, gate and cells run, in one folder that every session's user can reach. */
 export type Runtime = {
@@ -98,20 +98,18 @@ function place(from: string, to: string, mode: number): void {
 
 /** Native code that the programs take from beside them, where there is one for this machine. They do without. */
 function findNative(): readonly string[] {
-  const require = createRequire(import.meta.url)
   const kind = `${process.platform}-${process.arch}`
-  try {
-    const folder = dirname(require.resolve(`@koromix/koffi-${kind}/package.json`))
-    return [join(folder, kind.replace('-', '_'), 'koffi.node')].filter((file) => existsSync(file))
-  } catch {
-    return []
-  }
+  const folder = packageFolder(`@koromix/koffi-${kind}`)
+  return folder === null ? [] : [join(folder, kind.replace('-', '_'), 'koffi.node')].filter((file) => existsSync(file))
 }
 
 /** The CLI that came with the SDK, for this machine. */
 function findAgent(): { readonly program: string; readonly version: string } {
-  const require = createRequire(import.meta.url)
-  const sdk = dirname(require.resolve('@anthropic-ai/claude-agent-sdk'))
+  const sdk = packageFolder('@anthropic-ai/claude-agent-sdk')
+  if (sdk === null)
+    throw new Failure('cell_unavailable', 'Cannot find "@anthropic-ai/claude-agent-sdk": it is not installed', {
+      hint: 'Run npm ci',
+    })
   const { version, claudeCodeVersion } = JSON.parse(readFileSync(join(sdk, 'package.json'), 'utf8')) as Record<string, string>
   // npm installs the one that fits the machine's C library, so whichever is there is the right one.
   const name = `claude-agent-sdk-${process.platform}-${process.arch}`

@@ -38,10 +38,12 @@ function seen(file: string): string {
   }
 }
 
+const wanted = '^user\\.(name|email)$'
+
 async function ask(env: Readonly<Record<string, string | undefined>>): Promise<Identity> {
   try {
-    const argv = ['config', '--global', '--null', '--get-regexp', '^user\\.(name|email)$']
-    const { stdout } = await promisify(execFile)('git', argv, { cwd: '/', env: { ...env } })
+    const options = { cwd: '/', env: { ...env } }
+    const { stdout } = await promisify(execFile)('git', ['config', '--global', '--null', '--get-regexp', wanted], options)
     // The last one counts.
     const found = Object.fromEntries(stdout.split('\0').map((entry) => entry.split(/\n(.*)/s, 2) as [string, string?]))
     const [name = '', email = ''] = ['user.name', 'user.email'].map((key) => found[key]?.trim())

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { actionBounds } from '../actions.ts'
+import { ActionText } from '../actions.ts'
 import { SessionId } from '../ids.ts'
 import { PolicyName } from '../people.ts'
 import { Autonomy, Effect, Policy, PolicyProblem, Rule } from '../policy.ts'
@@ -8,30 +8,6 @@ import { type Route } from './route.ts'
 const textCharsMax = 256 * 1024
 const daysMax = 365
 const sessionsMax = 200
-
-/** An action in the few words that people describe it by. */
-export const ActionText = z.union([
-  z.strictObject({
-    tool: z.string().min(1).max(200),
-    command: z.string().max(actionBounds.inputChars).optional().describe('For a shell'),
-    path: z.string().max(4096).optional().describe('For a tool that is about a file'),
-    input: z.record(z.string(), z.unknown()).optional().describe('Anything else that it is called with'),
-  }),
-  z.strictObject({ net: z.string().min(1).max(9000).describe('GET https://host/path, or host:port') }),
-  z.strictObject({
-    host: z.string().min(1).max(200).describe('A program of the host'),
-    params: z.record(z.string().max(200), z.union([z.string().max(actionBounds.paramChars), z.number(), z.boolean()])).optional(),
-  }),
-  z.strictObject({
-    spend: z.string().min(1).max(200).describe('A model'),
-    provider: z.string().max(40).optional(),
-    usd: z
-      .union([z.string().max(20), z.number()])
-      .optional()
-      .describe('What the call may cost'),
-  }),
-])
-export type ActionText = z.infer<typeof ActionText>
 
 /** Whose policy an action is held against: a session's, or that of a session that is asked for like this. */
 const held = {

@@ -1,6 +1,6 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
-import type { ActionText } from '@anchorhold/protocol/api/policy'
+import type { ActionText } from '@anchorhold/protocol/actions'
 import type { Effect } from '@anchorhold/protocol/policy'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
