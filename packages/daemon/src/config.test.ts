@@ -26,6 +26,19 @@ test('readConfig() has a default for everything', () => {
   expect(read().port).toBe(7777)
 })
 
+test('readConfig() takes a file that says nothing for none', () => {
+  const none = read()
+  write('{}\n')
+  expect(read()).toEqual(none)
+})
+
+test('readConfig() says what is wrong with a file, and which', () => {
+  write('port: [')
+  expect(() => read()).toThrow(/^Cannot read ".*config\.yaml": /)
+  write('prot: 7777\n')
+  expect(() => read()).toThrow(/^Cannot use ".*config\.yaml": /)
+})
+
 test('readConfig() takes an empty HOME for one that is not set', () => {
   vi.stubEnv('HOME', '')
   expect(read().home).toBe(userInfo().homedir)

@@ -27,12 +27,14 @@ export const WorkspacePath = z
 
 const Path = z.string().max(5000)
 
-export const FileEntry = z.object({
-  name: Path,
-  kind: z.enum(['file', 'folder', 'link', 'other']),
-  size: z.number().min(0),
-  changed_at: z.number(),
-})
+export const FileEntry = z.lazy(() =>
+  z.object({
+    name: Path,
+    kind: z.enum(['file', 'folder', 'link', 'other']),
+    size: z.number().min(0),
+    changed_at: z.number(),
+  }),
+)
 export type FileEntry = z.infer<typeof FileEntry>
 
 export const FileList = z.lazy(() => z.object({ entries: z.array(FileEntry).max(workspaceBounds.entries), more: z.boolean() }))

@@ -12,42 +12,45 @@ const nanosPerMicro = 1000
 
 /** A sum of money as nano-USD: a whole number of micro-USD, or dollars as `"$5"`. Where the unit could be mistaken, both readings are
  *  shown and neither is taken. */
-const Money = z.union([z.number(), z.string()]).transform((value, context) => {
-  const refuse = (message: string) => {
-    context.addIssue({ code: 'custom', message })
-    return z.NEVER
-  }
-  if (typeof value === 'string') {
-    const nanos = value.trim().startsWith('$') ? parseUsd(value) : null
-    return nanos ?? refuse(`"${value}" is no sum of money: write dollars as "$5" or "$0.25", or whole micro-USD as a number`)
-  }
-  const readings = `as micro-USD it is ${precisely(value / 1_000_000)}, as dollars ${precisely(value)}`
-  const remedy = `write "$${value > 0 && value < 1_000_000 ? value : 5}" for dollars, or whole micro-USD`
-  if (!Number.isInteger(value)) return refuse(`${value} is a fraction, and its unit is not clear: ${readings}; ${remedy}`)
-  if (value < 0) return refuse(`${value} is below nothing`)
-  if (value > bareMicrosMax)
-    return refuse(
-      `${value} is more than ${formatUsd(bareMicrosMax)}, and its unit is not clear: ${readings}; write it as "$…" if it is meant`,
-    )
-  return value * nanosPerMicro
-})
+const Money = z.lazy(() =>
+  z.union([z.number(), z.string()]).transform((value, context) => {
+    const refuse = (message: string) => {
+      context.addIssue({ code: 'custom', message })
+      return z.NEVER
+    }
+    if (typeof value === 'string') {
+      const nanos = value.trim().startsWith('$') ? parseUsd(value) : null
+      return nanos ?? refuse(`"${value}" is no sum of money: write dollars as "$5" or "$0.25", or whole micro-USD as a number`)
+    }
+    const readings = `as micro-USD it is ${precisely(value / 1_000_000)}, as dollars ${precisely(value)}`
+    const remedy = `write "$${value > 0 && value < 1_000_000 ? value : 5}" for dollars, or whole micro-USD`
+    if (!Number.isInteger(value)) return refuse(`${value} is a fraction, and its unit is not clear: ${readings}; ${remedy}`)
+    if (value < 0) return refuse(`${value} is below nothing`)
+    if (value > bareMicrosMax)
+      return refuse(
+        `${value} is more than ${formatUsd(bareMicrosMax)}, and its unit is not clear: ${readings}; write it as "$…" if it is meant`,
+      )
+    return value * nanosPerMicro
+  }),
+)
 
 const precisely = (usd: number): string =>
   `$${usd.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 12 })}`
 
-const Globs = z.array(Glob).max(1000)
-const Tools = z.array(Glob).max(1000)
+const Globs = z.lazy(() => z.array(Glob).max(1000))
 /** A host name, or one with a star or a dot in front for all that lies below. */
-const HostName = z
-  .string()
-  .min(1)
-  .max(253)
-  .regex(/^(\*|(\*?\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[?[0-9a-fA-F:]+\]?)$/, {
-    error: 'not a host: write its name without scheme, port or path; letters beyond ASCII as xn--…',
-  })
+const HostName = z.lazy(() =>
+  z
+    .string()
+    .min(1)
+    .max(253)
+    .regex(/^(\*|(\*?\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[?[0-9a-fA-F:]+\]?)$/, {
+      error: 'not a host: write its name without scheme, port or path; letters beyond ASCII as xn--…',
+    }),
+)
 
 const FileRule = z.lazy(() => {
-  const [onTool, onNet, onHost, onSpend] = Rule.options
+  const [onTool, onNet, onHost, onSpend] = Rule.unwrap().options
   return z.discriminatedUnion('on', [
     onTool,
     onNet
@@ -104,9 +107,9 @@ const file = () =>
     default_autonomy: Autonomy.optional().describe(
       'Of sessions that name none: full runs anything no rule covers, supervised asks about it, restricted asks for every tool, read_only runs none',
     ),
-    allowed_tools: Tools.optional().describe('Unless empty: these are allowed, and all others denied'),
-    blocked_tools: Tools.optional().describe('Denied, whatever else allows them'),
-    approval_required_tools: Tools.optional().describe('Asked for each time'),
+    allowed_tools: Globs.optional().describe('Unless empty: these are allowed, and all others denied'),
+    blocked_tools: Globs.optional().describe('Denied, whatever else allows them'),
+    approval_required_tools: Globs.optional().describe('Asked for each time'),
     allowed_providers: z.array(z.string().min(1).max(100)).max(100).optional().describe('Unless empty: no others'),
     allowed_models: Globs.optional().describe('Unless empty: no others'),
     blocked_models: Globs.optional().describe('Not these, whatever else allows them'),
@@ -154,7 +157,8 @@ const file = () =>
     repo_filter: SeedRepoFilter.optional().describe(
       'The weakest filter of a host folder: none, standard, strict, or { denylist, allowlist }',
     ),
-    breakers: Breakers.partial()
+    breakers: Breakers.unwrap()
+      .partial()
       .optional()
       .describe(
         'When a turn is ended because its agent goes in circles (default: 5 repeats, 10 errors, any number of turns); null switches one off',

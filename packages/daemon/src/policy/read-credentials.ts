@@ -58,7 +58,7 @@ const Entry = z.lazy(() =>
     .refine((one) => one.format === undefined || one.header !== undefined, { message: 'format goes with header' }),
 )
 
-const CredentialsFile = z.strictObject({ credentials: z.array(Entry).max(1000).default([]) })
+const CredentialsFile = z.lazy(() => z.strictObject({ credentials: z.array(Entry).max(1000).default([]) }))
 
 export type Credential = {
   readonly host: string
