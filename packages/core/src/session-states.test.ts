@@ -2,7 +2,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { after, atBirth, mayDo, resumesMax, states, type Standing, takesUp } from './session-states.ts'
+import { after, atBirth, mayDo, resumesMax, states, type Standing, takesUp, unpaused } from './session-states.ts'
 
 const started: NewEvent = {
   type: 'keeper.started',
@@ -51,7 +51,8 @@ test.each([
   ['stays paused while running things finish', [started, turn, paused, asked], 'paused'],
   ['stays paused after the turn has ended, since its windows do', [started, turn, paused, done], 'paused'],
   ['stays paused when its keeper leaves', [started, turn, paused, done, left], 'paused'],
-  ['is interrupted by a crash though it was paused', [started, turn, paused, lost], 'interrupted'],
+  ['stays paused when a crash cuts it short', [started, turn, paused, lost], 'paused'],
+  ['stays paused when its cell fails', [started, turn, paused, broke], 'paused'],
   ['stays stopped whatever a late keeper says', [started, turn, stopped, done, left], 'stopped'],
 ] as const)('a session %s', (_, events, state) => {
   expect(run(...events).state).toBe(state)
@@ -112,13 +113,26 @@ test('after() never leaves a stopped session by itself', () => {
   )
 })
 
-test('after() leaves a paused session paused until a person moves it, or it breaks', () => {
-  const any = fc.constantFrom(started, turn, done, asked, answered, left)
+test('after() leaves a paused session paused until a person moves it', () => {
+  const any = fc.constantFrom(started, turn, done, asked, answered, lost, crashed, left, broke)
   fc.assert(
     fc.property(fc.array(any), fc.array(any), (before, later) => {
       expect(run(...before, paused, ...later).state).toBe('paused')
     }),
   )
+})
+
+test.each([
+  ['works on where its turn runs', [started, turn, paused], 'working'],
+  ['is ready where it has ended', [started, turn, paused, done], 'ready'],
+  ['waits where it has asked', [started, turn, paused, asked], 'waiting'],
+  ['shows that a crash cut it short', [started, turn, paused, lost], 'interrupted'],
+  ['shows that though a keeper came and went', [started, turn, paused, lost, started, left], 'interrupted'],
+  ['shows that though it has asked', [started, turn, asked, paused, lost], 'interrupted'],
+  ['is ready where somebody has sent a prompt since', [started, turn, paused, lost, queued], 'ready'],
+  ['is ready to be taken up where that was wanted', [resumes, started, turn, paused, lost], 'ready'],
+] as const)('a session that is not paused any more %s', (_, events, state) => {
+  expect(unpaused(run(...events))).toBe(state)
 })
 
 test('every state but archived can be archived, and only an archived session can be purged', () => {

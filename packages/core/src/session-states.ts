@@ -111,6 +111,13 @@ export const takesUp = ({ state, onCrash, crashes }: Standing): boolean =>
   crashes <= resumesMax &&
   (state === 'interrupted' || state === 'ready' || state === 'waiting')
 
+/** What a session is from when it is not paused any more: what was cut short meanwhile shows now. */
+export function unpaused(standing: Standing): SessionState {
+  const { turn, requests, crashes } = standing
+  if (!turn && crashes > 0 && !takesUp({ ...standing, state: 'ready' })) return 'interrupted'
+  return requests > 0 ? 'waiting' : turn ? 'working' : 'ready'
+}
+
 const ended = new Set<SessionState>(['stopped', 'archived'])
 
 /** Which open requests an event takes back, as nobody wants an answer to them any more: all of the session's, or those of the turn
@@ -137,9 +144,8 @@ export function takesBack(before: Standing, event: NewEvent): 'all' | readonly R
  *  so that the last one of a log is the state. */
 export function after(standing: Standing, event: NewEvent): { readonly standing: Standing; readonly why: string | null } {
   const to = (change: Partial<Standing>, why: string | null = null) => ({ standing: { ...standing, ...change }, why })
-  /** A crash or a failure shows in every session that no person ended. */
-  const broken = (state: 'interrupted' | 'failed'): SessionState => (ended.has(standing.state) ? standing.state : state)
-  /** A live change never brings back a session that a person ended, nor one that is paused: its windows still are. */
+  /** Nothing that happens by itself brings back a session that a person ended, nor one that is paused: its windows still are, and
+   *  whoever paused it decides how it goes on. */
   const live = (state: SessionState): SessionState =>
     ended.has(standing.state) || standing.state === 'paused' ? standing.state : state
   /** What a crash interrupted or a failure ended stays so until somebody goes on with it: a keeper alone does not. */
@@ -148,13 +154,12 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
   /** What a session without a turn is. */
   const resting = (requests = standing.requests): SessionState => (requests > 0 ? 'waiting' : 'ready')
   const running = (requests = standing.requests): SessionState => (requests > 0 ? 'waiting' : 'working')
-  /** Whoever paused a session decides how it goes on. */
   const crashed = (why: string) => {
-    const crashes = standing.state === 'paused' ? resumesMax + 1 : standing.crashes + 1
+    const crashes = standing.crashes + 1
     const enough = `: taken up again ${resumesMax} times in a row and cut short each time, it waits for the next prompt`
     const givenUp = standing.onCrash === 'resume' && standing.crashes === resumesMax
     return to(
-      { turn: false, handed: false, asked: [], left: [], crashes, state: broken('interrupted') },
+      { turn: false, handed: false, asked: [], left: [], crashes, state: live('interrupted') },
       givenUp ? `${why}${enough}` : why,
     )
   }
@@ -195,8 +200,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       })
     }
     case 'keeper.left': {
-      const stays = standing.state === 'interrupted' || standing.state === 'failed'
-      const state = !stays && event.body.failed ? broken('failed') : unlessBroken(resting())
+      const stays = standing.state === 'interrupted' || standing.state === 'failed' || standing.state === 'paused'
+      const state = !stays && event.body.failed ? live('failed') : unlessBroken(resting())
       const crashes = stays ? standing.crashes : 0
       return to(
         { keeper: false, turn: false, handed: false, asked: [], left: [], crashes, state },

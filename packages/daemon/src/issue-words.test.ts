@@ -24,3 +24,8 @@ test.each([
 ])('issuesInWords() says how %s is written', (_, schema, value, said) => {
   expect(words(schema, value)).toBe(said)
 })
+
+test('issuesInWords() says no more at once than a person reads', () => {
+  const said = words(z.array(z.number()), Array(1000).fill('x'))
+  expect(said.split('must be a number')).toHaveLength(21)
+})

@@ -70,7 +70,7 @@ export function warmUp(parts: Parts, id: SessionId): void {
     .catch((error: unknown) => parts.log(`session ${id}: ${error instanceof Error ? error.message : String(error)}`))
 }
 
-/** Says in the session why it cannot go on, unless somebody has ended it. */
+/** Says in the session why it cannot go on, unless somebody has ended or paused it. */
 export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
   // What is queued is delivered by the next daemon.
   if (parts.keepers.startsNoMore) return
@@ -79,8 +79,8 @@ export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
   const code = error instanceof Failure ? { code: error.code } : {}
   parts.log(`session ${id}: ${why}`)
   const state = parts.store.sessions.get(id)?.state
-  // The keeper itself may have said why it could not go on.
-  if (state === undefined || state === 'failed' || isEnded(parts, id)) return
+  // The keeper itself may have said why it could not go on. One that is paused does not go on now, and is tried again when it does.
+  if (state === undefined || state === 'failed' || state === 'paused' || isEnded(parts, id)) return
   // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
   if (error instanceof Failure && error.code === 'storage_unavailable') return
   record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })

@@ -1,4 +1,5 @@
 import { type Actor, may } from '@anchorhold/core/actors'
+import { unpaused } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
@@ -7,7 +8,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { SessionRow } from '../store/store.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
-import { isLeaving, keepWarm, warmUp } from './deliver.ts'
+import { deliverRest, isLeaving, keepWarm, warmUp } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { effectiveFor, requireModel, requireRoomFor } from './policy.ts'
 import { providerFor } from './providers.ts'
@@ -62,14 +63,16 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   require(parts, actor, 'session.work', id)
   const session = sessionFor(parts, id, 'resume')
   requireTakeUp(parts, actor, session)
-  const { state, standing } = session
-  const to = standing.requests > 0 ? 'waiting' : standing.turn ? 'working' : 'ready'
-  record(parts, id, { type: 'session.state', body: { from: state, to, why: null, ...by(actor) } })
+  // With something to go on with, it goes on.
+  const to =
+    parts.store.prompts.queued(id).length > 0 ? unpaused({ ...session.standing, crashes: 0 }) : unpaused(session.standing)
+  const why = to === 'interrupted' ? 'A crash cut it short while it was paused' : null
+  record(parts, id, { type: 'session.state', body: { from: session.state, to, why, ...by(actor) } })
   if (parts.keepers.sessions.includes(id)) {
     await tellKeeper(parts, id, { do: 'resume' }, () => sessionFor(parts, id, null).state !== 'paused')
     if (sessionFor(parts, id, null).state !== 'paused') await tellGate(parts, { do: 'resume', session: id })
   }
-  if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  deliverRest(parts, id)
   return current(parts, id)
 }
 

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type TestDoor, testDoor } from '../doors/http/test-door.ts'
 import { createToken, logIn, loginMs, whoIs } from './access.ts'
+import { prompt } from './prompt.ts'
 import { createSession } from './create-session.ts'
 import { archive, purge } from './archive.ts'
 import { forkSession } from './fork-session.ts'
@@ -356,6 +357,14 @@ test('a program neither goes on with what a person has paused, nor has more sess
   record(parts, id, keeperStarted)
   await pause(parts, owner, id)
   await expect(stop(parts, bot, id)).rejects.toMatchObject({ code: 'forbidden' })
+  await resume(parts, owner, id)
+  // Not by way of a crash either.
+  record(parts, id, { type: 'turn.started', body: { cause: 'prompt', prompt: null } })
+  await pause(parts, owner, id)
+  record(parts, id, { type: 'keeper.lost', body: { why: 'killed' } })
+  await expect(resume(parts, bot, id)).rejects.toMatchObject({ code: 'forbidden' })
+  prompt(parts, bot, id, { text: 'Go on' })
+  expect(parts.store.sessions.get(id)?.state).toBe('paused')
   await resume(parts, owner, id)
   const all = [id, await sessionOf(bot), await sessionOf(bot)]
   for (const each of all) await stop(parts, bot, each)

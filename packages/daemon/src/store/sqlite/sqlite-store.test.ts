@@ -442,6 +442,15 @@ test('search() weighs the newest of what very many texts hold, and says that the
   expect(found('ze').hits).toHaveLength(5)
 })
 
+test('search() takes in so much of what was said before it answers, and the rest later: everybody waits meanwhile', () => {
+  const id = newSession()
+  const said = Array.from({ length: 4500 }, (_, i) => ({ n: null, at: 2000, event: text(i === 4499 ? 'hedgehog' : `line ${i}`) }))
+  store.events.append(id, 'daemon', said)
+  const found = () => store.search({ q: 'hedgehog', session: id, seenBy: null, limit: 5, perSession: null }).hits.length
+  expect(found()).toBe(0)
+  expect(found()).toBe(1)
+})
+
 test('search() gives each session its share, and says where there is more', () => {
   const [chatty, quiet] = [newSession(), newSession()]
   for (let n = 0; n < 8; n++) append(chatty, text(`gravel ${n}`))
