@@ -242,6 +242,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         log,
         onUp: (served) => void reconcile.gateUp(served),
       }),
+      newUser: () => null,
       panics: [],
       keepers: keeperProcesses({
         folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '', outbox: outboxOf },

@@ -18,7 +18,6 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as wait } from 'node:timers/promises'
 import { cliTokenName, makeToken, whoIs } from './app/access.ts'
 import { finishArchives } from './app/archive.ts'
-import { newUser } from './app/create-session.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
 import { inbox as makeInbox } from './app/inbox.ts'
@@ -46,6 +45,7 @@ import { keeperProcesses } from './processes/keeper-processes.ts'
 import { boundLogs } from './processes/logs.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
+import { sessionUsers } from './processes/session-users.ts'
 import { sources as makeSources } from './processes/sources.ts'
 import { pushService } from './push/push-service.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
@@ -133,13 +133,14 @@ async function main(): Promise<void> {
     onUp: (served) => void reconcile.gateUp(served),
   })
   const identity = gitIdentity(process.env)
+  const newUser = config.root ? sessionUsers({ folders, store, onDisk }) : () => null
   const keepers = keeperProcesses({
     folders,
     host: keeperHost({
       folders,
       runtime,
       spare: config.spareKeeper,
-      newUser: () => (config.root ? newUser(store) : null),
+      newUser,
       pools: config.pools,
       rootOf: (rung) => rootFor({ config, folders }, rung, undefined),
       limits: config.limits,
@@ -177,6 +178,7 @@ async function main(): Promise<void> {
     sources,
     gate,
     keepers,
+    newUser,
     panics: [],
     doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor, images: folders.images }, log),
     now: Date.now,

@@ -8,9 +8,10 @@ import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../config.ts'
-import { firstSessionUid, makeFolder } from '../folders.ts'
+import { makeFolder } from '../folders.ts'
 import type { Look } from '../processes/doctor-process.ts'
-import type { ProviderRow, Store } from '../store/store.ts'
+import type { User } from '../processes/spare-keepers.ts'
+import type { ProviderRow } from '../store/store.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { prepareWorkspace, undoFolder } from '../workspace/workspace.ts'
 import { requireCredentials } from './credentials.ts'
@@ -183,13 +184,5 @@ async function requireToolchains(
   throw new Failure('cell_unavailable', `There is no toolchain "${unknown}"`, { hint: 'anchorhold doctor names them' })
 }
 
-/** As root, every session has a user of its own. */
-export function newUser(store: Store): { readonly uid: number; readonly gid: number } {
-  const uid = store.sessions.takeUid(firstSessionUid)
-  return { uid, gid: uid }
-}
-
-export function freshUser(parts: Parts): { readonly uid: number; readonly gid: number } | null {
-  if (!parts.config.root) return null
-  return parts.keepers.claimUser() ?? newUser(parts.store)
-}
+/** For a session that has nobody's folder. */
+export const freshUser = (parts: Parts): User | null => parts.keepers.claimUser() ?? parts.newUser()

@@ -18,6 +18,7 @@ import type { Look } from '../processes/doctor-process.ts'
 import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
 import type { Sources } from '../processes/sources.ts'
+import type { User } from '../processes/spare-keepers.ts'
 import type { SessionRow, Store } from '../store/store.ts'
 import type { Watches } from '../watches.ts'
 
@@ -36,6 +37,8 @@ export type Parts = {
   readonly sources: Sources
   readonly gate: GateProcess
   readonly keepers: KeeperProcesses
+  /** As root, a user that no other session has; null otherwise. */
+  readonly newUser: () => User | null
   /** Who has panicked since the start: what is being made meanwhile is no session yet that could be stopped. */
   readonly panics: Actor[]
   /** What this machine can isolate; `fresh` looks again. */

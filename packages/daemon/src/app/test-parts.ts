@@ -63,6 +63,7 @@ export function testParts(): TestParts {
     sources: sources({ store, hub: events, log }),
     gate: fakeGate(),
     keepers: fakeKeepers(),
+    newUser: () => null,
     panics: [],
     lacking: [],
     toolchains: [],
