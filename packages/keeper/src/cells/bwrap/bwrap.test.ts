@@ -21,6 +21,7 @@ import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
 import { isGone, niceness, readProc, treeOf } from '../limits/processes.ts'
 import { bwrapDriver } from './bwrap.ts'
+import { waiting } from './first-command.ts'
 
 const driver = bwrapDriver()
 cellContract(driver, { 'runs nothing out of its caches': 'bwrap has no option for it' })
@@ -102,9 +103,9 @@ describe('bwrapDriver()', () => {
   test('a process that waits for a command ends with the cell, and with whoever made the cell', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
-    const waiting = () => treeOf([process.pid]).filter(({ pid }) => readProc(pid, 'cmdline')?.startsWith('/bin/sh\0-c\0/bin/cat'))
+    const those = () => treeOf([process.pid]).filter(({ pid }) => readProc(pid, 'cmdline')?.startsWith(`${waiting.join('\0')}\0`))
     const cell = await driver.start(spec, soon())
-    const [one, ...others] = waiting()
+    const [one, ...others] = those()
     expect(others).toEqual([])
     await cell[Symbol.asyncDispose]()
     expect(isGone(one!)).toBe(true)
@@ -113,7 +114,7 @@ describe('bwrapDriver()', () => {
       await bwrapDriver().start(JSON.parse(process.argv[1]), AbortSignal.timeout(10_000)); console.log('stands'); setInterval(() => {}, 1000)`
     const maker = spawn(process.execPath, ['--input-type=module', '-e', script, JSON.stringify(spec)])
     await once(maker.stdout, 'data')
-    const [left] = waiting()
+    const [left] = those()
     expect(left).toBeDefined()
     maker.kill('SIGKILL')
     await vi.waitFor(() => expect(isGone(left!)).toBe(true))

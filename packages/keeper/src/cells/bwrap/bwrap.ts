@@ -14,16 +14,27 @@ import { readHostRoot } from '../host-root.ts'
 import { installCommand, isExecutable, readText } from '../install.ts'
 import { isPlaceForMount, placeInside } from '../layout.ts'
 import { limitsOf, type SeenInside } from '../limits/limits.ts'
-import { identify, isEnding, isGone, type ProcessId, readProc, signalAll, signalPid, treeOf, until } from '../limits/processes.ts'
+import {
+  childrenOf,
+  identify,
+  isEnding,
+  isGone,
+  type ProcessId,
+  readProc,
+  signalAll,
+  signalPid,
+  treeOf,
+  until,
+} from '../limits/processes.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
 import type { Streams } from './argv.ts'
 import { type CoveredFolders, coverFolders, entering, NotCovered } from './covered-folders.ts'
-import { commandLine, proving } from './first-command.ts'
+import { commandLine, waiting } from './first-command.ts'
 import { inheritedFds } from './inherited-fds.ts'
 import { explain, lacksBwrap, unavailable } from './lacks.ts'
-import { checkReport, readReport } from './proof.ts'
+import { checkHeld, heldAs, untilHere } from './proof.ts'
 import { type Argv, type Making, spawnBwrap, withSignals } from './spawn-bwrap.ts'
 
 /** Cells made by bubblewrap: namespaces, a minimal root and a seccomp filter around plain processes.
@@ -136,7 +147,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
 
   function launch(argv: Argv, options: SpawnOptions) {
     const { bwrap, admitted } = begin(argv, options, 'pipes')
-    return { process: cellProcess(bwrap.child as StdioChild, (name) => deliver(bwrap, name)), admitted }
+    return { bwrap, process: cellProcess(bwrap.child as StdioChild, (name) => deliver(bwrap, name)), admitted }
   }
 
   function endUnlessAdmitted(admitted: Promise<void>): void {
@@ -156,9 +167,9 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     await limits[Symbol.asyncDispose]()
   })
 
-  /** Has a process of the host's own report how it is held, before anything of the agent's, and keeps it to become the first of that. */
+  /** Looks at how a process of the host's own is held, before anything of the agent's, and keeps it to become the first of that. */
   async function prove(): Promise<SeenInside> {
-    const probe = launch(proving, { env: {}, cwd: '/' })
+    const probe = launch(waiting, { env: {}, cwd: '/' })
     const abort = () => void probe.process.kill('SIGKILL')
     signal.addEventListener('abort', abort)
     const admission = probe.admitted.then(
@@ -168,17 +179,15 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
         return error
       },
     )
-    const { report, isWhole, said } = await readReport(probe.process)
-    // One that is whole says all.
-    const ended = isWhole ? null : await Promise.all([probe.process.exited, admission])
+    const said = await untilHere(probe.process)
+    if (said !== null) await probe.process.exited
+    const refusal = await admission
     signal.removeEventListener('abort', abort)
     signal.throwIfAborted()
-    if (ended !== null) {
-      const [code, refusal] = ended
-      if (refusal !== null && !(refusal instanceof NotStarted)) throw refusal
-      if (code !== 0) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
-    }
-    const seen = checkReport(report, spec.limits.tmpBytes)
+    if (refusal !== null && !(refusal instanceof NotStarted)) throw refusal
+    if (said !== null) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
+    const uid = spec.runAs?.uid ?? process.getuid?.() ?? -1
+    const seen = checkHeld(heldAs(commandOf(probe.bwrap)?.pid ?? 0), uid, spec.limits.tmpBytes)
     proved = probe.process
     return seen
   }
@@ -274,7 +283,7 @@ function deliver(bwrap: Bwrap, signal: NodeJS.Signals): boolean {
 /** Null while it has not been started yet. */
 function commandOf({ init }: Bwrap): ProcessId | null {
   const isSecond = ({ pid }: ProcessId) => /^NSpid:.*\t2$/m.test(readProc(pid, 'status') ?? '')
-  return init === null ? null : (treeOf([init.pid]).find(isSecond) ?? null)
+  return init === null ? null : (childrenOf(init.pid).find(isSecond) ?? null)
 }
 
 /** Returns what must be gone before the end is the end. */

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import { commandLine, proving } from './first-command.ts'
-import { lastLine } from './proof.ts'
+import { commandLine, waiting } from './first-command.ts'
+import { hereLine } from './proof.ts'
 
 const path = { PATH: '/usr/bin:/bin' }
 
@@ -27,10 +27,10 @@ describe('commandLine()', () => {
 })
 
 test('a line that was not told to its end is not done', () => {
-  const [shell, ...args] = proving
+  const [shell, ...args] = waiting
   const after = (input: string) => {
     const script = `${shell} "$@" || true`
-    return execFileSync('/bin/sh', ['-c', script, 'sh', ...args], { input, encoding: 'utf8' }).split(`${lastLine}\n`)[1]
+    return execFileSync('/bin/sh', ['-c', script, 'sh', ...args], { input, encoding: 'utf8' }).split(`${hereLine}\n`)[1]
   }
   expect([after('echo done\n'), after('echo done')]).toEqual(['done\n', ''])
 })

@@ -1,17 +1,17 @@
 import type { SpawnOptions } from '../cell.ts'
-import { lastLine, reportFiles } from './proof.ts'
+import { hereLine } from './proof.ts'
 import type { Argv } from './spawn-bwrap.ts'
 
 /** What the shell calls a line's end, and the line that it was told. */
 const [newline, told] = ['__newline', '__told']
 
-/** A shell of the host's that reports how it is held, and becomes what the first line of its input says: whoever makes a cell wants to run
- *  something in it, and that need not be another process. It leaves the rest of its input to the command, since a shell reads no further than
+/** A shell of the host's that says that it is there, and becomes what the first line of its input says: whoever makes a cell wants to see how
+ *  a process is held in it, and then to run something, which need not be another process. It leaves the rest of its input to the command, since a shell reads no further than
  *  that line. It ends with whoever was to tell it. */
-export const proving: Argv = [
+export const waiting: Argv = [
   '/bin/sh',
   '-c',
-  `/bin/cat ${reportFiles.join(' ')} || exit; echo '${lastLine}'; ${newline}='\n'; IFS= read -r ${told} || exit; eval "$${told}"`,
+  `echo '${hereLine}'; ${newline}='\n'; IFS= read -r ${told} || exit; eval "$${told}"`,
 ]
 
 /** That line. Null where the command would not be what it is when bwrap starts it. */

@@ -1,26 +1,18 @@
 import type { Readable } from 'node:stream'
 import type { SeenInside } from '../limits/limits.ts'
+import { readProc } from '../limits/processes.ts'
 import { unavailable } from './lacks.ts'
 
-/** What tells of a process how it is held, read by itself, and what it says when it has read that. */
-export const reportFiles = ['/proc/self/status', '/proc/self/mountinfo', '/proc/self/limits'] as const
-export const lastLine = 'So it is held.'
+/** What a process of the host's own says in a cell when it runs there, and waits. */
+export const hereLine = 'It is here.'
 
-export type Report = {
-  readonly report: string
-  /** All of it was there; otherwise as much as there was when the process ended. */
-  readonly isWhole: boolean
-  /** What it said beside that. */
-  readonly said: string
-}
-
-/** Reads what was written of them, and nothing that comes behind it. */
-export async function readReport({ stdout, stderr }: Record<'stdout' | 'stderr', Readable>): Promise<Report> {
-  const [report, said] = [gather(stdout, `\n${lastLine}\n`), gather(stderr)]
-  const isWhole = await report.found
-  if (!isWhole) await said.found
+/** Reads that, and nothing that comes behind it. Null once it was said; where the process ended before, what it said instead. */
+export async function untilHere({ stdout, stderr }: Record<'stdout' | 'stderr', Readable>): Promise<string | null> {
+  const [here, said] = [gather(stdout, `${hereLine}\n`), gather(stderr)]
+  const isHere = await here.found
+  if (!isHere) await said.found
   said.stop()
-  return { report: report.text(), isWhole, said: said.text() }
+  return isHere ? null : said.text()
 }
 
 /** Takes in what a stream has until it ends so, or to its very end, and leaves it as it was found: by its data it would be left paused. */
@@ -42,9 +34,22 @@ function gather(stream: Readable, end: string | null = null) {
   return { found, stop, text: () => text }
 }
 
-/** Throws unless the process that wrote the report was held as it should be. */
-export function checkReport(report: string, tmpBytes: number): SeenInside {
-  const wrong = postureWanted.filter((line) => !line.test(report))
+/** What the kernel says of a process, in files of its folder in /proc, proc(5). */
+export type Held = { readonly status: string; readonly uid_map: string; readonly mountinfo: string; readonly limits: string }
+
+/** How a process is held, as it is seen from outside: nothing in the cell has a part in that. All of it is empty when it is gone. */
+export function heldAs(pid: number): Held {
+  const read = (name: keyof Held) => readProc(pid, name) ?? ''
+  return { status: read('status'), uid_map: read('uid_map'), mountinfo: read('mountinfo'), limits: read('limits') }
+}
+
+/** Throws unless a process is held as it should be, which whoever started it did as this user. */
+export function checkHeld({ status, uid_map, mountinfo, limits }: Held, uid: number, tmpBytes: number): SeenInside {
+  const wrong = [
+    ...postureWanted(uid).filter((line) => !line.test(status)),
+    // Itself and nobody else, under another number.
+    ...[new RegExp(`^ +1000 +${uid} +1\n$`)].filter((line) => !line.test(uid_map)),
+  ]
   if (wrong.length > 0) {
     throw unavailable([
       {
@@ -54,18 +59,17 @@ export function checkReport(report: string, tmpBytes: number): SeenInside {
     ])
   }
   const sizes = ['/tmp', '/dev/shm', '/var/tmp'].map((path) => {
-    const mount = report.split('\n').find((line) => line.split(' ')[4] === path)
+    const mount = mountinfo.split('\n').find((line) => line.split(' ')[4] === path)
     return Number(/[ ,]size=(\d+)k/.exec(mount ?? '')?.[1] ?? Infinity) * 1024
   })
   const seen = Math.max(...sizes)
   if (seen > tmpBytes)
     throw unavailable([{ what: 'the size of /tmp could not be limited', remedy: 'Install bubblewrap 0.8.0 or newer' }])
-  return { limits: report, tmpBytes: seen }
+  return { limits, tmpBytes: seen }
 }
 
-/** Lines of /proc/self/status, proc(5). */
-const postureWanted = [
-  /^Uid:\t1000\t1000\t1000\t1000$/m,
+const postureWanted = (uid: number) => [
+  new RegExp(`^Uid:(?:\t${uid}){4}$`, 'm'),
   /^CapPrm:\t0{16}$/m,
   /^CapEff:\t0{16}$/m,
   /^CapBnd:\t0{16}$/m,

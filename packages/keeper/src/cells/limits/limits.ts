@@ -23,7 +23,7 @@ export interface Limits extends AsyncDisposable {
   admit(pid: number): void
   /** Gives the groups up where `admit` is refused; the watchers then take their place. */
   withoutGroups(): Promise<Limits>
-  /** As they are, judged by what a process inside reports of itself. */
+  /** As they are, judged by what was seen of a process inside. */
   inForce(seen: SeenInside): Promise<readonly LimitInForce[]>
   /** Settles with the reason when a watcher finds that the cell must end, with null when `signal` aborts. */
   watch(signal: AbortSignal): Promise<string | null>
@@ -31,7 +31,7 @@ export interface Limits extends AsyncDisposable {
   killAll(): void
 }
 
-/** What a process inside reported: its /proc/self/limits, and the size of its /tmp if that is its own. */
+/** What a process inside reported, or the kernel of it: its limits in /proc, and the size of its /tmp if that is its own. */
 export type SeenInside = { readonly limits: string; readonly tmpBytes: number | null }
 
 /** How many tasks what makes the cell needs for itself, on top of those that the cell may have. */

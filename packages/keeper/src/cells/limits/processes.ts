@@ -46,6 +46,14 @@ export function treeOf(roots: readonly number[]): ProcessId[] {
   return [...found.values()]
 }
 
+/** Those that a process of one thread has started, or that were left to it. */
+export function childrenOf(parent: number): ProcessId[] {
+  const listed = readProc(parent, `task/${parent}/children`)
+  // Not every kernel lists them.
+  if (listed === null) return readAll().filter((each) => each.parent === parent)
+  return listed.split(' ').flatMap((pid) => (pid === '' ? [] : (identify(Number(pid)) ?? [])))
+}
+
 /** Those that lead, or still belong to, a process group or a session started by `leader`. */
 export function sessionOf(leader: number): ProcessId[] {
   return readAll().filter((each) => each.group === leader || each.session === leader)
