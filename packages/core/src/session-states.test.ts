@@ -127,6 +127,12 @@ test.each([
   ['is ready where it has ended', [started, turn, paused, done], 'ready'],
   ['waits where it has asked', [started, turn, paused, asked], 'waiting'],
   ['shows that a crash cut it short', [started, turn, paused, lost], 'interrupted'],
+  [
+    'shows that though it would be taken up, where a keeper has come meanwhile',
+    [resumes, started, turn, paused, lost, started],
+    'interrupted',
+  ],
+  ['is ready where a crash was over before it was paused', [started, turn, lost, again, paused], 'ready'],
   ['shows that though a keeper came and went', [started, turn, paused, lost, started, left], 'interrupted'],
   ['shows that though it has asked', [started, turn, asked, paused, lost], 'interrupted'],
   ['is ready where somebody has sent a prompt since', [started, turn, paused, lost, queued], 'ready'],

@@ -113,8 +113,10 @@ export const takesUp = ({ state, onCrash, crashes }: Standing): boolean =>
 
 /** What a session is from when it is not paused any more: what was cut short meanwhile shows now. */
 export function unpaused(standing: Standing): SessionState {
-  const { turn, requests, crashes } = standing
-  if (!turn && crashes > 0 && !takesUp({ ...standing, state: 'ready' })) return 'interrupted'
+  const { turn, requests, crashes, keeper } = standing
+  // A keeper that has come meanwhile knows nothing of a turn to take up.
+  const isTakenUp = !keeper && takesUp({ ...standing, state: 'ready' })
+  if (!turn && crashes > 0 && !isTakenUp) return 'interrupted'
   return requests > 0 ? 'waiting' : turn ? 'working' : 'ready'
 }
 
@@ -166,8 +168,11 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
   switch (event.type) {
     case 'session.created':
       return to({ onCrash: event.body.on_crash ?? 'wait' })
-    case 'session.state':
-      return to({ state: event.body.to, ...(ended.has(event.body.to) ? { crashes: 0 } : {}) }, event.body.why)
+    case 'session.state': {
+      // What is paused shows later what cut it short from here on; a crash before that was somebody's to decide on, and they have.
+      const isOver = ended.has(event.body.to) || (event.body.to === 'paused' && !takesUp(standing))
+      return to({ state: event.body.to, ...(isOver ? { crashes: 0 } : {}) }, event.body.why)
+    }
     case 'prompt.queued':
       return to({ crashes: 0 })
     case 'prompt':

@@ -184,5 +184,6 @@ async function requireToolchains(
   throw new Failure('cell_unavailable', `There is no toolchain "${unknown}"`, { hint: 'anchorhold doctor names them' })
 }
 
-/** For a session that has nobody's folder. */
-export const freshUser = (parts: Parts): User | null => parts.keepers.claimUser() ?? parts.newUser()
+/** For a session that has nobody's folder, as root. */
+export const freshUser = (parts: Parts): User | null =>
+  parts.config.root ? (parts.keepers.claimUser() ?? parts.newUser()) : null

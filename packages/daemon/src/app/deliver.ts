@@ -31,7 +31,9 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
       // The keeper was leaving, or died: the next one gets what is still queued.
       if (!isLeaving(error) && !isLost(error)) throw error
       await parts.keepers.gone(id)
-      if (parts.store.sessions.get(id)?.state === 'failed' || parts.store.prompts.queued(id).length === 0) return
+      const state = parts.store.sessions.get(id)?.state
+      // One that is paused is tried again when it goes on.
+      if (state === 'failed' || state === 'paused' || parts.store.prompts.queued(id).length === 0) return
     }
   }
 }

@@ -8,7 +8,7 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { SessionRow } from '../store/store.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
-import { deliverRest, isLeaving, keepWarm, warmUp } from './deliver.ts'
+import { deliverRest, isLeaving, keepWarm, showFailure, warmUp } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { effectiveFor, requireModel, requireRoomFor } from './policy.ts'
 import { providerFor } from './providers.ts'
@@ -61,13 +61,24 @@ export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<
 
 export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
   require(parts, actor, 'session.work', id)
+  sessionFor(parts, id, 'resume')
+  // What a keeper that is gone has left may not be read yet: it tells how far its turn came.
+  const unread = parts.keepers.sessions.includes(id) ? null : await parts.keepers.stands(id).then(() => null, asIs)
   const session = sessionFor(parts, id, 'resume')
   requireTakeUp(parts, actor, session)
-  // With something to go on with, it goes on.
-  const to =
-    parts.store.prompts.queued(id).length > 0 ? unpaused({ ...session.standing, crashes: 0 }) : unpaused(session.standing)
+  const { standing } = session
+  const to = unpaused(standing)
   const why = to === 'interrupted' ? 'A crash cut it short while it was paused' : null
-  record(parts, id, { type: 'session.state', body: { from: session.state, to, why, ...by(actor) } })
+  record(parts, id, { type: 'session.state', body: { from: 'paused', to, why, ...by(actor) } })
+  if (unread !== null) {
+    showFailure(parts, id, unread)
+    return current(parts, id)
+  }
+  // With something to go on with, it goes on.
+  if (to === 'interrupted' && parts.store.prompts.queued(id).length > 0) {
+    const on = standing.requests > 0 ? 'waiting' : 'ready'
+    record(parts, id, { type: 'session.state', body: { from: to, to: on, why: null, ...by(actor) } })
+  }
   if (parts.keepers.sessions.includes(id)) {
     await tellKeeper(parts, id, { do: 'resume' }, () => sessionFor(parts, id, null).state !== 'paused')
     if (sessionFor(parts, id, null).state !== 'paused') await tellGate(parts, { do: 'resume', session: id })
@@ -75,6 +86,8 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   deliverRest(parts, id)
   return current(parts, id)
 }
+
+const asIs = (error: unknown) => error
 
 /** What a person has stopped, a program does not start again by itself, nor goes on with in a copy. */
 export function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: SessionRow): void {

@@ -479,6 +479,55 @@ test('pause() and interrupt() reach a keeper that is just being started', async 
   expect(told.toSorted()).toEqual(['interrupt', 'pause', 'prompt'])
 })
 
+test('a prompt to a paused session whose keeper cannot stay waits, and is tried again when it goes on', async () => {
+  const id = await ready()
+  await pause(parts, owner, id)
+  parts.keepers.handle = async (session, command) => {
+    if (command.do !== 'prompt') return null
+    record(parts, session, { type: 'keeper.left', body: { why: 'no bwrap', failed: true } })
+    parts.keepers.vanish(session)
+    throw new Failure('wrong_state', 'leaving')
+  }
+  prompt(parts, owner, id, { text: 'One' })
+  await settled()
+  expect([stateOf(id), parts.store.prompts.queued(id).length]).toEqual(['paused', 1])
+  const tried = parts.keepers.starts
+  await settled()
+  expect(parts.keepers.starts).toBe(tried)
+  await resume(parts, owner, id)
+  await settled()
+  expect(stateOf(id)).toBe('failed')
+  expect(parts.keepers.starts).toBe(tried + 1)
+})
+
+test('resume() shows what was cut short, and goes on where something is queued', async () => {
+  const id = await ready(turn)
+  const queued = prompt(parts, owner, id, { text: 'One', mode: 'queue' })
+  await settled()
+  await pause(parts, owner, id)
+  parts.keepers.vanish(id)
+  record(parts, id, { type: 'keeper.lost', body: { why: 'killed' } })
+  expect(stateOf(id)).toBe('paused')
+  expect((await resume(parts, owner, id)).state).toBe('ready')
+  const states = parts.all(id).flatMap((event) => (event.type === 'session.state' ? [event.body] : []))
+  expect(states.slice(-2)).toMatchObject([
+    { from: 'paused', to: 'interrupted', why: 'A crash cut it short while it was paused' },
+    { from: 'interrupted', to: 'ready' },
+  ])
+  await settled()
+  expect(parts.keepers.commands.at(-1)?.command).toMatchObject({ do: 'prompt', id: queued.id })
+})
+
+test('resume() says why a session cannot go on of which nobody knows how far it came', async () => {
+  const id = await ready(turn)
+  await pause(parts, owner, id)
+  parts.keepers.vanish(id)
+  const { stands } = parts.keepers
+  parts.keepers.stands = () => Promise.reject(new Failure('keeper_unavailable', 'Cannot read what it left'))
+  expect(await resume(parts, owner, id)).toMatchObject({ state: 'failed', why: expect.stringContaining('Cannot read') as string })
+  parts.keepers.stands = stands
+})
+
 test('change() reaches a gate and a keeper that are just being started', async () => {
   const id = await ready()
   parts.keepers.vanish(id)

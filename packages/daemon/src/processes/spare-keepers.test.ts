@@ -41,3 +41,21 @@ test('spareKeepers() goes on when the disk is full, and has one wait again when 
   expect(spares.claimUser()).toEqual(me)
   spares.discard()
 })
+
+test('a spare keeper of a daemon that is not root has no user to give, and waits for whoever takes it', () => {
+  const keeper = join(root, 'keeper.js')
+  writeFileSync(keeper, 'process.stdin.resume()')
+  const runtime = { node: process.execPath, keeper } as Runtime
+  let made = 0
+  const spares = spareKeepers({ folders: foldersOf(root), runtime, spare: true, newUser: () => (made++, null), log: () => {} })
+  spares.makeReady()
+  vi.advanceTimersByTime(0)
+  expect(spares.claimUser()).toBeNull()
+  vi.advanceTimersByTime(10_000)
+  expect(made).toBe(1)
+  const taken = spares.take(null)
+  vi.advanceTimersByTime(10_000)
+  expect(made).toBe(2)
+  taken.discard()
+  spares.discard()
+})

@@ -85,15 +85,17 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
       return one?.prepared.alive ? one.prepared : make(user)
     },
     claimUser() {
-      const one = takeWaiting()
-      if (one === null || one.user === null) return null
-      claimed.set(one.user.uid, one)
+      // One that runs as the daemon does is there for whoever takes it.
+      const user = waiting?.user ?? null
+      const one = user === null ? null : takeWaiting()
+      if (user === null || one === null) return null
+      claimed.set(user.uid, one)
       setTimeout(() => {
-        if (claimed.get(one.user!.uid) !== one) return
-        claimed.delete(one.user!.uid)
+        if (claimed.get(user.uid) !== one) return
+        claimed.delete(user.uid)
         one.prepared.discard()
       }, claimedMs).unref()
-      return one.user
+      return user
     },
     discard() {
       if (timer !== null) clearTimeout(timer)

@@ -187,7 +187,12 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     if (refusal !== null && !(refusal instanceof NotStarted)) throw refusal
     if (said !== null) throw unavailable(explain(said.trim().slice(0, stderrCharsMax), making.bwrapPath, readText))
     const uid = spec.runAs?.uid ?? process.getuid?.() ?? -1
-    const seen = checkHeld(heldAs(commandOf(probe.bwrap)?.pid ?? 0), uid, spec.limits.tmpBytes)
+    const held = heldAs(commandOf(probe.bwrap)?.pid ?? 0)
+    if (held.status === '')
+      throw unavailable([
+        { what: 'its first process was ended', remedy: 'Try again; the log of the kernel says whether it ran out of memory' },
+      ])
+    const seen = checkHeld(held, uid, spec.limits.tmpBytes)
     proved = probe.process
     return seen
   }
