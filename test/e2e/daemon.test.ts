@@ -77,7 +77,7 @@ describe('what outlives what', () => {
     const { id, letGo } = await busy()
     const before = await it.log(id)
     // Keeper, cell and agent last; what the tool runs comes and goes.
-    const keeper = keepersOf(it.state, id).filter(({ argv }) => /\/keeper\.mjs|--input-format|\/proc\/self\/status/.test(argv))
+    const keeper = keepersOf(it.state, id).filter(({ argv }) => /\/keeper\.mjs|--input-format|It is here/.test(argv))
     expect(keeper.length).toBeGreaterThan(2)
     const told = await it.cli(['down'])
     expect(told.out).toContain('Still running: 1 agent in its cell')
