@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { rehearsal, small, testGate } from './test-gate.ts'
@@ -20,6 +20,20 @@ test.each(['the folder', 'model.sock', 'net.sock'])(
     expect(it.usage()).toHaveLength(2)
   },
 )
+
+test('windows close whatever has become of their folder, and are opened in the next one', async () => {
+  await using it = await testGate({ provider: rehearsal, network: 'proxy_only' })
+  // As root, the daemon makes it anew while they close, and for a moment it is root's alone. This stands for that: nothing in it is found.
+  rmSync(it.folder, { recursive: true })
+  writeFileSync(it.folder, '')
+  await it.gate.handle({ do: 'close', session: it.opened.session })
+  rmSync(it.folder)
+  mkdirSync(it.folder)
+  await it.gate.handle(it.opened)
+  expect((await it.call('/v1/messages', small())).status).toBe(200)
+  await it.gate.handle({ do: 'close', session: it.opened.session })
+  expect(readdirSync(it.folder)).toEqual([])
+})
 
 test('the certificate of its authority is made where a cell is about to be, and a net window is there', async () => {
   await using it = await testGate({ provider: rehearsal, network: 'proxy_only' })

@@ -291,11 +291,12 @@ export async function gate(parts: GateParts): Promise<Gate> {
       () => {},
     )
     const before = closing.get(session)
-    const closed = Promise.all([before, window, and]).then(() => {
-      if (closing.get(session) === closed) closing.delete(session)
+    // Whoever closes it is told where that fails; whoever opens it next waits for all of it, and does not fail of it as well.
+    const over: Promise<void> = Promise.allSettled([before, window, and]).then(() => {
+      if (closing.get(session) === over) closing.delete(session)
     })
-    closing.set(session, closed)
-    return closed
+    closing.set(session, over)
+    return Promise.all([before, window, and]).then(() => {})
   }
   /** Nobody is served there any more, now and after a restart. */
   const close = (session: SessionId) => shut(session, books.close(session))

@@ -35,7 +35,12 @@ export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
     record(parts, id, { type: 'session.state', body: { from: 'interrupted', to, why } })
   }
   if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
-  rmSync(parts.folders.windows(id), { recursive: true, force: true })
+  try {
+    rmSync(parts.folders.windows(id), { recursive: true, force: true })
+  } catch (error) {
+    // A gate that comes back just now may be opening them again. The next keeper's take their place.
+    parts.log(`windows of ${id}: ${String(error)}`)
+  }
 }
 
 /** Whether somebody has answered what a prompt is waiting to tell the agent: who answers has decided that the session goes on, also when

@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -159,7 +158,6 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       server.closeAllConnections()
       await closed
       await calls.quiet()
-      await rm(path, { force: true })
     },
   }
 }

@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { join as joinPath } from 'node:path'
@@ -218,11 +217,13 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
       closing.abort()
       kept.close()
       const closed = new Promise<void>((done) => server.close(() => done()))
+      // The server does not wait for what is done when a connection has ended: the log is told then.
+      const outer = [...clients].filter((client) => !within.has(client))
+      const told = outer.map((client) => new Promise((done) => client.once('close', done)))
       ways.close()
       for (const socket of clients) socket.destroy()
-      await closed
+      await Promise.all([closed, ...told])
       passed.flush()
-      await rm(path, { force: true })
     },
   }
 }
