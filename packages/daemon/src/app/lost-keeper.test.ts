@@ -44,6 +44,14 @@ test('forgetKeeper() keeps what the agent was saying when its keeper died, and i
   expect(parts.store.sessions.get(id)).toMatchObject({ state: 'interrupted', why: 'killed' })
 })
 
+test('forgetKeeper() lets windows be that cannot be removed', () => {
+  using parts = testParts()
+  const id = workingSession(parts)
+  const windows = () => `/tmp/${'too-long-a-name'.repeat(100)}`
+  forgetKeeper({ ...parts, folders: { ...parts.folders, windows } }, id, 'killed')
+  expect(parts.store.sessions.get(id)).toMatchObject({ state: 'interrupted' })
+})
+
 test('forgetKeeper() keeps what an agent and its sub-agent were saying at once, each once and under whoever said it', () => {
   using parts = testParts()
   const id = workingSession(parts)
