@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { bothDoors, ended, letGo, reason, sessionsOf, types } from './both-doors.ts'
+import { keepersOf } from './host.ts'
 import { type Installation, installation, outputsOf, script } from './installation.ts'
 
 let it: Installation
@@ -56,4 +57,14 @@ describe.each([cli, http])('by $name', (door) => {
     expect(await session(id)).toMatchObject({ state: 'ready' })
     expect(outputsOf(await it.turn(id, 'run `echo $((6 * 8))`'))).toContain('48')
   })
+})
+
+test('what is paused stays paused when its keeper dies, and who resumes it is told that it was cut short', async () => {
+  const { id } = await busy(cli)
+  await cli.verb('pause', id)
+  const before = await last(id)
+  process.kill(keepersOf(it.state, id)[0]!.pid, 'SIGKILL')
+  await it.event(id, before, ({ type }) => type === 'keeper.lost')
+  expect(await session(id)).toMatchObject({ state: 'paused' })
+  expect((await it.cli(['resume', id])).out).toBe(`${id} is interrupted: A crash cut it short while it was paused\n`)
 })

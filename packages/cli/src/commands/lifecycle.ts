@@ -1,6 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { PromptId, type SessionId } from '@anchorhold/protocol/ids'
 import { Autonomy } from '@anchorhold/protocol/policy'
+import type { Session } from '@anchorhold/protocol/sessions'
 import { Argument, type Command } from 'commander'
 import { randomUUID } from 'node:crypto'
 import { type Context, whichSession } from '../context.ts'
@@ -24,8 +25,7 @@ export function lifecycle(program: Command, context: Context): void {
       .action(async (name: string) => {
         const daemon = await context.daemon()
         const { id } = await context.session(daemon, name)
-        const session = await daemon.api[verb]({ params: { id } })
-        context.terminal.line(`${id} is ${session.state}`)
+        tellState(context, await daemon.api[verb]({ params: { id } }))
       })
   }
   program
@@ -36,8 +36,7 @@ export function lifecycle(program: Command, context: Context): void {
     .action(async (name: string, options: { dropQueued?: true }) => {
       const daemon = await context.daemon()
       const { id } = await context.session(daemon, name)
-      const session = await daemon.api.interrupt({ params: { id }, body: { drop_queued: options.dropQueued ?? false } })
-      context.terminal.line(`${id} is ${session.state}`)
+      tellState(context, await daemon.api.interrupt({ params: { id }, body: { drop_queued: options.dropQueued ?? false } }))
     })
   program
     .command('unqueue')
@@ -124,6 +123,12 @@ export function lifecycle(program: Command, context: Context): void {
       await daemon.api.purgeSession({ params: { id: name }, body: { confirm: options.confirm } })
       context.terminal.line(`${name} is gone`)
     })
+}
+
+/** Where it is now, and why where nobody has asked for that. */
+function tellState({ terminal }: Context, { id, state, why }: Session): void {
+  const isUnasked = state === 'interrupted' || state === 'failed'
+  terminal.line(`${id} is ${state}${isUnasked && why !== null ? `: ${terminal.foreign(why)}` : ''}`)
 }
 
 const lookBackEvents = 500
