@@ -259,7 +259,8 @@ async function main(): Promise<void> {
   )
 
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
-    const running = keepers.count
+    // Those that are just being started as well: they live on.
+    const running = keepers.sessions.length
     if (all) {
       leaving = true
       keepers.startNoMore()

@@ -3,7 +3,7 @@ import { type Folders, gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import { giveTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, undoFolder, type Workspace } from '@anchorhold/daemon/workspace/workspace'
-import { takeLock } from '@anchorhold/link/lock'
+import { type Lock, takeLock } from '@anchorhold/link/lock'
 import { ownerMark } from '@anchorhold/link/owner'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { createHash } from 'node:crypto'
@@ -38,9 +38,7 @@ export async function prepareGround(
   { workspace, access, isAgent }: Asked,
   undone: AsyncDisposableStack,
 ): Promise<Ground> {
-  const base = mkdtempSync(`${realpathSync(folders.launched)}/${ownerMark()}-`)
-  makeFolder(base, config.root ? 0o711 : 0o700)
-  const lock = takeLock(join(base, 'lock'))
+  const { base, lock } = lockedFolder(`${realpathSync(folders.launched)}/${ownerMark()}-`, config.root ? 0o711 : 0o700)
   undone.defer(async () => lock?.release())
   // Before the lock is released: another launcher would take the folder for left behind, and remove it at the same time. What cannot be
   // undone stays written down there, for the next one to try again.
@@ -68,6 +66,15 @@ export async function prepareGround(
   const cgroups = runAs === null ? [] : delegateCgroups(`launcher-${process.pid}`, runAs)
   undone.defer(async () => withdrawCgroups(cgroups))
   return { base, workspace: path, runAs, from, home, windows, scratch, cgroups }
+}
+
+/** A new folder whose lock this process holds. In the moment before it does, another launcher can take the folder for left behind, and
+ *  remove it: then there is another. */
+function lockedFolder(prefix: string, mode: number, tries = 3): { readonly base: string; readonly lock: Lock | null } {
+  const base = mkdtempSync(prefix)
+  makeFolder(base, mode)
+  const lock = takeLock(join(base, 'lock'))
+  return lock === null && tries > 1 ? lockedFolder(prefix, mode, tries - 1) : { base, lock }
 }
 
 /** A conversation goes on where it was left: an agent's home is kept for each folder that it works in. */

@@ -16,7 +16,7 @@ import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
 import { drop, queuedIn } from './drop.ts'
 import { tellGate, tellKeeper } from './tell-processes.ts'
-import { by, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { by, isEnded, type Parts, record, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
 
@@ -107,7 +107,7 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
     record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
   } finally {
     // Also where that cannot be written down: who stops an agent wants it to end.
-    await parts.keepers.end(id, why)
+    await parts.keepers.end(id, why, { still: () => isEnded(parts, id) })
   }
   return current(parts, id)
 }

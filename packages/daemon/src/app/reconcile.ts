@@ -89,7 +89,7 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
     } catch (error) {
       tell(error)
       if (!(error instanceof Failure) || error.code !== 'storage_unavailable') return
-      clock.after(againMs, () => void (parts().keepers.has(id) ? undefined : findAtLast(id)))
+      clock.after(againMs, () => void (parts().keepers.sessions.includes(id) ? undefined : findAtLast(id)))
     }
   }
 

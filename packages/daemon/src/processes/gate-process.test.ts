@@ -1,5 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { systemClock } from '@anchorhold/link/clock'
+import type { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { afterEach, expect, test, vi } from 'vitest'
 import { gateProcess } from './gate-process.ts'
 import type { Launched } from './launch.ts'
@@ -133,5 +134,67 @@ test('ensure() ends a gate that hangs as it is found, by the lock that it holds'
   await vi.advanceTimersByTimeAsync(20_000)
   await standing
   expect({ killed, up: gate.up }).toEqual({ killed: [1], up: true })
+  gate.detach()
+})
+
+/** Gates with the variables that each was started with; the launch of one waits until it is let go. */
+function variedGates() {
+  let alive: { readonly env: readonly string[]; close(): void } | null = null
+  const started: (readonly string[])[] = []
+  const launching = Promise.withResolvers<void>()
+  const sources = {
+    async attach(_source: string, _path: string, onClose: () => void) {
+      const mine = alive
+      if (mine === null) throw new Error('nobody listens')
+      mine.close = onClose
+      const leave = () => {
+        alive = null
+        setImmediate(onClose)
+        return {}
+      }
+      return {
+        get open() {
+          return alive === mine
+        },
+        do: async (command: GateCommand) => (command.do === 'leave' ? leave() : { sessions: [], env: mine.env }),
+        ack() {},
+        close() {},
+      } as unknown as Attachment
+    },
+  } as unknown as Sources
+  const gate = gateProcess({
+    folders: { gateSocket: '/nowhere/gate.sock', gateLog: '/nowhere/gate.log' },
+    host: {
+      async launch(env) {
+        started.push(Object.keys(env))
+        await launching.promise
+        alive = { env: Object.keys(env), close() {} }
+        return { ready: true, pid: started.length }
+      },
+      holder: () => null,
+      kill() {},
+    },
+    sources,
+    clock: systemClock,
+    env: (more) => Object.fromEntries([...more].map((name) => [name, 'a value'])),
+    onUp() {},
+    beatMs: null,
+    log() {},
+  })
+  return { gate, started, letGo: () => launching.resolve() }
+}
+
+test('restartWith() brings a gate with the variable, also where one is just being started without it', async () => {
+  const { gate, started, letGo } = variedGates()
+  const first = gate.ensure()
+  await vi.waitFor(() => expect(started).toHaveLength(1))
+  const both = [gate.restartWith('KEY'), gate.restartWith('KEY')]
+  letGo()
+  await Promise.all([first, ...both])
+  expect(started).toEqual([[], ['KEY']])
+  expect(await gate.do({ do: 'ping' })).toEqual({ sessions: [], env: ['KEY'] })
+  // It has it by now.
+  await gate.restartWith('KEY')
+  expect(started).toHaveLength(2)
   gate.detach()
 })

@@ -23,7 +23,7 @@ export interface GateProcess {
   do(command: GateCommand): Promise<unknown>
   /** Finds or starts the gate. */
   ensure(): Promise<void>
-  /** Starts it anew with this variable of the daemon's environment, which a provider is about to name. */
+  /** Starts it anew with this variable of the daemon's environment, which a provider is about to name, unless it has that. */
   restartWith(variable: string): Promise<void>
   /** Ends the gate, for good as far as this daemon is concerned. */
   leave(): Promise<void>
@@ -105,6 +105,8 @@ export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, 
   let keeping = false
   let closed = Promise.withResolvers<void>()
   const asked = new Set<string>()
+  /** The names of the variables that the gate at hand has; null where it does not say. */
+  let named: readonly string[] | null = null
 
   const attach = () =>
     sources.attach('gate', folders.gateSocket, () => {
@@ -166,7 +168,8 @@ export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, 
       return null
     }
   }
-  function welcome({ gate, sessions }: Found): Attachment {
+  function welcome({ gate, sessions, has }: Found): Attachment {
+    named = has
     if (beatMs !== null) watchPulse(gate, { clock, beatMs, missedMax, onHung: () => endHung(host.holder() ?? gate.pid) })
     onUp(sessions)
     return gate
@@ -221,14 +224,14 @@ export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, 
       })
     },
     async restartWith(variable) {
-      if (asked.has(variable)) return
       asked.add(variable)
+      // One that is just being started may have been given its variables already.
+      const gate = await ensure()
+      if (named?.includes(variable)) return
       const gone = closed.promise
-      if (attachment !== null) {
-        await attachment.do({ do: 'leave' }).catch(() => {})
-        // It is still there until it lets go of the link.
-        await Promise.race([gone, pause(clock, startMs)])
-      }
+      await gate.do({ do: 'leave' }).catch(() => {})
+      // It is still there until it lets go of the link.
+      await Promise.race([gone, pause(clock, startMs)])
       await ensure()
     },
     async leave() {

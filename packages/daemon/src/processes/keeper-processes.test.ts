@@ -233,6 +233,37 @@ test('end() waits for a keeper that is just being started', async () => {
   expect([keepers.has(session), gone]).toEqual([false, [session]])
 })
 
+test('end() lets a keeper be that is wanted again by the time it stands', async () => {
+  const starting = keepers.ensure(session)
+  await keepers.end(session, 'Stopped', { still: () => false })
+  await starting
+  expect([keepers.has(session), gone]).toEqual([true, []])
+})
+
+test('what became of a keeper while no daemon was there is stored before there is another', async () => {
+  await keepers.ensure(session)
+  await keepers.detach()
+  keepers.kill(session)
+  const next = processes()
+  const full = () => {
+    throw new Failure('storage_unavailable', 'The disk is full')
+  }
+  await vi.waitFor(() => expect(next.reattach(session, full)).rejects.toThrow('The disk is full'))
+  expect(gone).toEqual([])
+  await next.ensure(session)
+  expect([next.has(session), gone]).toEqual([true, [session]])
+})
+
+test('a keeper that is being looked for is not looked for twice', async () => {
+  const lost: string[] = []
+  const [one, other] = [
+    keepers.reattach(session, () => void lost.push('one')),
+    keepers.reattach(session, () => void lost.push('other')),
+  ]
+  expect(await Promise.all([one, other])).toEqual([false, false])
+  expect([lost, keepers.sessions]).toEqual([['one'], []])
+})
+
 test('kill() ends a keeper at once, and what it had told is kept', async () => {
   await keepers.ensure(session)
   keepers.kill(session)

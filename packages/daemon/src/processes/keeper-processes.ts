@@ -31,7 +31,7 @@ export interface KeeperProcesses {
   reattach(session: SessionId, lost?: () => void): Promise<boolean>
   /** Has the keeper leave, also one that is just being started, and resolves when it is gone. One that does not leave in
    *  time is killed. */
-  end(session: SessionId, why: string, keep?: { readonly unread: 'kept' }): Promise<void>
+  end(session: SessionId, why: string, how?: EndHow): Promise<void>
   /** Resolves when the session has no keeper any more. */
   gone(session: SessionId): Promise<void>
   /** Ends the process at once, with everything in its cell. */
@@ -49,6 +49,13 @@ export interface KeeperProcesses {
   readonly startsNoMore: boolean
   /** Lets go of every keeper, which lives on; resolves when nothing is left of those that waited for a session. */
   detach(): Promise<void>
+}
+
+export type EndHow = {
+  /** Prompts that its agent has not read stay queued. */
+  readonly unread?: 'kept'
+  /** Whether it is still to end, once one that was being started stands: somebody may have changed their mind meanwhile. */
+  readonly still?: () => boolean
 }
 
 export type KeeperProcessesOptions = {
@@ -307,10 +314,12 @@ export function keeperProcesses({
 
   /** What could not be read for long is tried once more, and no longer: whoever asks now is not to wait as long again. */
   async function readAtLast(session: SessionId): Promise<void> {
-    if (unread.has(session)) await (finding.get(session) ?? seek(session, () => whenStorable(() => onGone(session)), 0))
+    if (unread.has(session)) await seek(session, () => whenStorable(() => onGone(session)), 0)
   }
 
   function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
+    const running = finding.get(session)
+    if (running !== undefined) return running
     const found = find(session, lost, withinMs).finally(() => finding.delete(session))
     finding.set(session, found)
     return found
@@ -325,7 +334,13 @@ export function keeperProcesses({
     unread.add(session)
     const failure = await takeIn(session, null, clock.elapsed() + withinMs)
     if (failure !== null) throw failure
-    await lost()
+    try {
+      await lost()
+    } catch (error) {
+      // Until that is stored there is to be no other keeper, which would be taken for this one.
+      unread.add(session)
+      throw error
+    }
     return false
   }
 
@@ -368,11 +383,12 @@ export function keeperProcesses({
       return done
     },
     reattach: (session, lost = () => {}) => seek(session, lost, readMs),
-    async end(session, why, keep) {
+    async end(session, why, { unread: prompts, still = () => true } = {}) {
       await finding.get(session)?.catch(() => {})
       await starting.get(session)?.done.catch(() => {})
       const one = live.get(session)
-      if (one === undefined) return
+      if (one === undefined || !still()) return
+      const keep = prompts === undefined ? {} : { unread: prompts }
       const inTime = clock.after(leaveMs, () => kill(session))
       // It answers by leaving, so the answer itself may not come.
       await Promise.race([one.attachment.do({ do: 'leave', why, ...keep }).catch(() => {}), one.gone])
