@@ -7,6 +7,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          setupFiles: ['test/patience.ts'],
           include: ['packages/*/src/**/*.test.ts'],
           exclude: ['**/*.machine.test.ts', '**/*.engine.test.ts'],
           testTimeout: 30_000,

@@ -1,3 +1,4 @@
+import { lockHolder } from '@anchorhold/link/lock'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { readFileSync } from 'node:fs'
@@ -126,10 +127,10 @@ export async function fleet(size: number, words: number): Promise<Fleet> {
         })
         await wait(random() * words * wordMs)
       }
-      const gates = () => processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
+      const gateLock = join(it.state, 'gate/gate.lock')
       const daemon = (JSON.parse(readFileSync(join(it.state, 'daemon.json'), 'utf8')) as { pid: number }).pid
       const keepers = victim === 'keeper' ? keepersOf(it.state, target) : victim === 'all' ? keepersOf(it.state) : []
-      const before = gates().map(({ pid }) => pid)
+      const before = processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs')).map(({ pid }) => pid)
       const speaking = [...watched.values()].filter(({ spokeAt }) => performance.now() - spokeAt < justMs).length
       // A keeper takes its cell along: only the keeper itself is killed.
       end9([
@@ -138,7 +139,8 @@ export async function fleet(size: number, words: number): Promise<Fleet> {
         ...(victim === 'daemon' || victim === 'all' ? [daemon] : []),
       ])
       const since = (killedAt = performance.now())
-      const isNew = () => gates().some(({ pid }) => !before.includes(pid))
+      // Cheap to ask: a look through all processes would keep what is waited for from a core.
+      const isNew = () => !before.includes(lockHolder(gateLock) ?? before[0]!)
       if (victim === 'gate') await until(async () => isNew() && (await it.api.health()).gate)
       if (victim === 'daemon' || victim === 'all') {
         await it.upByItself()

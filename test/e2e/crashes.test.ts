@@ -22,9 +22,10 @@ const lost = ({ type }: Event) => type === 'keeper.lost'
 const causes = (log: readonly Event[]) => log.flatMap((event) => (event.type === 'turn.started' ? [event.body.cause] : []))
 const create = async (text: string, on_crash: OnCrash, workspace = it.workspace()) =>
   (await it.api.createSession({ body: { workspace, on_crash, prompt: { text } } })).id
+const keeperOf = (id: SessionId) => keepersOf(it.state, id)[0]!.pid
 const killKeeper = async (id: SessionId) => {
   const before = await last(id)
-  process.kill(keepersOf(it.state, id)[0]!.pid, 'SIGKILL')
+  process.kill(keeperOf(id), 'SIGKILL')
   return it.event(id, before, lost)
 }
 /** A command that each run of the agent waits in, so that it can be killed there. */
@@ -54,8 +55,11 @@ test('a turn that a crash cut short is resumed by itself where the session is to
 test('a command that follows a session follows it over a crash, and a text that was cut is kept', async () => {
   const told = it.cli(['run', '--on-crash', 'resume', '--json', 'stream 60 words'])
   const { id } = await until(async () => (await it.api.listSessions()).sessions[0])
+  await it.event(id, 0, ({ type }) => type === 'keeper.started')
+  // Looked for while nothing is said yet: that may take longer than the words.
+  const keeper = keeperOf(id)
   await it.follow(id, 0, ({ live }) => live?.type === 'text.delta' && live.offset > 20)
-  await killKeeper(id)
+  process.kill(keeper, 'SIGKILL')
   expect(await told).toMatchObject({ code: 0 })
   const texts = (await it.log(id)).flatMap((event) => (event.type === 'text' ? [event.body] : []))
   expect(texts[0]).toMatchObject({ partial: true })
@@ -134,9 +138,9 @@ async function written(id: SessionId): Promise<void> {
   const files = () => globSync(join(it.state, 'sessions', id, 'home/.claude/projects/*/*.jsonl'))
   await until(() => files().some((file) => readFileSync(file, 'utf8').includes(uuidOfPrompt(body.id))))
 }
-/** The agent's own process in the session's cell. */
+/** The agent's own process in the session's cell: those that it is just starting may be called as it is. */
 const agentOf = (id: SessionId) =>
-  keepersOf(it.state, id).findLast(({ argv }) => argv.includes('--input-format') && !argv.includes('bwrap'))!.pid
+  keepersOf(it.state, id).find(({ argv }) => argv.includes('--input-format') && !argv.includes('bwrap'))!.pid
 function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')

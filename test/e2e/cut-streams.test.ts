@@ -42,9 +42,9 @@ test('an answer that breaks off upstream is asked for again: what was said of it
 })
 
 test('an answer that breaks off because the gate was killed is asked for again by way of the next gate', async () => {
-  const { id } = await it.api.createSession({ body: { provider: 'rehearsal', prompt: { text: 'stream 30 words' } } })
-  await said(id, 20)
   const [gate] = processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
+  const { id } = await it.api.createSession({ body: { provider: 'rehearsal', prompt: { text: 'stream 60 words' } } })
+  await said(id, 20)
   process.kill(gate!.pid, 'SIGKILL')
   expect(reason(await it.event(id, 0, ended))).toBe('done')
   const log = await it.log(id)

@@ -1,10 +1,11 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ended, held } from './both-doors.ts'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
 import { command, type Installation, installation, isRoot, makeBase, root, start, textOf, until } from './installation.ts'
 import { atTerminal } from './terminal.ts'
@@ -20,14 +21,13 @@ afterAll(async () => {
 })
 
 const anchorhold = (state: string, ...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args])
-const held = 'until [ -e go ]; do sleep 0.02; done'
-const ended = ({ type }: Event) => type === 'turn.ended'
 const session = (id: SessionId) => it.api.getSession({ params: { id } })
 
 async function busy(then = ''): Promise<{ readonly id: SessionId; letGo(): void }> {
   const workspace = it.workspace()
   const { id } = await it.api.createSession({ body: { workspace, prompt: { text: `run \`${held}\`${then}` } } })
-  await it.event(id, 0, ({ type }) => type === 'tool.started')
+  // What the agent starts for it is there by then.
+  await until(() => existsSync(join(workspace, 'running')))
   return { id, letGo: () => writeFileSync(join(workspace, 'go'), '') }
 }
 function expectDense(log: readonly Event[]): void {
@@ -172,19 +172,19 @@ describe('what outlives what', () => {
 
   test('down --all leaves no process, also of a session that is just being made', async () => {
     const { id } = await busy()
-    await it.api.createSession({ body: { prompt: { text: `run \`${held}\`` } } })
+    const made = await it.api.createSession({ body: { prompt: { text: `run \`${held}\`` } } })
     const all = processesOf(it.state)
     expect(all.length).toBeGreaterThan(4)
     expect(await it.cli(['down', '--all'])).toMatchObject({
       code: 0,
       out: expect.stringContaining('Nothing is left running') as string,
     })
-    await until(() => stillAlive(all).length === 0)
-    expect(processesOf(it.state)).toEqual([])
+    await until(() => processesOf(it.state).length === 0)
     expect(await it.cli(['down'])).toMatchObject({ code: 0, out: 'No daemon is running.\n' })
     // What was asked for and not yet begun is taken up again; what was cut short is not.
     await it.up()
     expect(await session(id)).toMatchObject({ state: 'ready', turns: 1 })
+    await it.api.archive({ params: { id: made.id } })
   })
 
   test('Ctrl-C of up ends the daemon and says what is left', async () => {

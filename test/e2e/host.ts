@@ -64,6 +64,23 @@ export function stillAlive(list: readonly HostProcess[]): HostProcess[] {
   return list.filter(({ pid, startedAt }) => now.get(pid) === startedAt)
 }
 
+/** All files below a folder, and what each holds. Whatever goes while they are read is not there. */
+export function filesBelow(folder: string, skipped?: string): { readonly path: string; readonly text: string }[] {
+  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), []).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return path === skipped ? [] : filesBelow(path, skipped)
+    return entry.isFile() ? unlessGone(() => [{ path, text: readFileSync(path, 'latin1') }], []) : []
+  })
+}
+function unlessGone<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return otherwise
+  }
+}
+
 export function giveTo(path: string, user: { readonly uid: number; readonly gid: number }): void {
   lchownSync(path, user.uid, user.gid)
   for (const entry of readdirSync(path, { withFileTypes: true })) {

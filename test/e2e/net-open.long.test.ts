@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { processes } from './host.ts'
+import { filesBelow, processes } from './host.ts'
 import { type Installation, installation, outputsOf } from './installation.ts'
 import { certificate, fillFiles, giveFile, ownName, pathOf } from './outside.ts'
 import { guises, scan } from './scan.ts'
@@ -84,15 +84,6 @@ test('curl, git, npm and Node go through TLS that is opened without being told w
   expect((await it.cli(['net', session.id])).out).not.toContain('token')
 })
 
-/** All files below, but the programs that are run. */
-function filesBelow(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) return path === join(it.state, 'runtime') ? [] : filesBelow(path)
-    return entry.isFile() ? [path] : []
-  })
-}
-
 test('a credential arrives at its endpoint, is struck out of what comes back, and is nowhere in the cell, the logs or the state', async () => {
   const value = `ghp_${randomBytes(18).toString('hex')}`
   const { port } = server.address() as AddressInfo
@@ -138,7 +129,7 @@ test('a credential arrives at its endpoint, is struck out of what comes back, an
     (await it.cli(['secret', 'list'])).out,
     (await it.cli(['audit', '--json'])).out,
     ...processes().map(({ argv }) => argv),
-    ...filesBelow(it.state).map((path) => readFileSync(path, 'latin1')),
+    ...filesBelow(it.state, join(it.state, 'runtime')).map(({ text }) => text),
   ]
   for (const guise of guises(value)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
 }, 240_000)

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, s
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { processes } from './host.ts'
+import { filesBelow, processes } from './host.ts'
 import { type Installation, installation, isRoot, outputsOf, script, textOf, until } from './installation.ts'
 import { guises, scan } from './scan.ts'
 import { upstream, type Upstream } from './upstream.ts'
@@ -68,25 +68,19 @@ test('the upstream gets the real key, and nothing in the cell, the logs, the eve
     JSON.stringify(await it.log(session.id)),
     JSON.stringify(await it.api.listProviders()),
     ...processes().map(({ argv }) => argv),
-    ...files(it.state).map((path) => readFileSync(path, 'latin1')),
-    ...files(join(workspace))
-      .filter((path) => !path.endsWith('.pl'))
-      .map((path) => readFileSync(path, 'latin1')),
+    ...files().map(({ text }) => text),
+    ...filesBelow(workspace)
+      .filter(({ path }) => !path.endsWith('.pl'))
+      .map(({ text }) => text),
   ]
   for (const guise of guises(key)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
   for (const name of ['daemon.log', 'gate.log', 'anchorhold.db', 'keepers.log'])
-    expect(files(it.state)).toContain(join(it.state, name))
+    expect(files().map(({ path }) => path)).toContain(join(it.state, name))
   await it.api.archive({ params: { id: session.id } })
 })
 
-/** All files below, but the programs that are run. */
-function files(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) return path === join(it.state, 'runtime') ? [] : files(path)
-    return entry.isFile() ? [path] : []
-  })
-}
+/** All files of the installation, but the programs that are run. */
+const files = () => filesBelow(it.state, join(it.state, 'runtime'))
 
 test('what a cell sends as a credential, and other endpoints and fields, are refused at the window', async () => {
   const ask = String.raw`
@@ -213,11 +207,7 @@ test('a secret that is marked for cells is in the one that is given it, shown as
   const log = await it.log(session!.id)
   expect(outputsOf(log)).toContain(createHash('md5').update(value).digest('hex'))
   expect((await it.cli(['show', session!.id])).out).toMatch(/secrets inside +deploy-key/)
-  const everything = [
-    JSON.stringify(log),
-    ...processes().map(({ argv }) => argv),
-    ...files(it.state).map((path) => readFileSync(path, 'latin1')),
-  ]
+  const everything = [JSON.stringify(log), ...processes().map(({ argv }) => argv), ...files().map(({ text }) => text)]
   for (const guise of guises(value)) expect(everything.findIndex((text) => text.includes(guise))).toBe(-1)
 })
 

@@ -6,7 +6,7 @@ import { type Installation, installation, textOf, until } from './installation.t
 
 let it: Installation
 beforeAll(async () => {
-  it = await installation({ config: 'warm_seconds: 5' })
+  it = await installation({ config: 'warm_seconds: 10' })
 })
 afterAll(async () => {
   await it[Symbol.asyncDispose]()

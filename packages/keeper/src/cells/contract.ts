@@ -12,7 +12,7 @@ import { run, type TrialSpecs, trialSpecs } from './trial.ts'
 export function cellContract(
   driver: CellDriver,
   cannot: Partial<Record<Promise_, string>> = {},
-  { startMs = 10_000 }: { readonly startMs?: number } = {},
+  { startMs = 20_000 }: { readonly startMs?: number } = {},
 ): void {
   const soon = () => AbortSignal.timeout(startMs)
   const promise = (name: Promise_, run: (specs: TrialSpecs) => Promise<void>) =>
@@ -255,13 +255,16 @@ export function cellContract(
 
     promise('leaves nothing running when it is disposed of, which may be done twice', async ({ make }) => {
       const cell = await driver.start(await make(), soon())
-      const process = cell.spawn(['sh', '-c', 'sleep 1234 & (sleep 1235 &) ; echo started; sleep 1236'], { env: path, cwd: '/' })
-      process.stdout.setEncoding('utf8')
-      for await (const chunk of process.stdout) if (String(chunk).includes('started')) break
+      // Nobody else sleeps so long: the tests of another driver may run at the same time.
+      const [one, two, three] = [1, 2, 3].map((digit) => `${process.pid}${digit}`)
+      const script = `sleep ${one} & (sleep ${two} &) ; echo started; sleep ${three}`
+      const sleeping = cell.spawn(['sh', '-c', script], { env: path, cwd: '/' })
+      sleeping.stdout.setEncoding('utf8')
+      for await (const chunk of sleeping.stdout) if (String(chunk).includes('started')) break
       await cell[Symbol.asyncDispose]()
       await cell[Symbol.asyncDispose]()
-      expect(await process.exited).toBe(137)
-      expect(await runningSleeps(['1234', '1235', '1236'])).toEqual([])
+      expect(await sleeping.exited).toBe(137)
+      expect(await runningSleeps([one!, two!, three!])).toEqual([])
       expect(() => cell.spawn(['true'], { env: path, cwd: '/' })).toThrow('the cell has ended')
     })
 
