@@ -103,11 +103,14 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
   if (session.state === 'paused') requireTakeUp(parts, actor, session)
   const { state } = session
   const why = `Stopped by ${actor.name}`
+  let still = () => true
   try {
     record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
+    // Somebody may start it again before its keeper stands.
+    still = () => isEnded(parts, id)
   } finally {
     // Also where that cannot be written down: who stops an agent wants it to end.
-    await parts.keepers.end(id, why, { still: () => isEnded(parts, id) })
+    await parts.keepers.end(id, why, { still })
   }
   return current(parts, id)
 }

@@ -259,6 +259,21 @@ test('stop() ends the keeper and keeps what is queued, and start() delivers it',
   await vi.waitFor(() => expect(parts.store.prompts.queued(id)).toEqual([]))
 })
 
+test('stop() ends nothing that was started again before its keeper stood', async () => {
+  const id = await ready()
+  parts.keepers.vanish(id)
+  const standing = Promise.withResolvers<void>()
+  parts.keepers.standing = () => standing.promise
+  taking()
+  prompt(parts, owner, id, { text: 'Hello' })
+  const stopping = stop(parts, owner, id)
+  start(parts, owner, id)
+  standing.resolve()
+  await stopping
+  await vi.waitFor(() => expect(parts.store.prompts.queued(id)).toEqual([]))
+  expect(parts.keepers.has(id)).toBe(true)
+})
+
 test('archive() ends the keeper, drops what is queued, and lets nothing but purge and fork follow', async () => {
   const id = await ready(turn)
   prompt(parts, owner, id, { text: 'Never' })

@@ -70,9 +70,9 @@ export function fakeKeepers(): FakeKeepers {
       lost?.()
       return false
     },
-    async end(session, why) {
+    async end(session, why, { still = () => true } = {}) {
       await starting.get(session)?.catch(() => {})
-      if (!live.has(session)) return
+      if (!live.has(session) || !still()) return
       commands.push({ session, command: { do: 'leave', why } })
       vanish(session)
     },

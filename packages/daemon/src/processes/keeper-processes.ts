@@ -383,12 +383,11 @@ export function keeperProcesses({
       return done
     },
     reattach: (session, lost = () => {}) => seek(session, lost, readMs),
-    async end(session, why, { unread: prompts, still = () => true } = {}) {
+    async end(session, why, { still = () => true, ...keep } = {}) {
       await finding.get(session)?.catch(() => {})
       await starting.get(session)?.done.catch(() => {})
       const one = live.get(session)
       if (one === undefined || !still()) return
-      const keep = prompts === undefined ? {} : { unread: prompts }
       const inTime = clock.after(leaveMs, () => kill(session))
       // It answers by leaving, so the answer itself may not come.
       await Promise.race([one.attachment.do({ do: 'leave', why, ...keep }).catch(() => {}), one.gone])
