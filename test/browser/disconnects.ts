@@ -5,7 +5,7 @@ import { expect } from 'vitest'
 import { type Installation, until } from '../e2e/installation.ts'
 import { seeded } from '../seeded.ts'
 import { loggedIn, openTab } from './browser.ts'
-import { rowsOf, shownOf, wantedOf } from './transcript.ts'
+import { showsAll } from './transcript.ts'
 
 export const ways = [
   'offline',
@@ -154,6 +154,8 @@ async function openLane({ browser, it }: World, label: string, random: () => num
     },
     close: () => context.close(),
     async end() {
+      for (const page of tabs)
+        await until(() => page.evaluate(() => localStorage.getItem('anchorhold.outbox') ?? '[]').then((left) => left === '[]'))
       const ended = async () => (await it.log(id)).filter(({ type }) => type === 'turn.ended').length
       await until(async () => {
         const { state, queued_prompts: queued } = await it.api.getSession({ params: { id } })
@@ -164,8 +166,7 @@ async function openLane({ browser, it }: World, label: string, random: () => num
       const prompts = log.flatMap((event) => (event.type === 'prompt.queued' ? [event.body.text] : []))
       expect(prompts.toSorted(), label).toEqual(said.toSorted())
       for (const page of tabs) {
-        await until(() => page.evaluate(() => localStorage.getItem('anchorhold.outbox') ?? '[]').then((left) => left === '[]'))
-        expect(shownOf(await rowsOf(page)), label).toEqual(wantedOf(await it.log(id)))
+        await showsAll(page, () => it.log(id), label)
       }
       // The last is of a service worker that looked for a newer one of itself without a network.
       expect(wrong.filter((what) => !/ERR_|Failed to fetch|fetching the script/.test(what))).toEqual([])

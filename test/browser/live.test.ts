@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { openTab, testIn } from './browser.ts'
 import { disconnectsRun, figures } from './disconnects.ts'
-import { rowsOf, shownOf, wantedOf } from './transcript.ts'
+import { showsAll } from './transcript.ts'
 import { until } from '../e2e/installation.ts'
 
 const test = testIn({ samePort: true })
@@ -64,8 +64,8 @@ test('two tabs, a network that goes and comes, a daemon that is killed: nothing 
   const prompts = (await it.log(id)).flatMap((event) => (event.type === 'prompt.queued' ? [event.body.text] : []))
   expect(prompts).toEqual(['say first', ...[1, 2, 3, 4, 5, 6].flatMap((n) => [`say killed ${n}`, `say and more ${n}`])])
   for (const page of [one, two]) {
-    expect(shownOf(await rowsOf(page))).toEqual(wantedOf(await it.log(id)))
-    expect(await page.evaluate(() => localStorage.getItem('anchorhold.outbox'))).toBe('[]')
+    await showsAll(page, () => it.log(id))
+    await until(() => page.evaluate(() => localStorage.getItem('anchorhold.outbox') === '[]'))
   }
   expect(wrong.filter((what) => !/ERR_|Failed to fetch/.test(what))).toEqual([])
 }, 240_000)
@@ -104,7 +104,7 @@ test('on a phone a daemon that is started again and a night of sleep need no rel
   await context.setOffline(false)
   await mark('Live')
   expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true)
-  expect(shownOf(await rowsOf(page))).toEqual(wantedOf(await it.log(id)))
+  await showsAll(page, () => it.log(id))
 }, 120_000)
 
 test('without a network the app opens with the last known list, and comes back by itself', async ({ it, enter }) => {

@@ -110,8 +110,8 @@ test('a plan is sent back with words that the agent reads, and carried out when 
   await send(page, 'plan to create second.txt saying hi')
   await page.getByRole('button', { name: 'Approve' }).click()
   await page.getByText(/^Approved/).waitFor()
-  await until(() => existsSync(join(workspace, 'second.txt')))
-  expect(readFileSync(join(workspace, 'second.txt'), 'utf8')).toBe('hi\n')
+  const second = join(workspace, 'second.txt')
+  await until(() => existsSync(second) && readFileSync(second, 'utf8') === 'hi\n')
   expect(wrong).toEqual([])
 }, 120_000)
 

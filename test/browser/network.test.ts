@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Installation, installation, until } from '../e2e/installation.ts'
 import { devices, openBrowser } from './browser.ts'
 import { type Proxy, proxyTo } from './proxy.ts'
-import { rowsOf, shownOf, wantedOf } from './transcript.ts'
+import { showsAll } from './transcript.ts'
 
 let it: Installation
 let browser: Browser
@@ -84,8 +84,6 @@ test('a network that swallows everything is told within seconds, and what was wr
   await until(async () => (await it.api.getSession({ params: { id } })).state === 'ready')
   expect(await promptsOf(id)).toEqual(['say before', 'say swallowed', 'say second'])
   await until(() => page.evaluate(() => localStorage.getItem('anchorhold.outbox') ?? '[]').then((left) => left === '[]'))
-  const log = await it.log(id)
-  await until(async () => shownOf(await rowsOf(page)).length === wantedOf(log).length)
-  expect(shownOf(await rowsOf(page))).toEqual(wantedOf(log))
+  await showsAll(page, () => it.log(id))
   await context.close()
 }, 300_000)

@@ -1,5 +1,7 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { Page } from 'playwright-core'
+import { isDeepStrictEqual } from 'node:util'
+import { expect } from 'vitest'
 
 export const settled = (page: Page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
 
@@ -31,7 +33,7 @@ export async function rowsOf(page: Page): Promise<string[]> {
 }
 
 /** What the log itself says that a page must show of it, in this order. */
-export const wantedOf = (events: readonly Event[]): string[] =>
+const wantedOf = (events: readonly Event[]): string[] =>
   events.flatMap((event) =>
     event.type === 'prompt'
       ? [`prompt ${event.body.id}`]
@@ -41,5 +43,14 @@ export const wantedOf = (events: readonly Event[]): string[] =>
           ? [`session.changed ${event.seq}`]
           : [],
   )
-export const shownOf = (keys: readonly string[]): string[] =>
-  keys.filter((key) => /^(prompt|block|session\.changed|a row) /.test(key))
+const shownOf = (keys: readonly string[]): string[] => keys.filter((key) => /^(prompt|block|session\.changed|a row) /.test(key))
+
+/** Waits until a page shows what the log holds, whichever of the two is a moment ahead. */
+export async function showsAll(page: Page, log: () => Promise<readonly Event[]>, label = ''): Promise<void> {
+  const look = async () => {
+    const shown = shownOf(await rowsOf(page))
+    const wanted = wantedOf(await log())
+    return isDeepStrictEqual(shown, wanted) ? 'all' : { shown, wanted }
+  }
+  await expect.poll(look, { timeout: 30_000, message: label }).toBe('all')
+}

@@ -155,7 +155,12 @@ export async function fleet(size: number, words: number): Promise<Fleet> {
       for (const [id, seen] of watched) {
         await rests(id)
         await remembers(id)
-        const log = await it.log(id)
+        // Both of the same moment.
+        const { log, cost_micros } = await until(async () => {
+          const { cost_micros, last_seq } = await state(id)
+          const log = await it.log(id)
+          return log.length === last_seq ? { log, cost_micros } : null
+        })
         await until(() => seen.events.length >= log.length)
         expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
         expect(seen.events.slice(0, log.length)).toEqual(log)
@@ -169,7 +174,6 @@ export async function fleet(size: number, words: number): Promise<Fleet> {
         oneTurnAtATime(log)
         const calls = log.flatMap((event) => (event.type === 'usage' ? [event.body] : []))
         expect(new Set(calls.map(({ call }) => call)).size).toBe(calls.length)
-        const { cost_micros } = await state(id)
         expect(cost_micros).toBe(Math.ceil(calls.reduce((sum, { cost_nanos }) => sum + cost_nanos, 0) / 1000))
         logs.push(log)
       }

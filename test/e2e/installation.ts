@@ -200,7 +200,10 @@ export async function installation({
       let taken = false
       const seen = await it.follow(id, before, ({ event }) => {
         if (event?.type === 'prompt' && event.body.id === receipt.id) taken = true
-        return (taken && event?.type === 'turn.ended') || (event?.type === 'session.state' && event.body.to === 'failed')
+        // A turn that was as good as over when it was steered leaves the prompt to the next one.
+        if (event?.type === 'turn.ended')
+          return taken && (event.body.reason === 'waiting' || event.body.left?.includes(receipt.id) !== true)
+        return event?.type === 'session.state' && event.body.to === 'failed'
       })
       return seen.flatMap(({ event }) => (event === undefined ? [] : [event]))
     },

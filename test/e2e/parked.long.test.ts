@@ -48,9 +48,11 @@ test('not now parks at once; a denial is then told with its reason, and nothing 
   await until(() => keepersOf(it.state, asking.session).length === 0)
   expect((await it.cli(['requests'])).out).toContain('open (not now)')
   await it.cli(['deny', asking.request, '--reason', 'the moon is wrong'])
-  const told = await it.event(asking.session, 0, ({ type }) => type === 'prompt')
-  const queued = (await it.log(asking.session)).findLast((event) => event.type === 'prompt.queued')
-  expect(queued?.body.text).toContain('the moon is wrong')
+  const told = await it.event(
+    asking.session,
+    0,
+    (event) => event.type === 'prompt.queued' && event.body.text.includes('the moon is wrong'),
+  )
   await it.event(asking.session, told.seq, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
   expect(await asking.times()).toBe(0)
 }, 120_000)

@@ -1,4 +1,6 @@
+import type { EventBody } from '@anchorhold/protocol/events'
 import type { FailureCode } from '@anchorhold/protocol/failures'
+import type { PromptId } from '@anchorhold/protocol/ids'
 import type { SessionState, TurnEnd } from '@anchorhold/protocol/sessions'
 
 /** What a script can tell from the exit code. The reference in docs/ is made from this table. */
@@ -25,6 +27,18 @@ export const exitOfTurn = {
   crashed: 6,
   interrupted: 130,
 } as const satisfies Record<TurnEnd, ExitCode>
+
+/** What the end of a turn means for who follows a prompt that the agent has; null where the prompt is not over. */
+export function exitOfEnd(
+  { reason, left = [] }: Pick<EventBody<'turn.ended'>, 'reason' | 'left'>,
+  prompt: PromptId,
+): ExitCode | null {
+  // What a crash did shows in the state that follows: the turn may be taken up again.
+  if (reason === 'crashed') return null
+  // It came when the turn was as good as over, and the next one takes it up.
+  if (left.includes(prompt) && reason !== 'waiting') return null
+  return exitOfTurn[reason]
+}
 
 /** States in which nothing follows by itself. A keeper that was killed ends no turn any more: its session is interrupted. */
 export const exitOfState: Partial<Record<SessionState, ExitCode>> = { failed: 1, interrupted: 6, stopped: 130, archived: 130 }

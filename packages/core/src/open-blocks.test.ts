@@ -26,12 +26,15 @@ test('openBlocks() leaves no hole where a delta was missed', () => {
   expect(open.frames()).toEqual([delta('b', 0, 'abc')])
 })
 
-test('openBlocks() forgets a block when it is stored, and all of them when the turn ends', () => {
+test('openBlocks() forgets a block when it is stored, and all of them when the keeper is gone', () => {
   const open = openBlocks()
   for (const block of ['a', 'b', 'c']) open.live(delta(block, 0, block))
   open.stored({ type: 'text', body: { block: 'b', text: 'b', parent: null } })
   expect(open.frames().map(({ block }) => block)).toEqual(['a', 'c'])
+  // The next turn may speak already.
   open.stored({ type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1 } })
+  expect(open.frames().map(({ block }) => block)).toEqual(['a', 'c'])
+  open.stored({ type: 'keeper.left', body: { why: 'idle', failed: false } })
   expect(open.frames()).toEqual([])
 })
 

@@ -22,7 +22,8 @@ export function openBlocks(): OpenBlocks {
     },
     stored(event) {
       if (event.type === 'text' || event.type === 'thinking') blocks.delete(event.body.block)
-      else if (event.type === 'turn.ended' || event.type === 'keeper.lost' || event.type === 'keeper.left') blocks.clear()
+      // Not the end of a turn: what that cuts off is stored before it, and the next turn may have begun to speak.
+      else if (event.type === 'keeper.lost' || event.type === 'keeper.left') blocks.clear()
     },
     frames: () => [...blocks.values()],
   }

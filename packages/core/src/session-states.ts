@@ -113,11 +113,11 @@ export const takesUp = ({ state, onCrash, crashes }: Standing): boolean =>
 
 /** What a session is from when it is not paused any more: what was cut short meanwhile shows now. */
 export function unpaused(standing: Standing): SessionState {
-  const { turn, requests, crashes, keeper } = standing
+  const { turn, handed, requests, crashes, keeper } = standing
   // A keeper that has come meanwhile knows nothing of a turn to take up.
   const isTakenUp = !keeper && takesUp({ ...standing, state: 'ready' })
   if (!turn && crashes > 0 && !isTakenUp) return 'interrupted'
-  return requests > 0 ? 'waiting' : turn ? 'working' : 'ready'
+  return requests > 0 ? 'waiting' : turn || handed ? 'working' : 'ready'
 }
 
 const ended = new Set<SessionState>(['stopped', 'archived'])
@@ -186,7 +186,9 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       const { reason, why, left = [] } = event.body
       if (reason === 'crashed') return crashed(why ?? '')
       const handed = left.length > 0
-      return to({ turn: false, handed, asked: [], left: [], crashes: 0, state: live(resting()) }, reason === 'done' ? null : why)
+      // The agent has them, and goes on at once; one that was cut short is given them anew first, perhaps by another keeper.
+      const state = handed && reason !== 'waiting' && reason !== 'interrupted' ? running() : resting()
+      return to({ turn: false, handed, asked: [], left: [], crashes: 0, state: live(state) }, reason === 'done' ? null : why)
     }
     case 'request.opened': {
       const asked = standing.turn ? [...standing.asked, event.body.id] : standing.asked

@@ -1,4 +1,4 @@
-import type { Event, LiveFrame } from '@anchorhold/protocol/events'
+import type { Event, LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
 import { hub, type Hub, type Seen } from './hub.ts'
@@ -15,17 +15,15 @@ function log() {
     const read = (from: number, limit: number) => events.filter((event) => mine(event, from)).slice(0, limit)
     return one.watch({ session: of, after, read, signal })[Symbol.asyncIterator]()
   }
+  const put = (of: SessionId, event: NewEvent) => {
+    const seq = events.filter((each) => each.session === of).length + 1
+    events.push({ pos: events.length + 1, seq, session: of, at: 0, ...event })
+    one.stored(events.slice(-1))
+  }
   return {
-    store(of: SessionId, block: string | null, text = '') {
-      const seq = events.filter((event) => event.session === of).length + 1
-      const at = { pos: events.length + 1, seq, session: of, at: 0 }
-      const event: Event =
-        block === null
-          ? { ...at, type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 0 } }
-          : { ...at, type: 'text', body: { block, text } }
-      events.push(event)
-      one.stored([event])
-    },
+    store: (of: SessionId, block: string, text = '') => put(of, { type: 'text', body: { block, text } }),
+    end: (of: SessionId) => put(of, { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 0 } }),
+    leave: (of: SessionId) => put(of, { type: 'keeper.left', body: { why: 'idle', failed: false } }),
     /** Tells of an event whose transaction is rolled back afterwards. */
     rollBack: (of: SessionId) =>
       one.stored([
@@ -112,12 +110,20 @@ test('watch() gives who comes in the middle of a block all that was said of it, 
   expect(await take(watch(), 2)).toEqual(['#1', '0:Hello'])
 })
 
-test('watch() shows no block again that is stored, or whose turn has ended', async () => {
-  const { store, live, watch } = log()
+test('watch() shows who comes later what the next turn began to say before the turn before it was stored as ended', async () => {
+  const { live, end, watch } = log()
+  live(session, 'b', 0, 'Hel')
+  end(session)
+  live(session, 'b', 3, 'lo')
+  expect(await take(watch(), 2)).toEqual(['#1', '0:Hello'])
+})
+
+test('watch() shows no block again that is stored, or whose keeper has left', async () => {
+  const { store, live, leave, watch } = log()
   live(session, 'b', 0, 'Hello')
   store(session, 'b', 'Hello')
   live(session, 'c', 0, 'cut')
-  store(session, null)
+  leave(session)
   const watcher = watch()
   expect(await take(watcher, 2)).toEqual(['#1', '#2'])
   store(session, 'd')

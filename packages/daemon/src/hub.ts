@@ -58,9 +58,9 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
     stored(events) {
       for (const event of events) {
         lastPos = event.pos
-        open.get(event.session)?.stored(event)
-        if (event.type === 'turn.ended' || event.type === 'keeper.lost' || event.type === 'keeper.left')
-          open.delete(event.session)
+        const blocks = open.get(event.session)
+        blocks?.stored(event)
+        if (blocks?.frames().length === 0) open.delete(event.session)
       }
       for (const session of new Set(events.map((event) => event.session))) wake(session)
       onStored(events)

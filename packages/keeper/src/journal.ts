@@ -1,6 +1,6 @@
-import { openBlocks } from '@anchorhold/core/open-blocks'
+import { type OpenBlocks, openBlocks } from '@anchorhold/core/open-blocks'
 import type { Outbox } from '@anchorhold/link/outbox'
-import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
+import type { BlockId, LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord } from '@anchorhold/protocol/link'
 
@@ -12,9 +12,9 @@ export interface Journal {
   /** Shows what is being said and has not been said to its end. */
   live(frame: LiveFrame): void
   /** What has been shown of blocks that are not finished. */
-  saying(): readonly LiveFrame[]
-  /** Stores what was shown and is cut off, as far as it went. */
-  closeBlocks(): Promise<void>
+  saying(): ReturnType<OpenBlocks['frames']>
+  /** Stores what was shown and is cut off, as far as it went: these blocks, or all. */
+  closeBlocks(these?: ReadonlySet<BlockId>): Promise<void>
 }
 
 export type JournalOptions = {
@@ -59,9 +59,10 @@ export function journal({ session, outbox, live, stored, die }: JournalOptions):
       live(frame)
     },
     saying: said.frames,
-    async closeBlocks() {
+    async closeBlocks(these) {
       for (const { type, block, text, parent } of said.frames())
-        await write({ type: type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } })
+        if (these?.has(block) !== false)
+          await write({ type: type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } })
     },
   }
 }

@@ -490,6 +490,34 @@ test('keeper() hands on once more what the agent let go when its turn took too l
   expect((await events()).find(({ type }) => type === 'turn.ended')).toMatchObject({ body: { left: [steering] } })
 })
 
+test('keeper() keeps what its agent begins to say before the turn before it is told to have ended', async () => {
+  for (let ticks = 0; ticks < 20; ticks++) {
+    const settling = Promise.withResolvers<null>()
+    const { one, prompt, agents, events, ended } = await make({ settle: () => settling.promise })
+    const [first, late] = [newId(), newId()]
+    const delta = (block: string, offset: number, text: string) =>
+      ({ type: 'text.delta', block, offset, text, parent: null }) as const
+    await prompt(first)
+    agents.heard.state('running')
+    agents.heard.live(delta('a', 0, 'Cut off'))
+    await prompt(late)
+    agents.heard.result({ ok: true, why: null, prompts: [first] })
+    agents.heard.state('idle')
+    for (let tick = 0; tick < ticks; tick++) await Promise.resolve()
+    agents.heard.state('running')
+    agents.heard.live(delta('b', 0, 'It '))
+    await settled()
+    settling.resolve(null)
+    await settled()
+    agents.heard.live(delta('b', 3, 'came late'))
+    expect(one.saying()).toContainEqual(delta('b', 0, 'It came late'))
+    const stored = (await events()).flatMap((event) => (event.type === 'text' ? [event.body.block] : []))
+    // Where it went on before anybody had seen it rest, it is one turn.
+    const isOne = (await ended()).length === 0
+    expect({ ticks, isOne, stored }).toEqual({ ticks, isOne: isOne && ticks < 10, stored: isOne ? [] : ['a'] })
+  }
+})
+
 test('keeper() stops what it is just handing on', async () => {
   const { one, prompt, agents } = await make()
   await settled()

@@ -1,7 +1,7 @@
 import type { Authority } from '@anchorhold/core/authority/authority'
 import { breakerWatch, type BreakerWatch } from '@anchorhold/core/breakers'
 import type { Clock } from '@anchorhold/link/clock'
-import type { EventBody } from '@anchorhold/protocol/events'
+import type { BlockId, EventBody } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Settlement } from '@anchorhold/protocol/link'
@@ -141,7 +141,8 @@ export function turns(options: TurnsOptions): Turns {
     return begin('task', null)
   }
 
-  async function end(crashed: string | null): Promise<void> {
+  /** `open` is what the agent was saying when it came to rest. Where it has begun something since, whatever else is open belongs to that. */
+  async function end(crashed: string | null, open?: ReadonlySet<BlockId>): Promise<void> {
     const ending = turn
     if (ending === null) return
     ending.ending = true
@@ -153,7 +154,7 @@ export function turns(options: TurnsOptions): Turns {
     if (ending.prompt !== null && !isUnsure) prompts.confirm(ending.prompt)
     // What waits for a background task is still wanted.
     if (tasks === 0) await check.takeBackAll('The turn ended before anybody answered')
-    await journal.closeBlocks()
+    await journal.closeBlocks(agentState === 'running' ? open : undefined)
     const settlement = await settle()
     await ending.stopping
     // What a person ended is over, whether the agent had come to it or not.
@@ -277,11 +278,12 @@ export function turns(options: TurnsOptions): Turns {
       state(state) {
         agentState = state
         if (state === 'running') onChange()
+        const open = new Set(journal.saying().map(({ block }) => block))
         behind(async () => {
           if (state === 'running') {
             if (turn === null && !leaving.aborted && agentState === 'running') await beginByItself()
           } else {
-            if (agentState === 'idle') await end(null)
+            if (agentState === 'idle') await end(null, open)
             onChange()
           }
         })

@@ -5,7 +5,7 @@ import { answerHere } from '../answer-here.ts'
 import { isAway } from '../away.ts'
 import type { Context } from '../context.ts'
 import { type Daemon, findDaemon } from '../daemon.ts'
-import { type ExitCode, exitOfFailure, exitOfState, exitOfTurn } from '../exit-codes.ts'
+import { type ExitCode, exitOfEnd, exitOfFailure, exitOfState, exitOfTurn } from '../exit-codes.ts'
 import { type Interrupts, keepInterrupts } from '../interrupts.ts'
 import { eventPrinter } from '../show-events.ts'
 import { watchSession } from '../stream.ts'
@@ -94,9 +94,9 @@ export async function follow(context: Context, options: FollowOptions): Promise<
         break
       }
       if (event.type === 'request.opened' && ask) here.ask(event.body)
-      // What a crash did shows in the state that follows: the turn may be taken up again.
-      if (event.type === 'turn.ended' && event.body.reason !== 'crashed' && delivered) {
-        code = exitOfTurn[event.body.reason]
+      const ended = event.type === 'turn.ended' && delivered ? exitOfEnd(event.body, until) : null
+      if (ended !== null) {
+        code = ended
         break
       }
       if (event.type === 'keeper.left') cause = event.body.code

@@ -1,7 +1,15 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { Clock } from '@anchorhold/link/clock'
 import type { NewEvent, RequestAction } from '@anchorhold/protocol/events'
-import { newRequestId, newUserId, type RequestId, type SessionId, type TokenId } from '@anchorhold/protocol/ids'
+import {
+  newPromptId,
+  newRequestId,
+  newUserId,
+  type PromptId,
+  type RequestId,
+  type SessionId,
+  type TokenId,
+} from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Sent } from '../push/push-service.ts'
@@ -47,9 +55,9 @@ const asks = (action: RequestAction, id: RequestId = newRequestId(randomBytes)):
   body: { id, call: null, action },
 })
 const command = (text: string): RequestAction => ({ kind: 'tool', tool: 'Bash', input: { command: text } })
-const ended = (reason: 'done' | 'interrupted' | 'waiting'): NewEvent => ({
+const ended = (reason: 'done' | 'interrupted' | 'waiting' | 'error', left?: PromptId[]): NewEvent => ({
   type: 'turn.ended',
-  body: { reason, why: null, duration_ms: 1 },
+  body: { reason, why: null, duration_ms: 1, ...(left === undefined ? {} : { left }) },
 })
 const session = async () => (await createSession(parts, owner, { name: 'Na\u202Eme' })).id
 
@@ -93,6 +101,11 @@ test('notifier() tells of a turn that nobody watched, and not of one that somebo
   notWatching(parts, owner, id)
   hear(id, ended('done'))
   expect(told).toHaveLength(3)
+  // What came too late for a turn is taken up at once; of what went wrong people hear all the same.
+  hear(id, ended('done', [newPromptId(randomBytes)]))
+  expect(told).toHaveLength(3)
+  hear(id, ended('error', [newPromptId(randomBytes)]))
+  expect(told).toHaveLength(4)
 })
 
 test('notifier() tells nobody who may not answer, and no device whose login is gone', async () => {

@@ -17,17 +17,19 @@ test('hearLive() lets be what it does not know yet', () => {
   expect(hearLive(silence, { type: 'future.frame', session: 's' } as unknown as LiveFrame)).toBe(silence)
 })
 
-test('hearStored() ends the block that was stored, and everything at the end of a turn', () => {
+test('hearStored() ends the block that was stored, the calls at the end of a turn, and everything when the keeper is gone', () => {
   const saying = [delta(0, 'Hello'), { type: 'tool.progress', call: 'c', tool: 'Bash', elapsed_ms: 5 } as const].reduce(
     hearLive,
     silence,
   )
-  const [text, finished, ended] = logOf(
+  const [text, finished, ended, left] = logOf(
     ['text', { block: 'b', text: 'Hello' }],
     ['tool.finished', { call: 'c', tool: 'Bash', output: '', truncated: false, failed: false }],
     ['turn.ended', { reason: 'done', why: null, duration_ms: 1 }],
+    ['keeper.left', { why: 'idle', failed: false }],
   )
   expect(hearStored(saying, text!).blocks).toEqual([])
   expect(hearStored(saying, finished!)).toEqual({ ...saying, elapsedMs: {} })
-  expect(hearStored(saying, ended!)).toBe(silence)
+  expect(hearStored(saying, ended!)).toEqual({ ...saying, elapsedMs: {} })
+  expect(hearStored(saying, left!)).toBe(silence)
 })

@@ -46,6 +46,8 @@ export function hearStored(saying: Saying, event: Event): Saying {
       return { ...saying, elapsedMs }
     }
     case 'turn.ended':
+      // What it cut off was stored before it: a block that is open is the next turn's.
+      return { ...saying, elapsedMs: {} }
     case 'keeper.lost':
     case 'keeper.left':
       return silence

@@ -4,7 +4,8 @@ export const bodyBytesMax = 32 * 1024 * 1024
 /** What is sent beyond the limit is thrown away up to here, so that the sender gets to read its refusal. */
 const discardBytesMax = 4 * bodyBytesMax
 
-/** The body of a request; `too_large`, or `gone` when the sender left before it was all there. */
+/** The body of a request; `too_large`, or `gone` when the sender left before it was all there. A request of announced length is
+ *  paused when all of it is here: hearing of its end can wait until the caller resumes it, which it must. */
 export function readBody(
   request: IncomingMessage,
   admit: (bytes: number) => boolean,
@@ -21,9 +22,9 @@ export function readBody(
     if (refusal === null && !admit(chunk.length)) refusal = 'crowded'
     if (refusal === null) {
       chunks.push(chunk)
-      // All that was announced is here: its end is heard of later.
-      if (bytes === length) done()
-      return
+      if (bytes !== length) return
+      request.pause()
+      return done()
     }
     chunks = []
     if (bytes > discardBytesMax) request.destroy()

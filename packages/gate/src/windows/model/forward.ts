@@ -35,6 +35,8 @@ export type Forwarded = {
 
 const passedHeaders = new Set(['content-type', 'content-length', 'request-id', 'retry-after'])
 const clientGone = 499
+/** An answer this short goes out in one write with its head, if it is a text. */
+const textBytesMax = 8 * 1024
 /** What of an answer may be in memory while its reservation is on the way to the disk. */
 const heldBytesMax = 256 * 1024
 
@@ -115,7 +117,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
   }
   const passEnd = (status: number) => {
     const rest = take()
-    response.end(rest)
+    if (rest !== undefined && rest.length <= textBytesMax) response.end(rest.toString('latin1'), 'latin1')
+    else response.end(rest)
     if (rest !== undefined) reading?.feed(rest)
     // The books come after the agent has the end of its answer.
     setImmediate(() => end(reading === null ? costless(status) : answered(status, reading, 'ended')))

@@ -253,6 +253,17 @@ test.each([
 ])('screen() refuses %s that no model has', (name, body) => {
   expect(refusal(body)).toMatchObject({ status: 400, message: expect.stringContaining(`"${name}"`) })
 })
+const cached = (ttl?: string) => ({ cache_control: { type: 'ephemeral', ...(ttl === undefined ? {} : { ttl }) } })
+test.each([
+  ['nothing is kept', said({ type: 'text', text: '"cache_control":{"ttl":"1h"' }), 'none'],
+  ['the system prompt is', { ...base, system: [{ type: 'text', text: 'x', ...cached() }] }, '5m'],
+  ['a message is', said({ type: 'text', text: 'a' }, { type: 'text', text: 'b', ...cached() }), '5m'],
+  ['a message is, for longer', said({ type: 'text', text: 'b', ...cached('1h') }), '1h'],
+  ['one of two is, for longer', { ...said({ type: 'text', text: 'b', ...cached() }), ...cached('1h') }, '1h'],
+] as const)('screen() sees for how long its prompt is to be kept where %s', (_, body, caching) => {
+  expect(run(body)).toMatchObject({ ok: true, request: { caching } })
+})
+
 test('screen() takes the longest answers that there are', () => {
   expect(refusal({ ...base, max_tokens: 128_000, thinking: { type: 'enabled', budget_tokens: 127_999 } })).toBeNull()
 })

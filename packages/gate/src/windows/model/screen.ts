@@ -79,7 +79,8 @@ export function serialise(request: Screened, maxTokens: number | null): string {
 
 /** The betas of a request that may go out. */
 export function screenBetas(header: string | undefined, allow: ReadonlySet<string>): string[] {
-  const named = (header ?? '').split(',').map((beta) => beta.trim())
+  if (header === undefined) return []
+  const named = header.split(',').map((beta) => beta.trim())
   return named.filter((beta) => {
     const match = /^([a-z0-9-]{1,60})-\d{4}-?\d{2}-?\d{2}$/.exec(beta)
     return match !== null && (betas.has(match[1]!) || allow.has(`beta:${match[1]!}`) || allow.has(`beta:${beta}`))
@@ -126,26 +127,31 @@ function screened(
   screenTools(body.tools, allow)
   screenContent(body.system, allow, 0)
   screenSafeguards(body.safeguards)
-  for (const message of messages) {
+  const head = written({ ...rest, ...reducedMetadata(metadata) })
+  const passed = messages.map((message: unknown) => {
     if (!isObject(message)) return broken('Each message must be an object')
-    screenContent(message.content, allow, 0)
-  }
-  const head = JSON.stringify({ ...rest, ...reducedMetadata(metadata) })
-  const written = messages.map((message: Json) => ({ json: JSON.stringify(message), ...weighMedia(message.content, 0) }))
-  // A key of this name is unescaped in what was just written, while the same word inside a text is not.
-  if ([head, ...written.map(({ json }) => json)].some((json) => json.includes('"__proto__":'))) {
-    deny('the key "__proto__"', 'nothing allows it')
-  }
+    const { content } = message
+    screenContent(content, allow, 0)
+    const { mediaChars, imageTokens, documents } = weighMedia(content, 0)
+    return { json: written(message), mediaChars, imageTokens, documents }
+  })
   return {
     model: body.model as string,
     stream: body.stream === true,
     maxTokens: endpoint === 'messages' ? (maxTokens as number) : 0,
     thinkingTokens: thinkingTokens(body.thinking),
     thinks: isObject(body.thinking) && body.thinking.type !== 'disabled',
-    caching: caching(head, written),
+    caching: cachingIn(head, passed),
     head,
-    messages: written,
+    messages: passed,
   }
+}
+
+function written(part: Json): string {
+  const json = JSON.stringify(part)
+  // A key of this name is unescaped in what was just written, while the same word inside a text is not.
+  if (json.includes('"__proto__":')) deny('the key "__proto__"', 'nothing allows it')
+  return json
 }
 
 function parse(raw: Uint8Array): Json {
@@ -227,15 +233,17 @@ function thinkingTokens(thinking: unknown): number {
   return Number.isSafeInteger(budget) && (budget as number) > 0 ? (budget as number) : 0
 }
 
-function caching(head: string, messages: readonly { readonly json: string }[]): Screened['caching'] {
+function cachingIn(head: string, messages: readonly { readonly json: string }[]): Screened['caching'] {
   const marks = (mark: string) => head.includes(mark) || messages.some(({ json }) => json.includes(mark))
   if (!marks('"cache_control":{')) return 'none'
   return marks('"ttl":"1h"') ? '1h' : '5m'
 }
 
+const noMedia: Media = { mediaChars: 0, imageTokens: 0, documents: 0 }
+
 function weighMedia(content: unknown, depth: number): Media {
+  if (!Array.isArray(content) || depth > depthMax) return noMedia
   const sum = { mediaChars: 0, imageTokens: 0, documents: 0 }
-  if (!Array.isArray(content) || depth > depthMax) return sum
   for (const block of content as Json[]) {
     const source = isObject(block.source) ? block.source : undefined
     const nested = block.type === 'tool_use' ? [] : [block.content, source?.content]

@@ -216,6 +216,18 @@ test('modelWindow() takes hardly more from upstream than the agent reads', async
   expect(Buffer.byteLength(await textOf(response))).toBe(pieces * piece.length)
 })
 
+test.each([256, 8192, 8193])('modelWindow() passes on a short answer of %s bytes byte for byte', async (length) => {
+  const bytes = Buffer.from(Array.from({ length }, (_, index) => index % 256))
+  await using upstream = await fakeUpstream((response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': length }).end(bytes)
+  })
+  await using it = await testGate({ provider: local(upstream.url) })
+  const [response] = (await once(it.start(messages, JSON.stringify(small())), 'response')) as [IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  expect(Buffer.concat(chunks).equals(bytes)).toBe(true)
+})
+
 test('modelWindow() meters an answer that is not streamed', async () => {
   const usage = {
     input_tokens: 10,

@@ -82,6 +82,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       // It is on this machine, which has a clock.
       response.sendDate = false
       response.on('close', () => {
+        request.resume()
         const bytes = socket.bytesWritten - writtenBefore
         const line = { session, method: request.method ?? '', path: shownPath(pathname), status: response.statusCode, bytes }
         parts.log({ ...line, ms: now() - startedAt })

@@ -30,6 +30,7 @@ export async function rehearsalProvider(path: string): Promise<{ readonly path: 
 
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const raw = await readBody(request, () => true)
+  request.resume()
   if (raw === 'gone') return
   if (typeof raw === 'string') return send(response, 413, bodyOf(tooLarge(`The request is larger than ${bodyBytesMax} bytes`)))
   const path = (request.url ?? '').split('?')[0]
