@@ -23,7 +23,7 @@ test.each([
   ['a turn that answered the prompt', { reason: 'done' }, 0],
   ['one that leaves another prompt to the next', { reason: 'done', left: [other] }, 0],
   ['one that leaves the prompt itself to the next', { reason: 'done', left: [other, mine] }, null],
-  ['one that took too long, and leaves it to the next', { reason: 'interrupted', left: [mine] }, null],
+  ['one that took too long, and leaves it to the next', { reason: 'interrupted', left: [mine] }, 130],
   ['one that waits for somebody', { reason: 'waiting', left: [mine] }, 3],
   ['a crash, of which the state tells more', { reason: 'crashed' }, null],
 ] as const)('exitOfEnd() of %s', (_, { reason, ...more }, exit) => {

@@ -1,3 +1,4 @@
+import { leavesWork } from '@anchorhold/core/session-states'
 import type { EventBody } from '@anchorhold/protocol/events'
 import type { FailureCode } from '@anchorhold/protocol/failures'
 import type { PromptId } from '@anchorhold/protocol/ids'
@@ -29,15 +30,12 @@ export const exitOfTurn = {
 } as const satisfies Record<TurnEnd, ExitCode>
 
 /** What the end of a turn means for who follows a prompt that the agent has; null where the prompt is not over. */
-export function exitOfEnd(
-  { reason, left = [] }: Pick<EventBody<'turn.ended'>, 'reason' | 'left'>,
-  prompt: PromptId,
-): ExitCode | null {
+export function exitOfEnd(end: Pick<EventBody<'turn.ended'>, 'reason' | 'left'>, prompt: PromptId): ExitCode | null {
   // What a crash did shows in the state that follows: the turn may be taken up again.
-  if (reason === 'crashed') return null
+  if (end.reason === 'crashed') return null
   // It came when the turn was as good as over, and the next one takes it up.
-  if (left.includes(prompt) && reason !== 'waiting') return null
-  return exitOfTurn[reason]
+  if (leavesWork(end) && end.left?.includes(prompt) === true) return null
+  return exitOfTurn[end.reason]
 }
 
 /** States in which nothing follows by itself. A keeper that was killed ends no turn any more: its session is interrupted. */

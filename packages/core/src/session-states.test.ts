@@ -100,6 +100,8 @@ test('a prompt that the agent was given is work, before its turn has begun', () 
 test('a prompt that came too late for a turn is cut short with its keeper', () => {
   const late = { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 1, left: ['prm_1'] } } as unknown as NewEvent
   expect(run(started, turn, late).state).toBe('working')
+  // Whether the agent goes on is not known of any other.
+  expect(run(started, turn, { ...late, body: { ...late.body, reason: 'error' } } as NewEvent).state).toBe('ready')
   expect(run(started, turn, late, turn, done).state).toBe('ready')
   expect(run(started, turn, late, lost).state).toBe('interrupted')
   expect(run(started, turn, late, left).state).toBe('ready')

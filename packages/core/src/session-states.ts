@@ -1,4 +1,4 @@
-import type { NewEvent } from '@anchorhold/protocol/events'
+import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
 
@@ -120,6 +120,10 @@ export function unpaused(standing: Standing): SessionState {
   return requests > 0 ? 'waiting' : turn || handed ? 'working' : 'ready'
 }
 
+/** Whether a turn is done and its agent is not: it has prompts that came too late, and takes them up next by itself. */
+export const leavesWork = ({ reason, left = [] }: Pick<EventBody<'turn.ended'>, 'reason' | 'left'>): boolean =>
+  reason === 'done' && left.length > 0
+
 const ended = new Set<SessionState>(['stopped', 'archived'])
 
 /** Which open requests an event takes back, as nobody wants an answer to them any more: all of the session's, or those of the turn
@@ -186,8 +190,7 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       const { reason, why, left = [] } = event.body
       if (reason === 'crashed') return crashed(why ?? '')
       const handed = left.length > 0
-      // The agent has them, and goes on at once; one that was cut short is given them anew first, perhaps by another keeper.
-      const state = handed && reason !== 'waiting' && reason !== 'interrupted' ? running() : resting()
+      const state = leavesWork(event.body) ? running() : resting()
       return to({ turn: false, handed, asked: [], left: [], crashes: 0, state: live(state) }, reason === 'done' ? null : why)
     }
     case 'request.opened': {

@@ -518,6 +518,68 @@ test('keeper() keeps what its agent begins to say before the turn before it is t
   }
 })
 
+/** An agent that is done, and has yet to begin with a prompt that came too late for that. */
+async function owing() {
+  const it = await make()
+  const [first, late] = [newId(), newId()]
+  await it.prompt(first)
+  it.agents.heard.state('running')
+  await it.prompt(late)
+  it.agents.heard.result({ ok: true, why: null, prompts: [first] })
+  it.agents.heard.state('idle')
+  await settled()
+  expect(await it.types()).toEqual(['keeper.started', 'prompt', 'turn.started', 'prompt', 'turn.ended'])
+  const rest = async () => (await it.events()).slice(5)
+  return { ...it, late, rest }
+}
+
+test('keeper() says of a prompt that its agent died with that its turn was cut short', async () => {
+  const { agents, one, late, rest } = await owing()
+  agents.heard.gone('killed')
+  await one.left
+  expect(await rest()).toMatchObject([
+    { type: 'turn.started', body: { cause: 'prompt', prompt: late } },
+    { type: 'turn.ended', body: { reason: 'crashed', why: 'killed' } },
+    { type: 'keeper.left', body: { failed: false } },
+  ])
+})
+
+test('keeper() stops what its agent is about to take up', async () => {
+  const { agents, one, late, rest } = await owing()
+  const asked = one.handle({ do: 'interrupt' })
+  await settled()
+  agents.heard.state('running')
+  agents.heard.result({ ok: false, why: 'interrupted', prompts: [late] })
+  agents.heard.state('idle')
+  await asked
+  expect(agents.interrupts).toBe(1)
+  expect(await rest()).toMatchObject([
+    { type: 'turn.started', body: { prompt: late } },
+    { type: 'turn.ended', body: { reason: 'interrupted', why: 'Asked to stop' } },
+  ])
+})
+
+test('keeper() does not wait for ever for its agent to take up a prompt', async () => {
+  const { late, rest } = await owing()
+  await vi.advanceTimersByTimeAsync(29_000)
+  expect(await rest()).toEqual([])
+  await vi.advanceTimersByTimeAsync(1000)
+  expect(await rest()).toMatchObject([
+    { type: 'turn.started', body: { prompt: late } },
+    { type: 'turn.ended', body: { reason: 'error', why: 'The agent ended its turn without a result' } },
+  ])
+})
+
+test('keeper() waits for an agent that has taken up a prompt as long as that takes', async () => {
+  const { agents, late, rest } = await owing()
+  agents.heard.state('running')
+  await vi.advanceTimersByTimeAsync(60_000)
+  agents.heard.result({ ok: true, why: null, prompts: [late] })
+  agents.heard.state('idle')
+  await vi.advanceTimersByTimeAsync(40_000)
+  expect(await rest()).toMatchObject([{ type: 'turn.started' }, { type: 'turn.ended', body: { reason: 'done' } }])
+})
+
 test('keeper() stops what it is just handing on', async () => {
   const { one, prompt, agents } = await make()
   await settled()

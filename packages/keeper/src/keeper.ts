@@ -254,7 +254,8 @@ export function keeper(options: KeeperOptions): Keeper {
     await inOrder(async () => {
       // Once more: what was still being started stands by now, and so does a turn that was just beginning.
       await end()
-      if (!isCrash) turns.cut(cut)
+      if (isCrash) await turns.beginOwed()
+      else turns.cut(cut)
       await turns.end(isCrash ? why : null)
       // An agent that took up its turn while it was being stopped has spoken without one.
       await journal.closeBlocks()
@@ -290,7 +291,7 @@ export function keeper(options: KeeperOptions): Keeper {
         return { had: false }
       case 'interrupt':
         // What the agent is about to be given is what is to stop.
-        if (!turns.running || turns.handing) await inOrder(async () => {})
+        if (!turns.running || turns.handing) await inOrder(turns.beginOwed)
         await turns.interrupt({ reason: 'interrupted', why: 'Asked to stop', unread: 'dropped' })
         return null
       case 'drop': {

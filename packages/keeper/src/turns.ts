@@ -1,5 +1,6 @@
 import type { Authority } from '@anchorhold/core/authority/authority'
 import { breakerWatch, type BreakerWatch } from '@anchorhold/core/breakers'
+import { leavesWork } from '@anchorhold/core/session-states'
 import type { Clock } from '@anchorhold/link/clock'
 import type { BlockId, EventBody } from '@anchorhold/protocol/events'
 import type { PromptId } from '@anchorhold/protocol/ids'
@@ -38,6 +39,8 @@ export interface Turns {
   interrupt(cut: Cut): Promise<void>
   /** The running turn will not have come to its own end, whatever the agent says. A later cut does not replace an earlier one. */
   cut(cut: Cut): void
+  /** Begins the turn of a prompt that came too late for the one before, where the agent has not come to it by itself. */
+  beginOwed(): Promise<void>
   /** Ends the running turn, if there is one. */
   end(crashed: string | null): Promise<void>
   readonly heard: Pick<AgentListener, 'event' | 'state' | 'tasks' | 'result'>
@@ -91,6 +94,8 @@ type Turn = {
 
 /** How long an interrupted agent may take to say that it is idle. */
 const interruptGraceMs = 5000
+/** How long an agent that has come to rest may take to go on with what came too late for its turn. */
+const owedMs = 30_000
 
 export function turns(options: TurnsOptions): Turns {
   const { start, journal, check, pause, veil, settle, clock, slowness, behind, onChange, onEnded, onStuck, die, leaving } =
@@ -141,6 +146,26 @@ export function turns(options: TurnsOptions): Turns {
     return begin('task', null)
   }
 
+  async function beginOwed(): Promise<void> {
+    const [owed] = prompts.unconfirmed()
+    if (turn === null && owed !== undefined) await begin('prompt', owed)
+  }
+
+  /** What an agent that rests has not taken up by then it never will: that is an end, too. */
+  function endOwedInTime(): void {
+    const before = count
+    clock.after(owedMs * slowness(), () =>
+      behind(async () => {
+        if (count !== before || agentState === 'running' || leaving.aborted) return
+        for (const id of prompts.unconfirmed().slice(1)) prompts.confirm(id)
+        await beginOwed()
+        await end(null)
+      }),
+    )
+  }
+
+  const openNow = () => new Set(journal.saying().map(({ block }) => block))
+
   /** `open` is what the agent was saying when it came to rest. Where it has begun something since, whatever else is open belongs to that. */
   async function end(crashed: string | null, open?: ReadonlySet<BlockId>): Promise<void> {
     const ending = turn
@@ -180,6 +205,7 @@ export function turns(options: TurnsOptions): Turns {
     if (exposed.length > 0) await journal.write(exposedNotice(exposed))
     if (watched && !veil.watches) await journal.write(unseenNotice)
     await handOn()
+    if (leavesWork(body)) endOwedInTime()
     onEnded()
   }
 
@@ -218,7 +244,8 @@ export function turns(options: TurnsOptions): Turns {
       const others = ids.filter((id) => id !== interrupted.prompt)
       if (interrupted.cut?.unread === 'kept') prompts.takeBack(others)
       // It had not even begun: no word of its end will come.
-      if (others.length < ids.length && agentState === 'idle') behind(async () => turn === interrupted && end(null))
+      const open = openNow()
+      if (others.length < ids.length && agentState === 'idle') behind(async () => turn === interrupted && end(null, open))
     })
     await check.takeBackAll(how.why)
     // A paused tool would hold the turn open.
@@ -264,6 +291,7 @@ export function turns(options: TurnsOptions): Turns {
     handOn,
     interrupt,
     cut,
+    beginOwed,
     end,
     heard: {
       event: (event) =>
@@ -278,7 +306,7 @@ export function turns(options: TurnsOptions): Turns {
       state(state) {
         agentState = state
         if (state === 'running') onChange()
-        const open = new Set(journal.saying().map(({ block }) => block))
+        const open = openNow()
         behind(async () => {
           if (state === 'running') {
             if (turn === null && !leaving.aborted && agentState === 'running') await beginByItself()

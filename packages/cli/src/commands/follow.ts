@@ -1,3 +1,4 @@
+import { leavesWork } from '@anchorhold/core/session-states'
 import { type FailureCode, isFailure } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -34,6 +35,8 @@ export async function follow(context: Context, options: FollowOptions): Promise<
   /** The one that was found last. */
   let current = daemon
   let delivered = until === null
+  /** Its turn is the agent's next. */
+  let owed = false
   let asked = 0
   const onInterrupt = () => {
     // Once ends the turn, twice ends only the watching.
@@ -94,12 +97,23 @@ export async function follow(context: Context, options: FollowOptions): Promise<
         break
       }
       if (event.type === 'request.opened' && ask) here.ask(event.body)
-      const ended = event.type === 'turn.ended' && delivered ? exitOfEnd(event.body, until) : null
-      if (ended !== null) {
-        code = ended
-        break
+      if (event.type === 'turn.started') owed = false
+      if (event.type === 'turn.ended' && delivered) {
+        const ended = exitOfEnd(event.body, until)
+        if (ended !== null) {
+          code = ended
+          break
+        }
+        owed = leavesWork(event.body)
       }
-      if (event.type === 'keeper.left') cause = event.body.code
+      if (event.type === 'keeper.left') {
+        cause = event.body.code
+        // Nobody takes it up any more before somebody goes on with the session.
+        if (owed && !event.body.failed) {
+          code = exitOfTurn.crashed
+          break
+        }
+      }
       if (event.type !== 'session.state' || event.body.goes_on) continue
       const over = exitOfState[event.body.to]
       if (over !== undefined) {

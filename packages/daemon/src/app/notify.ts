@@ -1,8 +1,9 @@
 import { type Actor, may } from '@anchorhold/core/actors'
 import { type Notice, noticeOf } from '@anchorhold/core/notification'
 import { printableLine } from '@anchorhold/core/printable'
+import { leavesWork } from '@anchorhold/core/session-states'
 import type { Clock } from '@anchorhold/link/clock'
-import type { Event, EventBody } from '@anchorhold/protocol/events'
+import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { TurnEnd } from '@anchorhold/protocol/sessions'
 import type { PushDeviceRow } from '../store/store.ts'
@@ -107,7 +108,7 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
           if (parts().store.push.all().length === 0) return
           for (const event of told) {
             if (event.type === 'request.opened') tellRequest(event.body.id)
-            if (event.type === 'turn.ended' && !goesOn(event.body)) tellEnd(event.session, event.body.reason)
+            if (event.type === 'turn.ended' && !leavesWork(event.body)) tellEnd(event.session, event.body.reason)
           }
         } catch (error) {
           parts().log(`push: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
@@ -116,9 +117,6 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
     },
   }
 }
-
-/** It is done, and the next one takes up at once what came too late for it. */
-const goesOn = ({ reason, left = [] }: EventBody<'turn.ended'>) => reason === 'done' && left.length > 0
 
 const named = (name: string) => {
   const line = printableLine(name)
