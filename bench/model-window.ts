@@ -18,8 +18,8 @@ const connections = 16
 const rounds = 12
 /** Of the shortest of all, whose rounds differ most. */
 const smallRounds = 40
-/** A gate runs for days: what it does is measured, not how soon the engine has compiled it. */
-const warmUpCalls = 3000
+/** A gate runs for days: what it does is measured, not how soon the engine has compiled it, which goes on for some 20,000 calls. */
+const warmUpCalls = 30_000
 const warmUpStreams = 300
 
 /** The model window against the same calls through a bare proxy, and against no proxy at all. */

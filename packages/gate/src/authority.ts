@@ -113,6 +113,12 @@ export function sessionAuthority({
     get waiting() {
       return one.waiting
     },
+    get policy() {
+      return one.policy
+    },
+    get holdsGrants() {
+      return one.holdsGrants
+    },
     get terms() {
       return one.terms
     },
@@ -124,7 +130,7 @@ export function sessionAuthority({
     judge: (action, signal) => one.judge({ meaning: plainMeaning(action), call: null, pins: async () => [] }, signal),
     askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
     denies(action) {
-      const { effect, by } = decide(compilePolicy(one.terms.policy), plainMeaning(action))
+      const { effect, by } = decide(compilePolicy(one.policy), plainMeaning(action))
       return effect === 'deny' ? `This is not allowed (${by})` : null
     },
     stands() {

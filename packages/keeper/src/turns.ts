@@ -126,7 +126,7 @@ export function turns(options: TurnsOptions): Turns {
       stopping: Promise.resolve(),
       heard: false,
       ending: false,
-      circles: breakerWatch(check.terms.policy.breakers),
+      circles: breakerWatch(check.policy.breakers),
       inTime: limitMs === null ? () => {} : clock.after(limitMs, () => tooLong(limitMs)),
     }
     count++

@@ -36,7 +36,11 @@ export interface Authority {
   leaveAll(): void
   /** How many requests somebody waits for. */
   readonly waiting: number
-  /** What a process that comes after this one must know. */
+  /** The one in force. */
+  readonly policy: Policy
+  /** Whether people have allowed anything that is not used up. */
+  readonly holdsGrants: boolean
+  /** What a process that comes after this one must know, put together anew each time. */
   readonly terms: Terms
 }
 
@@ -209,6 +213,12 @@ export function authority(parts: AuthorityParts): Authority {
     leaveAll: requests.leaveAll,
     get waiting() {
       return requests.waiting
+    },
+    get policy() {
+      return compiled.policy
+    },
+    get holdsGrants() {
+      return !grants.empty
     },
     get terms() {
       return { policy: compiled.policy, grants: [...grants.all], asked: [...requests.all] }

@@ -21,6 +21,7 @@ export interface Grants {
   /** Only these, as far as they are not used up. */
   replace(grants: readonly Grant[]): void
   readonly all: readonly Grant[]
+  readonly empty: boolean
 }
 
 export function openGrants(given: readonly Grant[], usedBefore: Iterable<RequestId>, now: () => number): Grants {
@@ -87,6 +88,9 @@ export function openGrants(given: readonly Grant[], usedBefore: Iterable<Request
     replace,
     get all() {
       return [...grants.values()]
+    },
+    get empty() {
+      return grants.size === 0
     },
   }
 }

@@ -69,7 +69,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
   let refusal: { readonly why: NonNullable<Settlement['refused']>; readonly agent: string | undefined } | null = null
   /** What was said already, so that it is said once. */
   let noticed = new Set<string>()
-  let inForce = { of: authority.terms.policy, ready: modelPolicy(authority.terms.policy) }
+  let inForce = { of: authority.policy, ready: modelPolicy(authority.policy) }
   /** Calls that were dialled and are not in the books yet. */
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
@@ -147,7 +147,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
         if (books.broken) return answer(response, unwritable)
         throw error
       }
-      if (set !== null && authority.terms.grants.length > 0) authority.use(shortAction({ ...about, neededNanos: 0 }, account))
+      if (set !== null && authority.holdsGrants) authority.use(shortAction({ ...about, neededNanos: 0 }, account))
       let asked: Refusal | null = null
       if (
         set === null &&
@@ -220,8 +220,8 @@ export function modelCalls(parts: CallsParts): ModelCalls {
   }
   /** Made ready when it changes. */
   function policy(): ModelPolicy {
-    const { policy: now } = authority.terms
-    if (now !== inForce.of) inForce = { of: now, ready: modelPolicy(now) }
+    const { policy } = authority
+    if (policy !== inForce.of) inForce = { of: policy, ready: modelPolicy(policy) }
     return inForce.ready
   }
 

@@ -37,7 +37,7 @@ export type OpeningsParts = {
 }
 
 export type OfSession = {
-  readonly authority: Pick<SessionAuthority, 'judge' | 'askAhead' | 'stands' | 'denies' | 'terms'>
+  readonly authority: Pick<SessionAuthority, 'judge' | 'askAhead' | 'stands' | 'denies' | 'policy'>
   readonly note: (event: NewEvent) => void
   /** What the session is served on now. */
   readonly terms: () => ServedOn
@@ -75,7 +75,7 @@ export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
         stands: authority.stands,
         denies: authority.denies,
         routeOf: looked(
-          routesBy(() => authority.terms.policy.rules),
+          routesBy(() => authority.policy.rules),
           () => terms().net.forges,
         ),
         screen: (asked, request) => screenForge(asked, request, terms().net),
