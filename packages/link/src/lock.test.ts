@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { systemClock } from './clock.ts'
-import { lockHolder, takeLock, takeLockOfKilled } from './lock.ts'
+import { lockHolder, takeLock, takeLockOfKilled, takeLockThere } from './lock.ts'
 
 /** A process that holds the lock until it is killed. */
 async function holderOf(path: string) {
@@ -54,6 +54,20 @@ test.skipIf(!existsSync('/proc/locks'))(
     rmSync(folder, { recursive: true })
   },
 )
+
+test('takeLockThere() takes the lock of a file that is there, and makes none', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ah-lock %20?#-'))
+  const path = join(folder, 'lock')
+  expect(takeLockThere(path)).toBeNull()
+  expect(existsSync(path)).toBe(false)
+  takeLock(path)?.release()
+  const lock = takeLockThere(path)
+  expect(lock).not.toBeNull()
+  expect([takeLockThere(path), takeLock(path)]).toEqual([null, null])
+  lock?.release()
+  takeLock(path)!.release()
+  rmSync(folder, { recursive: true })
+})
 
 test('of several that try at once exactly one has the lock', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ah-lock-'))

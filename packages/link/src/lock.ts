@@ -1,5 +1,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 import { type Clock, pause } from './clock.ts'
 import { isBeingEnded } from './owner.ts'
 
@@ -10,9 +11,27 @@ export interface Lock {
 /** Takes a kernel lock on a file, or returns null when another process holds it. The kernel frees it when this
  *  process ends, however it ends; so no stale lock can be left behind, as a pid file could. */
 export function takeLock(path: string): Lock | null {
+  return lockIn(new DatabaseSync(path, { timeout: 0 }))
+}
+
+/** The same on a file that is there, and null where none is: whoever makes one anew that its holder is just taking away has a lock beside
+ *  the holder's. */
+export function takeLockThere(path: string): Lock | null {
+  const url = pathToFileURL(path)
+  url.searchParams.set('mode', 'rw')
+  try {
+    const lock = lockIn(new DatabaseSync(url, { timeout: 0 }))
+    if (lock === null || existsSync(path)) return lock
+    lock.release()
+  } catch (error) {
+    if (existsSync(path)) throw error
+  }
+  return null
+}
+
+function lockIn(db: DatabaseSync): Lock | null {
   // SQLite holds an fcntl lock on the file for as long as a transaction that will write is open; Node has no flock of its own. Not an
   // exclusive one: that is taken in steps, and of two that try at once each may find the other on its way, and both give up.
-  const db = new DatabaseSync(path, { timeout: 0 })
   try {
     db.exec('pragma journal_mode = memory; begin immediate')
   } catch (error) {

@@ -16,7 +16,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-test('prepareGround() has its folder removed by nobody else while it goes', async () => {
+test('prepareGround() has its folder removed by nobody else while it goes', { repeats: 40 }, async () => {
   const config = { root: false, home: join(root, 'home'), state: join(root, 'state'), config: join(root, 'config') } as Config
   const folders = foldersOf(config.state)
   makeFolders(folders, false)

@@ -1,4 +1,4 @@
-import { isUnlocked, takeLock } from '@anchorhold/link/lock'
+import { isUnlocked, takeLock, takeLockThere } from '@anchorhold/link/lock'
 import { endOrphans } from '@anchorhold/link/orphans'
 import { isOwnerGone, ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -102,10 +102,12 @@ export async function reapLaunched(folders: Folders, runtime: Runtime, log: Reap
     const base = join(folders.launched, name)
     // Another launcher may be at the same thing.
     if (!existsSync(base)) continue
+    const file = join(base, 'lock')
     // One without a lock is just being made or removed, unless whoever did so has ended.
-    if (!existsSync(join(base, 'lock')) && !isOwnerGone(name)) continue
+    const isThere = existsSync(file)
+    if (!isThere && !isOwnerGone(name)) continue
     await attempting(log)(`the launched cell "${base}"`, async () => {
-      const lock = takeLock(join(base, 'lock'))
+      const lock = isThere ? takeLockThere(file) : takeLock(file)
       if (lock === null) return
       try {
         await reapCells(runtime, [join(base, 'cell')])
