@@ -16,7 +16,11 @@ export function shellInside(): void {
     env: { ...process.env, SHELL: '/bin/sh' },
   })
   let terminal = ''
-  child.stdio[3]?.on('data', (said: Buffer) => (terminal += said.toString()))
+  // Its end says nothing: script(1) holds it open for as long as it lives.
+  child.stdio[3]?.on('data', (said: Buffer) => {
+    terminal += said.toString()
+    resize()
+  })
   child.stdin!.on('error', () => {})
   child.once('error', () => {
     process.stdout.write('There is no script(1) in this cell, which makes terminals\r\n', () => process.exit(127))
@@ -26,7 +30,8 @@ export function shellInside(): void {
   let resizing = false
   /** One at a time: of two, the older size could be set last. */
   function resize(): void {
-    if (resizing || wanted === null) return
+    // It may not have said yet which terminal it is.
+    if (resizing || wanted === null || !terminal.includes('\n')) return
     const size = wanted
     wanted = null
     resizing = true
@@ -42,11 +47,8 @@ export function shellInside(): void {
   lines.on('line', (line) => {
     const said = JSON.parse(line) as { readonly typed: string } | { readonly cols: number; readonly rows: number }
     if ('typed' in said) return void child.stdin!.write(Buffer.from(said.typed, 'base64'))
-    const isFirst = wanted === null
     wanted = ['rows', String(said.rows), 'cols', String(said.cols)]
-    // It may not have said yet which terminal it is.
-    if (terminal.includes('\n')) resize()
-    else if (isFirst) child.stdio[3]?.once('end', resize)
+    resize()
   })
   // Whoever had it is gone. With script(1) goes its end of the terminal, and the kernel hangs up on all that is on the other.
   lines.once('close', () => {

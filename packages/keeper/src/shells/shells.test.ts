@@ -73,6 +73,14 @@ describe.each([bwrapDriver(), noneDriver()])('shells() in a cell of rung $rung',
     })
   })
 
+  test('resize() holds for a terminal that is only just being made', async () => {
+    await inCell(driver, async (made, shell) => {
+      made.resize(shell, { cols: 101, rows: 33 })
+      made.write(shell, Buffer.from('until [ "$(stty size)" = "33 101" ]; do sleep 0.05; done; echo grown$((1))\n'))
+      await seen(made, shell, /grown1/)
+    })
+  })
+
   test('close() ends what runs in it', async () => {
     await inCell(driver, async (made, shell, closed) => {
       made.write(shell, Buffer.from('echo up$((1)); sleep 1000\n'))
