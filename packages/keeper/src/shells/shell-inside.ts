@@ -11,6 +11,9 @@ export function shellInside(): void {
     'exec 3>&-',
     'if [ -x /bin/bash ]; then SHELL=/bin/bash exec /bin/bash -i; else exec /bin/sh -i; fi',
   ].join('; ')
+  // A shell reads its terminal's size before each prompt and writes back what it read: a new one that comes between the two is lost.
+  const setSize =
+    'for n in 1 2 3; do stty -F "$1" rows "$2" cols "$3"; sleep 0.2; test "$(stty -F "$1" size)" != "$2 $3" || break; done'
   const child = spawn('script', ['--quiet', '--return', '--command', begin, '/dev/null'], {
     stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, SHELL: '/bin/sh' },
@@ -26,20 +29,20 @@ export function shellInside(): void {
     process.stdout.write('There is no script(1) in this cell, which makes terminals\r\n', () => process.exit(127))
   })
   child.once('exit', (code) => process.exit(code ?? 129))
-  let wanted: readonly string[] | null = null
+  let wanted: readonly [rows: string, cols: string] | null = null
   let resizing = false
   /** One at a time: of two, the older size could be set last. */
   function resize(): void {
     // It may not have said yet which terminal it is.
     if (resizing || wanted === null || !terminal.includes('\n')) return
-    const size = wanted
+    const [toRows, toCols] = wanted
     wanted = null
     resizing = true
     const over = () => {
       resizing = false
       resize()
     }
-    spawn('stty', ['-F', terminal.trim(), ...size], { stdio: 'ignore' })
+    spawn('sh', ['-c', setSize, 'resize', terminal.trim(), toRows, toCols], { stdio: 'ignore' })
       .once('error', over)
       .once('exit', over)
   }
@@ -47,7 +50,7 @@ export function shellInside(): void {
   lines.on('line', (line) => {
     const said = JSON.parse(line) as { readonly typed: string } | { readonly cols: number; readonly rows: number }
     if ('typed' in said) return void child.stdin!.write(Buffer.from(said.typed, 'base64'))
-    wanted = ['rows', String(said.rows), 'cols', String(said.cols)]
+    wanted = [String(said.rows), String(said.cols)]
     resize()
   })
   // Whoever had it is gone. With script(1) goes its end of the terminal, and the kernel hangs up on all that is on the other.

@@ -1,6 +1,8 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { terminalKeptBytes } from '@anchorhold/protocol/terminal'
 import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { bwrapDriver } from '../cells/bwrap/bwrap.ts'
@@ -32,15 +34,26 @@ async function seen(made: Shells, shell: string, fits: RegExp): Promise<string> 
   return all
 }
 
-async function inCell(driver: CellDriver, look: (made: Shells, shell: string, closed: string[]) => Promise<void>): Promise<void> {
+/** `programs` come before those of the cell. */
+async function inCell(
+  driver: CellDriver,
+  look: (made: Shells, shell: string, closed: string[]) => Promise<void>,
+  programs: Record<string, string> = {},
+): Promise<void> {
   await using specs = trialSpecs()
   const spec = await specs.make()
+  for (const [name, text] of Object.entries(programs)) await writeFile(join(spec.workspace, name), text, { mode: 0o755 })
   await using cell = await driver.start(
     { ...spec, mounts: [{ source: node, target: '/opt/anchorhold/node' }] },
     AbortSignal.timeout(10_000),
   )
   const { made, closed } = make()
-  const env = { PATH: '/usr/bin:/bin', HOME: cell.place(spec.home), TERM: 'xterm-256color', PS1: '$ ' }
+  const env = {
+    PATH: `${cell.place(spec.workspace)}:/usr/bin:/bin`,
+    HOME: cell.place(spec.home),
+    TERM: 'xterm-256color',
+    PS1: '$ ',
+  }
   const shell = made.open(
     size,
     (args) => cell.spawn([cell.place(node), ...args], { env, cwd: cell.place(spec.workspace) }),
@@ -79,6 +92,19 @@ describe.each([bwrapDriver(), noneDriver()])('shells() in a cell of rung $rung',
       made.write(shell, Buffer.from('until [ "$(stty size)" = "33 101" ]; do sleep 0.05; done; echo grown$((1))\n'))
       await seen(made, shell, /grown1/)
     })
+  })
+
+  test('resize() holds where a shell writes back the size that it has read before', async () => {
+    const look = async (made: Shells, shell: string) => {
+      made.resize(shell, { cols: 101, rows: 33 })
+      made.write(
+        shell,
+        Buffer.from('until [ -e late ] && [ "$(stty size)" = "33 101" ]; do sleep 0.05; done; echo grown$((1))\n'),
+      )
+      await seen(made, shell, /grown1/)
+    }
+    const late = '[ "$1" = -F ] && [ "$3" = rows ] && [ ! -e late ] && : > late && /usr/bin/stty -F "$2" rows 24 cols 80'
+    await inCell(driver, look, { stty: `#!/bin/sh\n/usr/bin/stty "$@" && { ${late}; true; }\n` })
   })
 
   test('close() ends what runs in it', async () => {
