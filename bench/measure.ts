@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 /** One comparison: the product over a floor, both measured in the same run, turn by turn. */
 export type Ratio = {
   readonly name: string
@@ -31,6 +33,17 @@ export async function interleave<N extends string>(
     }
   }
   return Object.fromEntries([...times].map(([name, values]) => [name, median(values)])) as Record<N, number>
+}
+
+/** Of all processors since the start, in the kernel's ticks; `stolen` is what a virtual machine wanted and its host gave to others. */
+export function processorTime(): { readonly stolen: number; readonly all: number } | null {
+  try {
+    const [first = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
+    const ticks = first.split(/ +/).slice(1, 9).map(Number)
+    return { stolen: ticks[7] ?? 0, all: ticks.reduce((sum, some) => sum + some, 0) }
+  } catch {
+    return null
+  }
 }
 
 export function verdict({ value, must, record, better }: Ratio): 'record' | 'must' | 'missed' {

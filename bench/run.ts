@@ -2,7 +2,7 @@
 //   npm run bench [NAME…]
 import { cellsBench, enginesBench } from './cells.ts'
 import { machinesBench } from './machines.ts'
-import { type Ratio, verdict } from './measure.ts'
+import { processorTime, type Ratio, verdict } from './measure.ts'
 import { modelWindowBench } from './model-window.ts'
 import { netWindowBench } from './net-window.ts'
 import { policyBench } from './policy.ts'
@@ -23,6 +23,7 @@ const benches: Readonly<Record<string, () => Promise<Ratio[]>>> = {
 const onlyByName = ['machines']
 const wanted = process.argv.slice(2)
 let missed = 0
+const before = processorTime()
 for (const [name, bench] of Object.entries(benches)) {
   if (wanted.length > 0 ? !wanted.includes(name) : onlyByName.includes(name)) continue
   for (const ratio of await bench()) {
@@ -33,5 +34,13 @@ for (const [name, bench] of Object.entries(benches)) {
       `${ratio.value.toFixed(2).padStart(8)}  ${result.padEnd(7)} ${ratio.name} (${bars})\n${' '.repeat(18)}${ratio.note}`,
     )
   }
+}
+const after = processorTime()
+if (before !== null && after !== null) {
+  const percent = Math.round((100 * (after.stolen - before.stolen)) / (after.all - before.all))
+  if (percent >= 2)
+    console.log(
+      `This machine's host gave ${percent} % of its processors' time to others meanwhile: what takes a fraction of a millisecond says little then.`,
+    )
 }
 process.exit(missed === 0 ? 0 : 1)
