@@ -10,7 +10,7 @@ export default defineConfig({
           setupFiles: ['test/patience.ts'],
           include: ['packages/*/src/**/*.test.ts'],
           exclude: ['**/*.machine.test.ts', '**/*.engine.test.ts'],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
         },
