@@ -19,8 +19,9 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Account, Money, ServedOn } from './books.ts'
 import type { Leases } from './leases.ts'
-import type { Known, Nodes } from './nodes.ts'
-import type { Records } from './records.ts'
+import { type Known, namesOf, type Nodes } from './nodes.ts'
+import { type PurseSize, sessionPurse } from './purse.ts'
+import type { OpenCall, Records } from './records.ts'
 import { warning } from './warnings.ts'
 
 /** An account with what only the books need to know of it. */
@@ -39,6 +40,9 @@ export type AccountParts = {
   /** Keeps the nodes, before a lease that goes through them. */
   readonly saveNodes: () => Promise<void>
   readonly newCall: () => string
+  readonly purse: PurseSize | null
+  /** Gives every session's purse back. */
+  readonly restAll: () => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed: () => void
   /** What a gate before this one kept of the session, and up to which record. */
@@ -62,7 +66,7 @@ export const agentCaps = (life: Nanos | null): Caps => ({ life, day: null, tick:
 export function holdAccount(
   session: SessionId,
   money: Money,
-  { records, nodes, leases, saveNodes, newCall, onFreed, kept }: AccountParts,
+  { records, nodes, leases, saveNodes, newCall, purse: size, restAll, onFreed, kept }: AccountParts,
 ): HeldAccount {
   const { simulated } = money
   let lease = leaseOf(money)
@@ -74,6 +78,7 @@ export function holdAccount(
   let revoked = false
   const agents = new Set<string>()
   capAgents(money.agent_cap_nanos)
+  const purse = sessionPurse({ session, size, records, newCall, wayAt: (atMs) => wayOf(undefined, atMs), pathOf, change, bookAt })
 
   /** What was raised for one sub-agent stands until all of them are given another cap. */
   function capAgents(capNanos: Nanos | null): void {
@@ -100,11 +105,22 @@ export function holdAccount(
     const name: NodeName = `${agentsOf(session)}${agents.has(agent) ? agent : '*'}`
     return [...way, nodes.make(simulated, name, agentCaps(agentCap), atMs)]
   }
-  const pathOf = (way: readonly Known[]): Path => ({ lease, nodes: way.map(({ node }) => node) })
+  function pathOf(way: readonly Known[]): Path {
+    return { lease, nodes: way.map(({ node }) => node) }
+  }
   /** Takes over what a call has changed on its way. */
   function change(way: readonly Known[], path: Path): void {
     lease = path.lease
     for (const [index, known] of way.entries()) nodes.put({ ...known, node: path.nodes[index]! })
+  }
+
+  /** Books at every node what became of a sum that was set aside. */
+  function bookAt({ nanos, beganMs, nodes: names = [] }: OpenCall, costNanos: Nanos) {
+    const way = names.flatMap((name) => nodes.get(simulated, name) ?? [])
+    const before = pathOf(way)
+    const after = settleAll(before, { nanos, beganMs }, costNanos)
+    change(way, after)
+    return { way, before, after }
   }
 
   /** People hear of a cap that is near, once for each period. */
@@ -157,24 +173,30 @@ export function holdAccount(
     reserve(wish, about) {
       // It is set aside in the very periods that it is written down for, and settled in: one reading of the clock for both.
       const beganMs = nodes.at()
-      const way = wayOf(about.agent, beganMs)
-      const path = pathOf(way)
-      const affordable = afford(strictest(path), wish)
-      const next = affordable === null ? null : reserveAll(path, affordable.nanos)
+      let way = wayOf(about.agent, beganMs)
+      let affordable = afford(strictest(pathOf(way)), wish)
+      // Nobody goes short for a purse, nor for another session's.
+      if (affordable?.maxTokens !== wish.maxTokens && records.hasPurses) {
+        restAll()
+        way = wayOf(about.agent, beganMs)
+        affordable = afford(strictest(pathOf(way)), wish)
+      }
+      const next = affordable === null ? null : reserveAll(pathOf(way), affordable.nanos)
       if (affordable === null || next === null) return null
-      const where = way.length === 0 ? {} : { nodes: way.map(({ name }) => name) }
+      const { nanos } = affordable
       const call = newCall()
-      records.reserve(session, { call, nanos: affordable.nanos, ...about, began_at: beganMs, ...where }, beganMs)
+      records.reserve(session, { call, nanos, ...about, began_at: beganMs, ...namesOf(way) }, beganMs)
       change(way, next)
-      return { call, ...affordable, safe: records.flushAfterDial() }
+      // A sub-agent that is capped has a node of its own, which a purse is not taken from.
+      const isPaid = nanos === 0 || (!revoked && way.length === above.length && purse.pays({ call, nanos, about, beganMs }))
+      if (!isPaid) return { call, ...affordable, safe: records.flushAfterDial() }
+      records.flushSoon()
+      return { call, ...affordable, safe: null }
     },
     settle({ call }, usage) {
       const open = records.openCalls.get(call)
       if (open === undefined) return
       const { nanos, beganMs, nodes: names = [], agent } = open
-      const way = names.flatMap((name) => nodes.get(simulated, name) ?? [])
-      const before = pathOf(way)
-      const after = settleAll(before, { nanos, beganMs }, usage.cost_nanos)
       const where = {
         began_at: beganMs,
         ...(names.length > 0 ? { nodes: names } : {}),
@@ -183,11 +205,12 @@ export function holdAccount(
       }
       try {
         records.book(session, { call, ...usage, ...where }, beganMs)
-        change(way, after)
-        warn(way, before, after)
       } catch {
         return
       }
+      const { way, before, after } = bookAt(open, usage.cost_nanos)
+      warn(way, before, after)
+      purse.settled(call, nanos - usage.cost_nanos)
       records.flushSoon()
       if (usage.cost_nanos < nanos && names.length > 0) onFreed()
     },
@@ -199,6 +222,7 @@ export function holdAccount(
       }
       records.flushSoon()
     },
+    rest: purse.putBack,
     recap(capNanos) {
       lease = recap(lease, capNanos)
     },
@@ -222,6 +246,7 @@ export function holdAccount(
     },
     async close() {
       revoked = true
+      purse.putBack()
       await saving.catch(() => {})
       await leases.remove(session)
     },

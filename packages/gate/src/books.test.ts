@@ -10,6 +10,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { type Account, type Books, openBooks, type Reserved } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
+import type { PurseSize } from './purse.ts'
 import { local, rehearsal, plainAuthority } from './test-gate.ts'
 
 const sessions = ['ses_0000000000000001', 'ses_0000000000000002', 'ses_0000000000000003', 'ses_0000000000000004'] as SessionId[]
@@ -52,6 +53,8 @@ type Call = {
   readonly reserved: Reserved
   safe: boolean
   lostUnsafe: boolean
+  /** What it cost, or the most that it can have cost. */
+  costNanos: number
 }
 type NodeCaps = LedgerNode['caps']
 /** What a call weighs now, by the test's own account: what is set aside for it, or what it cost. */
@@ -59,7 +62,8 @@ type Weight = { readonly keys: readonly string[]; readonly beganMs: number; read
 const keyIn = (simulated: boolean, name: string) => `${simulated} ${name}`
 
 /** A gate's books, a daemon that stores what they say, and all that can befall the two. */
-async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, NodeCaps>>) {
+async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, NodeCaps>>, purseNanos: number | null) {
+  let boot = 0
   let disk: MemoryDisk = memoryDisk()
   let outbox: Outbox
   let books: Books
@@ -194,7 +198,10 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
           append: {
             value(of: SessionId, entry: Parameters<Outbox['append']>[1]) {
               const n = opened.append(of, entry)
-              if (entry.type === 'reservation') reservation = entry.body
+              if (entry.type !== 'reservation') return n
+              if (entry.body.boot === undefined) reservation = entry.body
+              else if (entry.body.nanos > 0) weigh(entry.body, entry.body.nanos)
+              else weights.delete(entry.body.call)
               return n
             },
           },
@@ -206,6 +213,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
           newCall: () => `call${++calls}`,
           afterThis: async () => {},
           soon: () => new Promise((resolve) => soon.push(resolve)),
+          purse: purseNanos === null ? null : { boot: `boot${boot}`, nanos: purseNanos },
           onBroken: () => (broken = true),
         })
         await books.recover()
@@ -234,9 +242,22 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
     }
     compareNodes()
     noneSetAside()
+    await lookIntoPurses()
     tellAgain()
     for (const account of accounts.values()) expect(account.lease.reservedNanos).toBe(0)
   }
+
+  const usages = async () =>
+    [...stored, ...(await outbox.read(lastStored(), Infinity))].flatMap(({ session: of, type, body }) =>
+      type === 'usage' ? [{ of, ...eventBodies.usage.parse(body) }] : [],
+    )
+  /** How much of purses was booked for each session; known once a gate has begun. */
+  const pursesBooked = () => new Map(pursed)
+  async function lookIntoPurses(): Promise<void> {
+    pursed = new Map(sessions.map((session) => [session, 0]))
+    for (const { of, call = '', cost_nanos } of await usages()) if (!all.has(call)) pursed.set(of, pursed.get(of)! + cost_nanos)
+  }
+  let pursed = new Map<SessionId, number>()
 
   const it = {
     get disk() {
@@ -256,7 +277,8 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       }
       if (reserved === null) return
       const { capNanos, spentNanos, reservedNanos } = account.lease
-      expect(spentNanos + reservedNanos).toBeLessThanOrEqual(capNanos!)
+      // What costs nothing goes on also where the budget was lowered below what is spent.
+      if (reserved.nanos > 0) expect(spentNanos + reservedNanos).toBeLessThanOrEqual(capNanos!)
       const agents: NodeName[] = agent === null ? [] : [`agent/${session}/${agent}`]
       const beganMs = reservation!.began_at!
       // No call begins before one that is known, whatever the time of day is.
@@ -266,12 +288,13 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       for (const name of aboveOf(session))
         for (const span of spans) {
           const cap = capsOf.get(name)![span]
-          if (cap !== null) expect(sumOf(simulated, name, span, beganMs)).toBeLessThanOrEqual(cap)
+          if (cap !== null && reserved.nanos > 0) expect(sumOf(simulated, name, span, beganMs)).toBeLessThanOrEqual(cap)
         }
-      for (const name of agents) expect(sumOf(simulated, name, 'life', beganMs)).toBeLessThanOrEqual(agentCap)
+      for (const name of agents)
+        if (reserved.nanos > 0) expect(sumOf(simulated, name, 'life', beganMs)).toBeLessThanOrEqual(agentCap)
       compareNodes()
-      const one: Call = { session, reserved, safe: false, lostUnsafe: false }
-      reserved.safe.then(
+      const one: Call = { session, reserved, safe: false, lostUnsafe: false, costNanos: reserved.nanos }
+      reserved.safe?.then(
         () => (one.safe = true),
         () => {},
       )
@@ -285,16 +308,36 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       const cost = Math.floor(one.reserved.nanos * share)
       accounts.get(one.session)!.settle(one.reserved, { ...usage(cost), simulated: isPlay(one.session) })
       weights.set(one.reserved.call, { ...weights.get(one.reserved.call)!, nanos: cost })
+      one.costNanos = cost
       if (!broken) compareNodes()
       const after = accounts.get(one.session)!.lease
       expect(after.spentNanos + after.reservedNanos).toBeLessThanOrEqual(before.spentNanos + before.reservedNanos)
       if (broken) await it.kill()
     },
-    kill: () => begin(disk.kill()),
-    async cutPower(kept: number) {
-      for (const one of all.values()) if (!one.safe) one.lostUnsafe = true
-      await begin(disk.powerCut((bytes) => Math.floor(bytes * kept)))
+    async kill() {
+      const before = pursesBooked()
+      await begin(disk.kill())
+      // Whoever is only killed has lost nothing that it wrote.
+      expect(pursesBooked()).toEqual(before)
     },
+    async cutPower(kept: number) {
+      const atRisk = [...all.values()].filter(({ safe, lostUnsafe }) => !safe && !lostUnsafe)
+      for (const one of atRisk) one.lostUnsafe = true
+      const before = pursesBooked()
+      boot++
+      await begin(disk.powerCut((bytes) => Math.floor(bytes * kept)))
+      // Of calls that did not wait for the disk, all that was lost is in the purses.
+      const booked = new Set((await usages()).map(({ call }) => call))
+      for (const session of sessions) {
+        const lost = atRisk.filter(
+          (one) => one.session === session && one.reserved.safe === null && !booked.has(one.reserved.call),
+        )
+        const lostNanos = lost.reduce((sum, { costNanos }) => sum + costNanos, 0)
+        expect(lostNanos).toBeLessThanOrEqual(pursesBooked().get(session)! - before.get(session)!)
+      }
+    },
+    /** A turn ends. */
+    rested: (session: SessionId) => accounts.get(session)?.rest(),
     failNext(fails: 'write' | 'sync', at: number) {
       if (fails === 'write') disk.failWrite(at, 'ENOSPC', 25)
       else disk.failSync(at, 'EIO')
@@ -410,7 +453,9 @@ const agent = fc.constantFrom(null, null, 'a1', 'a2', 'forged')
 const cap = fc.option(fc.nat({ max: 4000 }), { freq: 3 })
 const caps = fc.record({ life: cap, day: cap, tick: cap })
 const jump = fc.oneof(fc.integer({ min: 0, max: 2 * hourMs }), fc.integer({ min: -40 * hourMs, max: 40 * hourMs }))
-const nanos = fc.integer({ min: 1, max: 1000 })
+const nanos = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 40 }))
+/** So small that budgets here hold many of them. */
+const purse = fc.constantFrom(null, 40, 160)
 const share = fc.double({ min: 0, max: 1, noNaN: true })
 const step = fc.oneof(
   { weight: 10, arbitrary: fc.tuple(fc.constant('call' as const), session, nanos, agent) },
@@ -421,6 +466,7 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.tuple(fc.constant('open' as const), session) },
   { weight: 2, arbitrary: fc.tuple(fc.constant('budget' as const), session, fc.nat({ max: 5000 })) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('close' as const), session) },
+  { weight: 2, arbitrary: fc.tuple(fc.constant('rested' as const), session) },
   { weight: 3, arbitrary: fc.tuple(fc.constant('clock' as const), jump) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('caps' as const), fc.constantFrom(...nodeNames), caps) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('ticks' as const), fc.constantFrom(1, 60, 90)) },
@@ -437,35 +483,80 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
     fc.asyncProperty(
       fc.array(fc.nat({ max: 5000 }), { minLength: 4, maxLength: 4 }),
       fc.record(Object.fromEntries(nodeNames.map((name) => [name, caps]))),
+      purse,
       fc.array(step, { maxLength: 80, size: 'max' }),
-      async (budgets, nodeCaps, steps) => {
-        const it = await world(budgets, nodeCaps)
-        for (const one of steps) {
-          if (one[0] === 'call') await it.call(one[1], one[2], one[3])
-          else if (one[0] === 'settle') await it.settle(one[1], one[2])
-          else if (one[0] === 'rest') await it.rest()
-          else if (one[0] === 'pull') await it.pull()
-          else if (one[0] === 'hold') it.disk.holdSyncs()
-          else if (one[0] === 'open') void it.open(one[1])
-          else if (one[0] === 'budget') it.budget(one[1], one[2])
-          else if (one[0] === 'close') await it.close(one[1])
-          else if (one[0] === 'clock') it.clock(one[1])
-          else if (one[0] === 'caps') it.nodeCaps(one[1], one[2])
-          else if (one[0] === 'ticks') it.ticks(one[1])
-          else if (one[0] === 'kill') await it.kill()
-          else if (one[0] === 'power') await it.cutPower(one[1])
-          else it.failNext(one[1], one[2])
-        }
-        await it.balance()
-      },
+      live,
     ),
     { numRuns: 1500 },
   )
 })
 
+/** Sessions and nodes that hold many purses, and calls that are small. */
+const small = fc.oneof(fc.nat({ max: 6 }), fc.nat({ max: 45 }))
+const plentiful = fc.oneof(
+  { weight: 12, arbitrary: fc.tuple(fc.constant('call' as const), session, small, agent) },
+  { weight: 8, arbitrary: fc.tuple(fc.constant('settle' as const), fc.nat(), share) },
+  { weight: 6, arbitrary: fc.tuple(fc.constant('rest' as const)) },
+  { weight: 2, arbitrary: fc.tuple(fc.constant('pull' as const)) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('hold' as const)) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('open' as const), session) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('close' as const), session) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('rested' as const), session) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('clock' as const), fc.integer({ min: 0, max: hourMs })) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('kill' as const)) },
+  { weight: 3, arbitrary: fc.tuple(fc.constant('power' as const), share) },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.constant('fail' as const), fc.constantFrom('write', 'sync'), fc.integer({ min: 1, max: 4 })),
+  },
+)
+
+test('openBooks() loses nothing of small calls that did not wait for the disk, whatever goes', { timeout: 300_000 }, async () => {
+  const enough = fc.constantFrom(20_000, 100_000)
+  const many = fc.constantFrom(null, 20_000)
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(enough, { minLength: 4, maxLength: 4 }),
+      fc.record(Object.fromEntries(nodeNames.map((name) => [name, fc.record({ life: many, day: many, tick: many })]))),
+      fc.constantFrom(24, 160),
+      fc.array(plentiful, { maxLength: 80, size: 'max' }),
+      live,
+    ),
+    { numRuns: 1000 },
+  )
+})
+
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
+async function live(
+  budgets: readonly number[],
+  nodeCaps: Readonly<Record<string, NodeCaps>>,
+  purseNanos: number | null,
+  steps: readonly Step[],
+): Promise<void> {
+  const it = await world(budgets, nodeCaps, purseNanos)
+  for (const one of steps) {
+    if (one[0] === 'call') await it.call(one[1], one[2], one[3])
+    else if (one[0] === 'settle') await it.settle(one[1], one[2])
+    else if (one[0] === 'rest') await it.rest()
+    else if (one[0] === 'pull') await it.pull()
+    else if (one[0] === 'hold') it.disk.holdSyncs()
+    else if (one[0] === 'open') void it.open(one[1])
+    else if (one[0] === 'budget') it.budget(one[1], one[2])
+    else if (one[0] === 'close') await it.close(one[1])
+    else if (one[0] === 'rested') it.rested(one[1])
+    else if (one[0] === 'clock') it.clock(one[1])
+    else if (one[0] === 'caps') it.nodeCaps(one[1], one[2])
+    else if (one[0] === 'ticks') it.ticks(one[1])
+    else if (one[0] === 'kill') await it.kill()
+    else if (one[0] === 'power') await it.cutPower(one[1])
+    else it.failNext(one[1], one[2])
+  }
+  await it.balance()
+}
+
 const id = sessions[0]!
 /** Books over a disk of their own, whose leases are kept when the test lets them. */
-async function plainBooks() {
+async function plainBooks(purse: PurseSize | null = null) {
   const disk = memoryDisk()
   const outbox = await openOutbox({ disk, now: () => 0, segmentBytes: 500 })
   const puts: { readonly lease: KeptLease; readonly done: PromiseWithResolvers<void> }[] = []
@@ -486,6 +577,7 @@ async function plainBooks() {
     newCall: randomUUID,
     afterThis: async () => {},
     soon: () => new Promise(() => {}),
+    purse,
     onBroken: () => {},
   })
   const account = books.open(id, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
@@ -708,13 +800,14 @@ const ownerOf = (caps: Partial<NodeCaps>): LedgerNode => ({
 })
 
 /** Books of two sessions below one owner, on a disk and a clock that the test has in its hands. */
-async function twoSessions(owner: LedgerNode) {
+async function twoSessions(owner: LedgerNode, purse: PurseSize | null = null) {
   const it = {
     nowMs: 50 * 24 * hourMs,
     /** So much later it is after each look at the clock. */
     stepMs: 0,
     nodes: [] as readonly ToldNodes[],
     nodesKept: 0,
+    purse,
     kept: new Map<SessionId, KeptLease>(),
   }
   const begin = async (disk: MemoryDisk) => {
@@ -735,6 +828,7 @@ async function twoSessions(owner: LedgerNode) {
       newCall: randomUUID,
       afterThis: async () => {},
       soon: tick,
+      purse: it.purse,
       onBroken: () => {},
     })
     await books.recover()
@@ -755,6 +849,89 @@ test('reserve() lets two sessions together spend what their owner may, and no mo
   expect(other.reserve(wish(41), about)).toBeNull()
   expect(other.short(41)).toMatchObject([{ node: 'owner', span: 'day', sum: { capNanos: 100, reservedNanos: 60 } }])
   expect(other.reserve(wish(40), about)).not.toBeNull()
+})
+
+test('a small call goes on without the disk when there is a purse that it can be paid from', async () => {
+  const { it, first, accounts } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
+  const [account] = accounts
+  const call = (nanos: number, agent?: string) =>
+    account.reserve(wish(nanos), { ...about, ...(agent === undefined ? {} : { agent }) })!
+  const [before, beside] = [call(5), call(5)]
+  // The purse itself is on its way.
+  expect(beside.safe).not.toBeNull()
+  await Promise.all([before.safe, beside.safe])
+  const paid = call(25)
+  expect([paid.safe, account.lease.reservedNanos]).toEqual([null, 135])
+  expect(call(26).safe).not.toBeNull()
+  account.update({ ...money, nodes: ['owner'], agent_cap_nanos: 1000 })
+  expect(call(5, 'a').safe).not.toBeNull()
+  // What it cost stays in it: of 100, 100 - 10 - 3 * 25 are left.
+  account.settle(paid, usage(10))
+  for (let i = 0; i < 3; i++) expect(call(25).safe).toBeNull()
+  const over = call(25)
+  expect(over.safe).not.toBeNull()
+  await over.safe
+  expect(call(25).safe).toBeNull()
+  it.nowMs += 60_000
+  expect(call(25).safe).not.toBeNull()
+  await first.books.flush()
+  expect(call(25).safe).toBeNull()
+  account.rest()
+  expect(call(25).safe).not.toBeNull()
+})
+
+test('after a power cut a purse is booked in full, and after a kill not at all', async () => {
+  const { it, first, accounts, begin } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
+  const [account] = accounts
+  await account.reserve(wish(5), about)!.safe
+  const lost = account.reserve(wish(7), about)!
+  expect(lost.safe).toBeNull()
+  account.settle(lost, usage(3))
+  const killed = await begin(first.disk.kill())
+  expect(killed.books.open(sessions[0]!, { ...money, nodes: ['owner'] }).lease).toMatchObject({ spentNanos: 8, reservedNanos: 0 })
+  const { accounts: again, first: other } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
+  await again[0].reserve(wish(5), about)!.safe
+  again[0].settle(again[0].reserve(wish(7), about)!, usage(3))
+  it.purse = { boot: 'two', nanos: 100 }
+  const cut = await begin(other.disk.powerCut(() => 0))
+  expect(cut.books.open(sessions[0]!, { ...money, nodes: ['owner'] }).lease).toMatchObject({ spentNanos: 105, reservedNanos: 0 })
+  const last = (await cut.outbox.read(0, Infinity)).at(-1)
+  expect(last).toMatchObject({ type: 'usage', body: { cost_nanos: 100, estimated: true } })
+})
+
+test('nobody goes short for a purse, nor for that of another session', async () => {
+  const { accounts } = await twoSessions(ownerOf({ day: 2100 }), { boot: 'one', nanos: 100 })
+  const [one, other] = accounts
+  await one.reserve(wish(5), about)!.safe
+  expect(one.lease.reservedNanos).toBe(105)
+  expect(other.reserve(wish(2095), about)).not.toBeNull()
+  expect(one.lease.reservedNanos).toBe(5)
+  // One that closes gives its own back.
+  const { first, accounts: closing } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
+  await closing[0].reserve(wish(5), about)!.safe
+  const setAside = () => first.books.node(false, 'owner')!.sums.life.reservedNanos
+  expect(setAside()).toBe(105)
+  await first.books.close(sessions[0]!)
+  expect(setAside()).toBe(5)
+  // Where little is left, there is none.
+  one.settle(one.reserve(wish(0), about)!, usage(0))
+  const { accounts: poor } = await twoSessions(ownerOf({ day: 1999 }), { boot: 'one', nanos: 100 })
+  await poor[0].reserve(wish(5), about)!.safe
+  expect([poor[0].lease.reservedNanos, poor[0].reserve(wish(5), about)!.safe === null]).toEqual([5, false])
+})
+
+test('a purse keeps no old record in the outbox', async () => {
+  const { disk, outbox, puts, account, calls } = await plainBooks({ boot: 'one', nanos: 100 })
+  const saved = account.save(terms)
+  await vi.waitUntil(() => puts.length === 1)
+  puts[0]!.done.resolve()
+  await saved
+  await calls(20)
+  const trimmed = outbox.trim(outbox.last)
+  await vi.waitUntil(() => puts.length === 2)
+  puts[1]!.done.resolve()
+  await trimmed
+  expect([account.lease.reservedNanos, disk.files.size]).toEqual([0, 1])
 })
 
 test('a clock that jumps back gives nothing back, and a call settles in the day in which it began', async () => {

@@ -9,6 +9,7 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, sessionOf } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
+import type { PurseSize } from './purse.ts'
 import { openRecords } from './records.ts'
 
 /** What sessions and the nodes above them may spend, have spent and have set aside. Whatever happens to the gate, it all follows from its outbox and
@@ -32,6 +33,8 @@ export type Books = {
   node(simulated: boolean, name: NodeName): Node | undefined
   /** Keeps the nodes for a gate that comes after this one. */
   keepNodes(): Promise<void>
+  /** Nobody calls any more: every session's purse is given back. */
+  rest(): void
   open(session: SessionId, money: Money): Account
   /** Revokes the session's lease. */
   close(session: SessionId): Promise<void>
@@ -58,8 +61,9 @@ export type Reserved = {
   readonly call: string
   readonly nanos: Nanos
   readonly maxTokens: number
-  /** Resolves when it is on the disk: not before may any of the answer be passed on. */
-  readonly safe: Promise<void>
+  /** Resolves when it is on the disk: not before may any of the answer be passed on. Null where a purse that is there holds it, or where it
+   *  is nothing. */
+  readonly safe: Promise<void> | null
 }
 
 /** A node that does not hold what a call may cost. */
@@ -85,6 +89,8 @@ export type Account = {
   /** Books what the call cost. When that cannot be written, the reservation stands. */
   settle(reserved: Reserved, usage: Omit<EventBody<'usage'>, 'call' | 'began_at' | 'nodes' | 'agent'>): void
   note(event: NewEvent): void
+  /** Gives the session's purse back, if it was taken by that record: nothing is lost of it from there on. */
+  rest(takenBy?: number): void
   recap(capNanos: Nanos | null): void
   /** What the daemon knows. What was spent here is never forgotten. */
   update(money: Money): void
@@ -103,6 +109,8 @@ export type BooksParts = {
   readonly afterThis: (openCalls: number) => Promise<void>
   readonly soon: () => Promise<void>
   readonly onBroken: (error: Error) => void
+  /** Without one, every call waits for the disk. */
+  readonly purse?: PurseSize | null
   readonly say?: (sentence: string) => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed?: () => void
@@ -111,7 +119,7 @@ export type BooksParts = {
 const nothing = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 
 export async function openBooks(parts: BooksParts): Promise<Books> {
-  const { outbox, leases, now, newCall, onFreed = () => {} } = parts
+  const { outbox, leases, now, newCall, purse = null, onFreed = () => {} } = parts
   const records = await openRecords(parts)
   const held = new Map<SessionId, HeldAccount>()
   const kept = new Map((await leases.list()).map((lease) => [lease.session, lease]))
@@ -144,6 +152,10 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     nodesSavedTo = to
   })
 
+  const restAll = () => {
+    for (const { account } of held.values()) account.rest()
+  }
+
   /** The last record, up to one, that no call under way and no lease which only lies there needs. */
   function unneededTo(n: number): number {
     let free = n
@@ -156,6 +168,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
   outbox.onTrim(async (n, least) => {
     // To keep leases takes the disk's time: for a call that stays open long, all of them would be kept anew with every acknowledgement, and
     // nothing could go.
+    if (unneededTo(n) < least) for (const { account } of held.values()) account.rest(least)
     let free = unneededTo(n)
     if (free < least) return free
     const behind = () => [...held.values()].filter(({ account, savedTo }) => account.last > savedTo)
@@ -175,13 +188,18 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     },
     async recover() {
       const left = [...records.openCalls.values()]
-      for (const { session, nanos, n: _, beganMs, ...about } of left) {
+      let booked = 0
+      for (const { boot, ...open } of left) {
+        const { session, nanos, n: _, beganMs, ...about } = open
+        const isWhole = boot !== undefined && boot === purse?.boot
         const usage = { tokens: nothing, cost_nanos: nanos, estimated: true, status: 0, duration_ms: 0 }
-        const n = records.book(session, { ...about, began_at: beganMs, ...usage }, beganMs)
-        for (const name of about.nodes ?? []) nodes.bookInFull(about.simulated, name, { n, nanos, beganMs })
+        if (isWhole) records.giveBack(open.call)
+        else records.book(session, { ...about, began_at: beganMs, ...usage }, beganMs)
+        for (const name of about.nodes ?? []) nodes.book(about.simulated, name, open, isWhole ? 0 : nanos)
+        booked += isWhole ? 0 : 1
       }
       if (left.length > 0) await records.flush()
-      return left.length
+      return booked
     },
     asks: records.asks,
     knows: ({ nodes: names, provider }) => names.every((name) => nodes.get(provider.kind === 'rehearsal', name) !== undefined),
@@ -197,7 +215,8 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     open(session, money) {
       const lease = kept.get(session)
       const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to, agentCapNanos: lease.agent_cap_nanos }
-      const one = holdAccount(session, money, { records, nodes, leases, saveNodes, newCall, onFreed, kept: before })
+      const shared = { records, nodes, leases, saveNodes, newCall, purse, restAll, onFreed }
+      const one = holdAccount(session, money, { ...shared, kept: before })
       kept.delete(session)
       held.set(session, one)
       return one.account
@@ -210,6 +229,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       nodes.forget((name) => sessionOf(name) === session)
       await (one?.close() ?? leases.remove(session))
     },
+    rest: restAll,
     flush: records.flush,
   }
 }

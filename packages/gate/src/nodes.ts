@@ -26,8 +26,8 @@ export type Nodes = {
   make(simulated: boolean, name: NodeName, caps: Caps, atMs?: number): Known
   /** Other caps for nodes of the gate's own making, whatever they were raised to. */
   recap(isMeant: (name: NodeName) => boolean, caps: Caps): void
-  /** Books in full what a gate before this one had set aside. */
-  bookInFull(simulated: boolean, name: NodeName, booking: Booking): void
+  /** Books what became of a sum that a gate before this one had set aside. */
+  book(simulated: boolean, name: NodeName, setAside: Booking, costNanos: Nanos): void
   forget(isForgotten: (name: NodeName) => boolean): void
   /** All of them, as they are kept. */
   told(to: number): ToldNodes[]
@@ -40,6 +40,10 @@ export type NodesParts = {
   readonly booked: (key: string, after: number) => readonly Booking[]
   readonly reserved: (key: string) => readonly Booking[]
 }
+
+/** A way up, as it is written down. */
+export const namesOf = (way: readonly Known[]): { readonly nodes?: NodeName[] } =>
+  way.length === 0 ? {} : { nodes: way.map(({ name }) => name) }
 
 export const keyOf = (simulated: boolean, name: string) => `${simulated ? 'play' : 'real'}:${name}`
 const defaultTickMs = 60 * 60 * 1000
@@ -120,14 +124,14 @@ export function ledgerNodes({ now, booked, reserved }: NodesParts): Nodes {
     recap(isMeant, caps) {
       for (const [key, known] of nodes) if (isMeant(known.name)) nodes.set(key, { ...known, node: recapped(known.node, caps) })
     },
-    bookInFull(simulated, name, { nanos, beganMs }) {
+    book(simulated, name, { nanos, beganMs }, costNanos) {
       const known = get(simulated, name)
       if (known === undefined) return
       const { node } = known
       const sums = perSpan((span) => {
         const sum = node.sums[span]
         const isNow = periodOf(span, beganMs, node.tickMs) === sum.period
-        return isNow ? { ...sum, spentNanos: sum.spentNanos + nanos, reservedNanos: sum.reservedNanos - nanos } : sum
+        return isNow ? { ...sum, spentNanos: sum.spentNanos + costNanos, reservedNanos: sum.reservedNanos - nanos } : sum
       })
       nodes.set(keyOf(simulated, name), { ...known, node: { ...node, sums } })
     },

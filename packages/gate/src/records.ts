@@ -25,8 +25,9 @@ const isAfter =
  *  Invariant: nothing is known here that was not written; what cannot be written breaks the records for good. */
 export type Records = {
   readonly broken: boolean
-  /** Calls with a reservation and no usage yet. */
+  /** Calls with a reservation and no usage yet, and purses. */
   readonly openCalls: ReadonlyMap<string, OpenCall>
+  readonly hasPurses: boolean
   /** The nodes that calls of a gate before this one went through, by key. */
   readonly nodesSeen: ReadonlyMap<string, { readonly simulated: boolean; readonly name: NodeName }>
   /** The last record of a session; the last that went through a node; the last of all. 0 where there is none. */
@@ -44,6 +45,10 @@ export type Records = {
   asks(session: SessionId): Asks
   /** These write, and throw where the disk fails. What no reader would take is not written: that is a bug, and breaks nothing else. */
   reserve(session: SessionId, reservation: Reservation, beganMs: number): void
+  /** Whether what was written down of a call that is open is on the disk. */
+  isSafe(call: string): boolean
+  /** Ends a purse. What it was for is before this in the outbox, so it is never on the disk without that. */
+  giveBack(purse: string): void
   book(session: SessionId, usage: EventBody<'usage'>, beganMs: number): number
   note(session: SessionId, event: NewEvent): void
   flush(): Promise<void>
@@ -65,6 +70,8 @@ export async function openRecords({
   say = () => {},
 }: Pick<BooksParts, 'outbox' | 'afterThis' | 'soon' | 'onBroken' | 'say'>): Promise<Records> {
   const openCalls = new Map<string, OpenCall>()
+  /** Those of them for which nobody waits. */
+  const purses = new Set<string>()
   const nodesSeen = new Map<string, { readonly simulated: boolean; readonly name: NodeName }>()
   /** By session and by the key of each node. */
   const booked = new Map<string, Entry[]>()
@@ -119,7 +126,8 @@ export async function openRecords({
       const reservation = Reservation.parse(withSum(body, 'nanos'))
       // Written once more, and settled before that.
       if (entered.has(reservation.call)) return
-      openCalls.set(reservation.call, { ...reservation, n, session, beganMs: reservation.began_at ?? at })
+      if (reservation.boot !== undefined && reservation.nanos === 0) return end(reservation.call)
+      begin({ ...reservation, n, session, beganMs: reservation.began_at ?? at })
       see(reservation)
     } else if (type === 'usage') {
       const usage = eventBodies.usage.parse(withSum(body, 'cost_nanos'))
@@ -129,6 +137,15 @@ export async function openRecords({
       if (usage.call !== undefined) entered.set(usage.call, entry)
       see(usage)
     } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
+  }
+
+  function begin(call: OpenCall): void {
+    openCalls.set(call.call, call)
+    if (call.boot !== undefined) purses.add(call.call)
+  }
+  function end(call: string): void {
+    openCalls.delete(call)
+    purses.delete(call)
   }
 
   function see({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>): void {
@@ -149,7 +166,7 @@ export async function openRecords({
   function enter(session: SessionId, n: number, usage: EventBody<'usage'>, beganMs: number): Entry {
     const { call = '', cost_nanos: nanos } = usage
     const reservation = openCalls.get(call)
-    openCalls.delete(call)
+    end(call)
     const exceeds = reservation !== undefined && nanos > reservation.nanos
     const keys = keysOf(usage)
     if (keys.length > 0) lastAtNodes = n
@@ -206,6 +223,9 @@ export async function openRecords({
       return broken
     },
     openCalls,
+    get hasPurses() {
+      return purses.size > 0
+    },
     nodesSeen,
     lastOf: (session) => lastOf.get(session) ?? 0,
     get lastAtNodes() {
@@ -227,7 +247,15 @@ export async function openRecords({
     asks: (session) => asksIn(asking.get(session) ?? []),
     reserve(session, reservation, beganMs) {
       const n = append(session, { type: 'reservation', body: reservation })
-      openCalls.set(reservation.call, { ...reservation, n, session, beganMs })
+      begin({ ...reservation, n, session, beganMs })
+    },
+    isSafe: (call) => (openCalls.get(call)?.n ?? Infinity) <= outbox.last,
+    giveBack(purse) {
+      const open = openCalls.get(purse)
+      if (open === undefined) return
+      const { n: _, session, beganMs: _beganMs, ...reservation } = open
+      append(session, { type: 'reservation', body: { ...reservation, nanos: 0 } })
+      end(purse)
     },
     book(session, usage, beganMs) {
       const n = append(session, { type: 'usage', body: usage })
@@ -239,10 +267,10 @@ export async function openRecords({
     flushSoon,
     flushAfterDial() {
       if (dialling !== null) return dialling
-      dialling = afterThis(openCalls.size).then(() => {
+      dialling = afterThis(openCalls.size - purses.size).then(() => {
         dialling = null
         // With no other call under way, nobody waits for the gate who does not wait for this.
-        return flush(openCalls.size <= 1 ? 'here' : undefined)
+        return flush(openCalls.size - purses.size <= 1 ? 'here' : undefined)
       })
       dialling.catch(() => {})
       return dialling
