@@ -913,6 +913,9 @@ test('nobody goes short for a purse, nor for that of another session', async () 
   expect(setAside()).toBe(105)
   await first.books.close(sessions[0]!)
   expect(setAside()).toBe(5)
+  // What it is still asked for takes none: nobody would give it back.
+  closing[0].reserve(wish(5), about)
+  expect(setAside()).toBe(10)
   // Where little is left, there is none.
   one.settle(one.reserve(wish(0), about)!, usage(0))
   const { accounts: poor } = await twoSessions(ownerOf({ day: 1999 }), { boot: 'one', nanos: 100 })
