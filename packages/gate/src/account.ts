@@ -222,7 +222,7 @@ export function holdAccount(
       }
       records.flushSoon()
     },
-    rest: purse.putBack,
+    rest: purse.rest,
     recap(capNanos) {
       lease = recap(lease, capNanos)
     },
@@ -246,7 +246,7 @@ export function holdAccount(
     },
     async close() {
       revoked = true
-      purse.putBack()
+      purse.rest()
       await saving.catch(() => {})
       await leases.remove(session)
     },

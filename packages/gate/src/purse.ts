@@ -18,9 +18,9 @@ export type SessionPurse = {
    *  along with this call. */
   pays(call: PaidCall): boolean
   /** So much of what a call could have cost was left over. */
-  settled(call: string, restNanos: Nanos): void
+  settled(call: string, overNanos: Nanos): void
   /** Gives it back, if it was taken by that record: nobody calls for now. */
-  putBack(takenBy?: number): void
+  rest(takenBy?: number): void
 }
 
 type PaidCall = {
@@ -73,7 +73,7 @@ export function sessionPurse({ session, size, records, newCall, wayAt, pathOf, c
     purse = { name, minute, leftNanos: nanos, calls: new Set() }
   }
 
-  function putBack(takenBy = Infinity): void {
+  function rest(takenBy = Infinity): void {
     const open = purse === null ? undefined : records.openCalls.get(purse.name)
     if (open === undefined || open.n > takenBy) return
     purse = null
@@ -92,7 +92,7 @@ export function sessionPurse({ session, size, records, newCall, wayAt, pathOf, c
       if (size === null || nanos > size.nanos * smallShare) return false
       const minute = Math.floor(beganMs / minuteMs)
       if (purse === null || purse.minute !== minute || purse.leftNanos < nanos) {
-        putBack()
+        rest()
         take(size, paid, minute)
         return false
       }
@@ -101,9 +101,9 @@ export function sessionPurse({ session, size, records, newCall, wayAt, pathOf, c
       purse.calls.add(call)
       return true
     },
-    settled(call, restNanos) {
-      if (purse?.calls.delete(call)) purse.leftNanos += restNanos
+    settled(call, overNanos) {
+      if (purse?.calls.delete(call)) purse.leftNanos += overNanos
     },
-    putBack,
+    rest,
   }
 }
