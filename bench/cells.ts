@@ -72,12 +72,19 @@ export async function enginesBench(): Promise<Ratio[]> {
       await cell[Symbol.asyncDispose]()
       return took
     }
-    const { ready: value, floor: base, pooled: soon } = await interleave(10, { floor, ready, pooled }, { warmUp: 2 })
-    const note = (took: number) => `${took.toFixed(0)} ms against ${base.toFixed(0)} ms`
-    const first = `${note(value)}; ${(median(used) / base).toFixed(2)} until a first process has ended in it`
-    ratios.push({ name, value: value / base, must: 1.3, record: 1.1, better: 'below', note: first })
+    const { ms, ratio } = await interleave(10, { floor, ready, pooled }, { warmUp: 2 })
+    const note = (took: number) => `${took.toFixed(0)} ms against ${ms.floor.toFixed(0)} ms`
+    const first = `${note(ms.ready)}; ${(median(used) / ms.floor).toFixed(2)} until a first process has ended in it`
+    ratios.push({ name, value: ratio('ready', 'floor'), must: 1.3, record: 1.1, better: 'below', note: first })
     const fromPool = `${name.split(' ')[0]} from the pool ÷ that`
-    ratios.push({ name: fromPool, value: soon / base, must: 0.3, record: 0.2, better: 'below', note: note(soon) })
+    ratios.push({
+      name: fromPool,
+      value: ratio('pooled', 'floor'),
+      must: 0.3,
+      record: 0.2,
+      better: 'below',
+      note: note(ms.pooled),
+    })
   }
   return ratios
 }
@@ -193,27 +200,27 @@ export async function cellsBench(): Promise<Ratio[]> {
   return [
     {
       name: 'bwrap cell ready, proof included ÷ bare bwrap',
-      value: one.ready / one.floor,
+      value: one.ratio('ready', 'floor'),
       must: 2,
       record: 1.3,
       better: 'below',
-      note: `${one.ready.toFixed(1)} ms against ${one.floor.toFixed(1)} ms`,
+      note: `${one.ms.ready.toFixed(1)} ms against ${one.ms.floor.toFixed(1)} ms`,
     },
     {
       name: 'a process in a standing cell ÷ bare bwrap',
-      value: one.inCell / one.floor,
+      value: one.ratio('inCell', 'floor'),
       must: 2,
       record: 1.3,
       better: 'below',
-      note: `${one.inCell.toFixed(1)} ms against ${one.floor.toFixed(1)} ms`,
+      note: `${one.ms.inCell.toFixed(1)} ms against ${one.ms.floor.toFixed(1)} ms`,
     },
     {
       name: 'cells per second, four at a time ÷ raw bwrap',
-      value: rate.floor / rate.cells,
+      value: rate.ratio('floor', 'cells'),
       must: 0.5,
       record: 0.8,
       better: 'above',
-      note: `${(20_000 / rate.cells).toFixed(0)} a second`,
+      note: `${(20_000 / rate.ms.cells).toFixed(0)} a second`,
     },
     {
       name: 'memory that a live cell adds to its process, in MiB (PSS)',

@@ -92,27 +92,27 @@ export async function modelWindowBench(): Promise<Ratio[]> {
     return [
       {
         name: 'small call through the model window ÷ a bare node:http unix proxy',
-        value: smallCall.window / smallCall.proxy,
+        value: smallCall.ratio('window', 'proxy'),
         must: 1.3,
         record: 1.1,
         better: 'below',
-        note: `${ms(smallCall.window)} against ${ms(smallCall.proxy)}; ÷ direct ${(smallCall.window / smallCall.direct).toFixed(2)}`,
+        note: `${ms(smallCall.ms.window)} against ${ms(smallCall.ms.proxy)}; ÷ direct ${smallCall.ratio('window', 'direct').toFixed(2)}`,
       },
       {
         name: 'first token of an instant stream ÷ direct',
-        value: first.window / first.direct,
+        value: first.ratio('window', 'direct'),
         must: 2,
         record: 1.2,
         better: 'below',
-        note: `${ms(first.window)} against ${ms(first.direct)}; the bare proxy ${(first.proxy / first.direct).toFixed(2)}`,
+        note: `${ms(first.ms.window)} against ${ms(first.ms.direct)}; the bare proxy ${first.ratio('proxy', 'direct').toFixed(2)}`,
       },
       {
         name: 'requests per second at 16 connections, from a model that takes 20 ms ÷ direct',
-        value: load.direct / load.window,
+        value: load.ratio('direct', 'window'),
         must: 0.7,
         record: 1,
         better: 'above',
-        note: `the bare proxy ${(load.direct / load.proxy).toFixed(2)}; from one that takes no time, where all compete for the cores, ${(rush.direct / rush.window).toFixed(2)}, the bare proxy ${(rush.direct / rush.proxy).toFixed(2)}`,
+        note: `the bare proxy ${load.ratio('direct', 'proxy').toFixed(2)}; from one that takes no time, where all compete for the cores, ${rush.ratio('direct', 'window').toFixed(2)}, the bare proxy ${rush.ratio('direct', 'proxy').toFixed(2)}`,
       },
     ]
   } finally {

@@ -182,37 +182,37 @@ export async function netWindowBench(): Promise<Ratio[]> {
     return [
       {
         name: 'throughput of a CONNECT through the net window ÷ direct TLS',
-        value: moved.direct / moved.window,
+        value: moved.ratio('direct', 'window'),
         must: 0.8,
         record: 0.95,
         better: 'above',
-        note: `${perSecond(moved.window)} against ${perSecond(moved.direct)}; a bare proxy ${(moved.direct / moved.plain).toFixed(2)}`,
+        note: `${perSecond(moved.ms.window)} against ${perSecond(moved.ms.direct)}; a bare proxy ${moved.ratio('direct', 'plain').toFixed(2)}`,
       },
       {
         name: 'a request in `tunnel` ÷ a minimal CONNECT proxy',
-        value: tunnelled.window / tunnelled.proxy,
+        value: tunnelled.ratio('window', 'proxy'),
         ...held,
-        note: `${ms(tunnelled.window)} against ${ms(tunnelled.proxy)}, with a connection of its own`,
+        note: `${ms(tunnelled.ms.window)} against ${ms(tunnelled.ms.proxy)}, with a connection of its own`,
       },
       {
         name: 'a request in `open` ÷ a minimal TLS-terminating proxy',
-        value: looked.window / looked.proxy,
+        value: looked.ratio('window', 'proxy'),
         ...heldOpen,
-        note: `${ms(looked.window)} against ${ms(looked.proxy)}, with a connection of its own`,
+        note: `${ms(looked.ms.window)} against ${ms(looked.ms.proxy)}, with a connection of its own`,
       },
       {
         name: 'a request in `open` on a kept connection ÷ the same proxy',
-        value: kept.window / kept.proxy,
+        value: kept.ratio('window', 'proxy'),
         ...heldOpen,
-        note: `${ms(kept.window)} against ${ms(kept.proxy)}`,
+        note: `${ms(kept.ms.window)} against ${ms(kept.ms.proxy)}`,
       },
       {
         name: `between two words of another session's model stream beside ${connections} connections of one cell ÷ without, p99`,
-        value: spoken.crowded / spoken.alone,
+        value: spoken.ratio('crowded', 'alone'),
         must: 1.2,
         record: 1.05,
         better: 'below',
-        note: `${ms(spoken.crowded)} against ${ms(spoken.alone)}, from a model that says one every ${wordMs} ms; each connection asks for a page every ${everyMs} ms; through a bare proxy instead ${(spoken.elsewhere / spoken.alone).toFixed(2)}. From a model that says all at once, whole answers ${(instant.crowded / instant.alone).toFixed(2)} (${ms(instant.crowded)} against ${ms(instant.alone)}), through a bare proxy ${(instant.elsewhere / instant.alone).toFixed(2)}`,
+        note: `${ms(spoken.ms.crowded)} against ${ms(spoken.ms.alone)}, from a model that says one every ${wordMs} ms; each connection asks for a page every ${everyMs} ms; through a bare proxy instead ${spoken.ratio('elsewhere', 'alone').toFixed(2)}. From a model that says all at once, whole answers ${instant.ratio('crowded', 'alone').toFixed(2)} (${ms(instant.ms.crowded)} against ${ms(instant.ms.alone)}), through a bare proxy ${instant.ratio('elsewhere', 'alone').toFixed(2)}`,
       },
     ]
   } finally {

@@ -27,11 +27,11 @@ export async function policyBench(): Promise<Ratio[]> {
   return [
     {
       name: 'a decision over 1,000 rules ÷ over 10',
-      value: times.many / times.few,
+      value: times.ratio('many', 'few'),
       must: 2,
       record: 1.2,
       better: 'below',
-      note: `${((times.many / decisions) * 1000).toFixed(2)} µs a decision`,
+      note: `${((times.ms.many / decisions) * 1000).toFixed(2)} µs a decision`,
     },
   ]
 }

@@ -1,4 +1,4 @@
-// Prints each comparison as a ratio: the product over a floor, medians of interleaved rounds in one run.
+// Prints each comparison as a ratio: the product over a floor, the median of interleaved rounds in one run.
 //   npm run bench [NAME…]
 import { cellsBench, enginesBench } from './cells.ts'
 import { machinesBench } from './machines.ts'

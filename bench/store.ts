@@ -79,11 +79,11 @@ async function appending(folder: string): Promise<Ratio> {
   const perSecond = (ms: number) => ((twenty * twenty) / ms) * 1000
   return {
     name: 'durable append, grouped ÷ raw SQLite, 20 a transaction',
-    value: times.raw / times.log,
+    value: times.ratio('raw', 'log'),
     must: 0.4,
     record: 0.8,
     better: 'above',
-    note: `${perSecond(times.log).toFixed(0)} events a second of 20 sessions, checked, with sequence, state and chain; no more than 20 a transaction, of one session: ${(times.raw / times.alone).toFixed(2)}`,
+    note: `${perSecond(times.ms.log).toFixed(0)} events a second of 20 sessions, checked, with sequence, state and chain; no more than 20 a transaction, of one session: ${times.ratio('raw', 'alone').toFixed(2)}`,
   }
 }
 
@@ -124,19 +124,19 @@ async function growing(folder: string): Promise<Ratio[]> {
   return [
     {
       name: 'history page at 1,000,000 events ÷ at 1,000',
-      value: pages.large / pages.small,
+      value: pages.ratio('large', 'small'),
       must: 1.5,
       record: 1.1,
       better: 'below',
-      note: `${(pages.large / 50).toFixed(3)} ms a page of 50`,
+      note: `${(pages.ms.large / 50).toFixed(3)} ms a page of 50`,
     },
     {
       name: 'session list at 10,000 sessions ÷ at 10',
-      value: lists.large / lists.small,
+      value: lists.ratio('large', 'small'),
       must: 1.5,
       record: 1.1,
       better: 'below',
-      note: `${(lists.large / 50).toFixed(3)} ms a page of 10`,
+      note: `${(lists.ms.large / 50).toFixed(3)} ms a page of 10`,
     },
   ]
 }
