@@ -215,29 +215,26 @@ async function daemonStart(folder: string): Promise<Ratio> {
       ended.push(new Promise((done) => child.once('exit', done)))
     })
   const ended: Promise<unknown>[] = []
-  const times: { page: number[]; call: number[]; node: number[] } = { page: [], call: [], node: [] }
-  for (let round = -1; round < 10; round++) {
-    const started = performance.now()
-    spawnSync(process.execPath, ['-e', '0'], { env: {} })
-    const node = performance.now() - started
-    const { page, call } = await daemon()
-    await Promise.all(ended.splice(0))
-    await untilGone(state)
-    if (round >= 0) {
-      times.node.push(node)
-      times.page.push(page)
-      times.call.push(call)
-    }
-  }
+  const calls: number[] = []
+  const starts = await interleave(10, {
+    node: async () => void spawnSync(process.execPath, ['-e', '0'], { env: {} }),
+    page: async () => {
+      const { page, call } = await daemon()
+      calls.push(call)
+      await Promise.all(ended.splice(0))
+      await untilGone(state)
+      return page
+    },
+  })
   // The gate that the daemons started for themselves.
   spawnSync(process.execPath, [join(import.meta.dirname, '../bin/anchorhold.mjs'), '--state', state, 'down', '--all'])
-  const [floor, own] = [median(times.node), median(times.page)]
+  const [node, page] = [starts.ms.node, starts.ms.page]
   return ratio(
     'daemon start to its first answer with 1,000 sessions ÷ node -e 0',
-    own / floor,
+    starts.ratio('page', 'node'),
     4,
     2.5,
-    `the page: ${own.toFixed(0)} ms against ${floor.toFixed(0)} ms; the first call of the API ${(median(times.call) / floor).toFixed(2)}`,
+    `the page: ${page.toFixed(0)} ms against ${node.toFixed(0)} ms; the first call of the API ${(median(calls) / node).toFixed(2)}`,
   )
 }
 
