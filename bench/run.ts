@@ -26,6 +26,7 @@ let missed = 0
 const before = processorTime()
 for (const [name, bench] of Object.entries(benches)) {
   if (wanted.length > 0 ? !wanted.includes(name) : onlyByName.includes(name)) continue
+  console.error(`measuring ${name} …`)
   for (const ratio of await bench()) {
     const result = verdict(ratio)
     if (result === 'missed') missed++
@@ -43,4 +44,5 @@ if (before !== null && after !== null) {
       `This machine's host gave ${percent} % of its processors' time to others meanwhile: what takes a fraction of a millisecond says little then.`,
     )
 }
+if (missed > 0) console.log(`${missed} missed what they must reach.`)
 process.exit(missed === 0 ? 0 : 1)

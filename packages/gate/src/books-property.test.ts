@@ -8,7 +8,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type Account, type Books, openBooks, type Reserved } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
-import { about, hourMs, type NodeCaps, sessions, terms, usage, wish } from './test-books.ts'
+import { about, hourMs, type NodeCaps, sessions, terms, tick, usage, wish } from './test-books.ts'
 import { rehearsal } from './test-gate.ts'
 
 /** The last one spends play money. */
@@ -21,7 +21,6 @@ const aboveOf = (session: SessionId): NodeName[] => [
 ]
 const nodeNames: NodeName[] = ['owner', 'policy/bots', 'group/a', 'group/b']
 const agentCap = 900
-const tick = () => new Promise(setImmediate)
 
 type Call = {
   readonly session: SessionId
@@ -431,26 +430,35 @@ const nanos = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, m
 /** So small that budgets here hold many of them. */
 const purse = fc.constantFrom(null, 40, 160)
 const share = fc.double({ min: 0, max: 1, noNaN: true })
-const step = fc.oneof(
-  { weight: 10, arbitrary: fc.tuple(fc.constant('call' as const), session, nanos, agent) },
-  { weight: 8, arbitrary: fc.tuple(fc.constant('settle' as const), fc.nat(), share) },
-  { weight: 4, arbitrary: fc.tuple(fc.constant('rest' as const)) },
-  { weight: 3, arbitrary: fc.tuple(fc.constant('pull' as const)) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('hold' as const)) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('open' as const), session) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('budget' as const), session, fc.nat({ max: 5000 })) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('close' as const), session) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('rested' as const), session) },
-  { weight: 3, arbitrary: fc.tuple(fc.constant('clock' as const), jump) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('caps' as const), fc.constantFrom(...nodeNames), caps) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('ticks' as const), fc.constantFrom(1, 60, 90)) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('kill' as const)) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('power' as const), share) },
-  {
-    weight: 1,
-    arbitrary: fc.tuple(fc.constant('fail' as const), fc.constantFrom('write', 'sync'), fc.integer({ min: 1, max: 4 })),
-  },
-)
+/** All that can befall the books, with calls that may cost so much, and clocks that go so far. */
+const deedsWith = (nanos: fc.Arbitrary<number>, jump: fc.Arbitrary<number>) => ({
+  call: fc.tuple(fc.constant('call' as const), session, nanos, agent),
+  settle: fc.tuple(fc.constant('settle' as const), fc.nat(), share),
+  rest: fc.tuple(fc.constant('rest' as const)),
+  pull: fc.tuple(fc.constant('pull' as const)),
+  hold: fc.tuple(fc.constant('hold' as const)),
+  open: fc.tuple(fc.constant('open' as const), session),
+  budget: fc.tuple(fc.constant('budget' as const), session, fc.nat({ max: 5000 })),
+  close: fc.tuple(fc.constant('close' as const), session),
+  rested: fc.tuple(fc.constant('rested' as const), session),
+  clock: fc.tuple(fc.constant('clock' as const), jump),
+  caps: fc.tuple(fc.constant('caps' as const), fc.constantFrom(...nodeNames), caps),
+  ticks: fc.tuple(fc.constant('ticks' as const), fc.constantFrom(1, 60, 90)),
+  kill: fc.tuple(fc.constant('kill' as const)),
+  power: fc.tuple(fc.constant('power' as const), share),
+  fail: fc.tuple(fc.constant('fail' as const), fc.constantFrom('write', 'sync'), fc.integer({ min: 1, max: 4 })),
+})
+type Deeds = ReturnType<typeof deedsWith>
+type Deed = Deeds[keyof Deeds] extends fc.Arbitrary<infer T> ? T : never
+const oftenAs = (deeds: Deeds, weights: Partial<Record<keyof Deeds, number>>): fc.Arbitrary<Deed> =>
+  fc.oneof(
+    ...Object.entries(weights).map(([name, weight]) => ({ weight, arbitrary: deeds[name as keyof Deeds] as fc.Arbitrary<Deed> })),
+  )
+
+const anything = oftenAs(deedsWith(nanos, jump), {
+  ...{ call: 10, settle: 8, rest: 4, pull: 3, hold: 2, open: 2, budget: 2, close: 1, rested: 2 },
+  ...{ clock: 3, caps: 1, ticks: 1, kill: 2, power: 1, fail: 1 },
+})
 
 test('openBooks() loses and doubles no call, whatever dies at whichever write or sync', { timeout: 300_000 }, async () => {
   await fc.assert(
@@ -458,7 +466,7 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
       fc.array(fc.nat({ max: 5000 }), { minLength: 4, maxLength: 4 }),
       fc.record(Object.fromEntries(nodeNames.map((name) => [name, caps]))),
       purse,
-      fc.array(step, { maxLength: 80, size: 'max' }),
+      fc.array(anything, { maxLength: 80, size: 'max' }),
       live,
     ),
     { numRuns: 1500 },
@@ -467,23 +475,9 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
 
 /** Sessions and nodes that hold many purses, and calls that are small. */
 const small = fc.oneof(fc.nat({ max: 6 }), fc.nat({ max: 45 }))
-const plentiful = fc.oneof(
-  { weight: 12, arbitrary: fc.tuple(fc.constant('call' as const), session, small, agent) },
-  { weight: 8, arbitrary: fc.tuple(fc.constant('settle' as const), fc.nat(), share) },
-  { weight: 6, arbitrary: fc.tuple(fc.constant('rest' as const)) },
-  { weight: 2, arbitrary: fc.tuple(fc.constant('pull' as const)) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('hold' as const)) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('open' as const), session) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('close' as const), session) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('rested' as const), session) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('clock' as const), fc.integer({ min: 0, max: hourMs })) },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('kill' as const)) },
-  { weight: 3, arbitrary: fc.tuple(fc.constant('power' as const), share) },
-  {
-    weight: 1,
-    arbitrary: fc.tuple(fc.constant('fail' as const), fc.constantFrom('write', 'sync'), fc.integer({ min: 1, max: 4 })),
-  },
-)
+const plentiful = oftenAs(deedsWith(small, fc.integer({ min: 0, max: hourMs })), {
+  ...{ call: 12, settle: 8, rest: 6, pull: 2, hold: 1, open: 1, close: 1, rested: 1, clock: 1, kill: 1, power: 3, fail: 1 },
+})
 
 test('openBooks() loses nothing of small calls that did not wait for the disk, whatever goes', { timeout: 300_000 }, async () => {
   const enough = fc.constantFrom(20_000, 100_000)
@@ -500,15 +494,14 @@ test('openBooks() loses nothing of small calls that did not wait for the disk, w
   )
 })
 
-type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 async function live(
   budgets: readonly number[],
   nodeCaps: Readonly<Record<string, NodeCaps>>,
   purseNanos: number | null,
-  steps: readonly Step[],
+  deeds: readonly Deed[],
 ): Promise<void> {
   const it = await world(budgets, nodeCaps, purseNanos)
-  for (const one of steps) {
+  for (const one of deeds) {
     if (one[0] === 'call') await it.call(one[1], one[2], one[3])
     else if (one[0] === 'settle') await it.settle(one[1], one[2])
     else if (one[0] === 'rest') await it.rest()

@@ -10,10 +10,10 @@ import { expect, test, vi } from 'vitest'
 import { type Account, type Books, openBooks } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import type { PurseSize } from './purse.ts'
-import { about, alone, hourMs, type NodeCaps, sessions, terms, usage, wish } from './test-books.ts'
+import { about, hourMs, type NodeCaps, sessions, terms, tick, usage, wish } from './test-books.ts'
 
 const id = sessions[0]!
-const tick = () => new Promise(setImmediate)
+const alone = { nodes: [], agent_cap_nanos: null, simulated: false }
 
 /** Books over a disk of their own, whose leases are kept when the test lets them. */
 async function plainBooks(purse: PurseSize | null = null) {

@@ -30,5 +30,5 @@ export const usage = (cost_nanos: number) => ({
   status: 200,
   duration_ms: 1,
 })
-export const alone = { nodes: [], agent_cap_nanos: null, simulated: false }
+export const tick = () => new Promise(setImmediate)
 export type NodeCaps = LedgerNode['caps']
