@@ -145,15 +145,33 @@ export const testIn = (options: InstallationOptions = {}) =>
     })
     .extend('it', { scope: 'file' }, ({ house }) => house.it)
     .extend('browser', { scope: 'file' }, ({ house }) => house.browser)
-    .extend('enter', ({ it, browser }, { onCleanup }) => {
+    .extend('enter', ({ it, browser, task }, { onCleanup }) => {
       const entered: BrowserContext[] = []
-      onCleanup(async () => void (await Promise.all(entered.map((context) => context.close()))))
+      onCleanup(async () => {
+        if (task.result?.state === 'fail') await tellOf(entered, task.id)
+        await Promise.all(entered.map((context) => context.close()))
+      })
       return async (device: keyof typeof devices) => {
         const tab = await loggedIn(browser, device, it)
         entered.push(tab.context)
         return tab
       }
     })
+
+/** What was on the screens when a test failed: its error says only what was not. */
+async function tellOf(contexts: readonly BrowserContext[], name: string): Promise<void> {
+  for (const [index, page] of contexts.flatMap((context) => context.pages()).entries()) {
+    const path = join(pictures, `failed-${name}-${index}.png`)
+    mkdirSync(pictures, { recursive: true })
+    await page.screenshot({ path, timeout: 10_000 }).catch(() => {})
+    const words = await page.locator('body').innerText({ timeout: 10_000 }).catch(String)
+    const fields = await page
+      .getByRole('textbox')
+      .evaluateAll((all) => all.map((one) => (one as HTMLInputElement).value))
+      .catch(String)
+    console.log(`${page.url()} said, when the test failed (${path}):\n${words}\nand in its fields: ${JSON.stringify(fields)}`)
+  }
+}
 
 /** A fingerprint reader that always finds its person. */
 export async function withAuthenticator(context: BrowserContext, page: Page): Promise<void> {

@@ -64,6 +64,16 @@ describe.each(['phone', 'desktop'] as const)('on a %s', (device) => {
     await look(`${device}-completion`)
     await field.press('Tab')
     expect(await field.inputValue()).toBe('read @reading-list.md ')
+    // The caret is behind what was chosen before anything else can be typed, also in the middle of a text.
+    await field.fill(' and say why')
+    await field.press('Home')
+    await page.keyboard.insertText('read @readi')
+    await option.filter({ hasText: 'reading-list.md' }).waitFor()
+    const chosen = await field.evaluate((it: HTMLTextAreaElement) => {
+      it.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', bubbles: true, cancelable: true }))
+      return { text: it.value, before: it.value.slice(0, it.selectionStart) }
+    })
+    expect(chosen).toEqual({ text: 'read @reading-list.md and say why', before: 'read @reading-list.md ' })
     await field.fill('/comp')
     await option.filter({ hasText: '/compact' }).first().click()
     expect(await field.inputValue()).toBe('/compact ')

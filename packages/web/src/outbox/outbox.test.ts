@@ -211,3 +211,18 @@ test('outbox() takes no more when too many wait, and gives none of them up', () 
   expect(one.add(session, 'one more', 'steer')).toBe(false)
   expect([one.list().length, one.list()[0]?.text, one.list().at(-1)?.text]).toEqual([waitingMax, '1', String(waitingMax)])
 })
+
+test('outbox() sends what is written in the very moment in which it has sent all', async () => {
+  for (const moments of Array(20).keys()) {
+    const { tab, taken } = world()
+    const one = tab()
+    one.add(session, 'first', 'steer')
+    for (let moment = 0; moment < moments; moment++) await Promise.resolve()
+    one.add(session, 'second', 'steer')
+    await new Promise((resolve) => setTimeout(resolve))
+    expect(
+      [...taken.values()].map(({ text }) => text),
+      `${moments} moments later`,
+    ).toEqual(['first', 'second'])
+  }
+})

@@ -123,6 +123,18 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
     }
   }
 
+  /** Over in the moment in which nothing is wanted any more: between the two, a prompt would find nobody to send it. */
+  async function sendWanted(): Promise<void> {
+    try {
+      while (wanted) {
+        wanted = false
+        await sendEach()
+      }
+    } finally {
+      sending = null
+    }
+  }
+
   const it: Outbox = {
     list: () => waiting,
     add(session, text, mode) {
@@ -137,12 +149,7 @@ export function outbox({ storage, send, isUnreachable, wordsOf, newKey, now, lat
     sendAll() {
       // Asked while one that will fail is still under way, it begins anew behind that.
       wanted = true
-      sending ??= (async () => {
-        while (wanted) {
-          wanted = false
-          await sendEach()
-        }
-      })().finally(() => (sending = null))
+      sending ??= sendWanted()
       return sending
     },
     sendAnew() {

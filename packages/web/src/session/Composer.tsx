@@ -3,6 +3,7 @@ import type { PromptMode, Session } from '@anchorhold/protocol/sessions'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { ArrowUp, Square } from 'lucide-react'
 import { useEffect, useId, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { daemon, wordsOf } from '../daemon.ts'
 import { useDraft, useHouse } from '../live/house.ts'
 import { completionsQuery } from '../live/queries.ts'
@@ -41,14 +42,13 @@ export function Composer({ session }: { readonly session: Session }) {
   const at = Math.min(picked, choices.length - 1)
   const choose = (choice: Choice) => {
     const done = completed(text, caret, writing!, choice)
-    change(done.text)
-    placeCaret(done.caret)
-  }
-  /** Behind the text that is just being shown. */
-  const placeCaret = (to: number) => {
-    setCaret(to)
-    setPicked(0)
-    requestAnimationFrame(() => field.current?.setSelectionRange(to, to))
+    // The caret moves with the text: moved a frame later, it would take along what was typed by then.
+    flushSync(() => {
+      change(done.text)
+      setCaret(done.caret)
+      setPicked(0)
+    })
+    field.current?.setSelectionRange(done.caret, done.caret)
   }
   const {
     upload,
