@@ -33,7 +33,7 @@ function startedAgain(terms: Partial<Terms>, before: Partial<Asks>) {
   /** What comes of the call for somebody who does not wait. */
   async function make() {
     const gone = new AbortController()
-    const verdict = authority.judge(call, gone.signal)
+    const verdict = authority.judge(call, () => gone.signal)
     await new Promise((resolve) => setImmediate(resolve))
     gone.abort()
     return (await verdict).allow
@@ -75,7 +75,7 @@ test('a decision is told for each method and path of a host once, and so many pa
   const policy = { ...defaultPolicy, rules: [host('example.org', 'allow'), host('evil.example', 'deny')] }
   const { authority, decisions } = startedAgain({ policy }, {})
   const make = async (method: string | null, path: string | null, name = 'example.org') =>
-    authority.judge({ ...call, host: name, method, path }, AbortSignal.timeout(5000))
+    authority.judge({ ...call, host: name, method, path }, () => AbortSignal.timeout(5000))
   for (const method of [null, 'GET', 'POST', 'DELETE', 'GET', 'POST', 'DELETE']) await make(method, method && '/a?b=1')
   expect(decisions().map(({ method }) => method)).toEqual([null, 'GET', 'POST', 'DELETE'])
   await make('GET', '/a?b=2')
@@ -93,6 +93,6 @@ test('a cell that names ever other hosts does not fill the log with what was dec
   const policy = { ...defaultPolicy, rules: [{ on: 'net' as const, match: { host: '*' }, effect: 'deny' as const }] }
   const { authority, decisions } = startedAgain({ policy }, {})
   for (let n = 0; n < 3000; n++)
-    expect((await authority.judge({ ...call, host: `h${n}.example` }, AbortSignal.timeout(5000))).allow).toBe(false)
+    expect((await authority.judge({ ...call, host: `h${n}.example` }, () => AbortSignal.timeout(5000))).allow).toBe(false)
   expect(decisions()).toHaveLength(1000)
 })

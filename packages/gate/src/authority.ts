@@ -1,8 +1,8 @@
-import { authority, type Authority, type Verdict } from '@anchorhold/core/authority/authority'
+import { authority, type Authority, type Patience, type Settled, type Verdict } from '@anchorhold/core/authority/authority'
 import { compilePolicy, decide } from '@anchorhold/core/policy/decide'
 import { digestOf } from '@anchorhold/core/policy/digest'
 import { plainMeaning } from '@anchorhold/core/policy/meaning'
-import type { NetAction, SpendAction } from '@anchorhold/protocol/actions'
+import type { Action, NetAction, SpendAction } from '@anchorhold/protocol/actions'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, type RequestId } from '@anchorhold/protocol/ids'
 import type { Authority as Terms } from '@anchorhold/protocol/authority'
@@ -13,9 +13,9 @@ import type { Account, Asks } from './books.ts'
 export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> & {
   /** Whether an action may happen, asked for where nothing says so. When whoever waits goes away, the request stays open, and what is
    *  allowed by then is kept for when it is done again. */
-  judge(action: NetAction | SpendAction, signal: AbortSignal): Promise<Verdict>
+  judge(action: NetAction | SpendAction, patience: Patience): Promise<Verdict>
   /** Asks for a call before it is made, with what the agent says of it. */
-  askAhead(action: NetAction, said: string, signal: AbortSignal): Promise<Verdict>
+  askAhead(action: NetAction, said: string, patience: Patience): Promise<Verdict>
   /** Why a rule forbids it, without anybody being asked; null where none does. */
   denies(action: NetAction): string | null
   /** Under the policy in force, and asking nobody: why a call that was let out, and what allowed it then, may not go on. */
@@ -61,9 +61,8 @@ export function sessionAuthority({
   let told = new Set<string>()
   let toldSince = now()
   let pathsTold = new Map<string, number>()
-  function isToldAlready(event: NewEvent): boolean {
-    if (event.type !== 'decision' || event.body.action?.kind !== 'net') return false
-    const { effect, by, action } = event.body
+  function isTold(action: Action, { effect, by }: Settled): boolean {
+    if (action.kind !== 'net') return false
     const host = `${action.host}:${action.port}`
     const whole = JSON.stringify([effect, host, action.method, by])
     const path = action.path?.split('?')[0] ?? null
@@ -88,7 +87,6 @@ export function sessionAuthority({
     name: 'gate',
     whenLeft: 'stay open',
     write(event: NewEvent) {
-      if (isToldAlready(event)) return
       account.note(event)
       if (event.type === 'request.opened') openedWith.set(event.body.id, account.last)
       if (event.type === 'grant.used' && !one.terms.grants.some(({ request }) => request === event.body.request))
@@ -101,6 +99,7 @@ export function sessionAuthority({
     now,
     newRequest: () => newRequestId(randomBytes),
     sha256,
+    isTold,
     before: { used: before.used, told: before.told },
   })
   return {
@@ -127,8 +126,8 @@ export function sessionAuthority({
       onChange()
       return told
     },
-    judge: (action, signal) => one.judge({ meaning: plainMeaning(action), call: null, pins: async () => [] }, signal),
-    askAhead: (action, said, signal) => one.askAhead(plainMeaning(action), said, signal),
+    judge: (action, patience) => one.judge({ meaning: plainMeaning(action), call: null, pins: async () => [] }, patience),
+    askAhead: (action, said, patience) => one.askAhead(plainMeaning(action), said, patience),
     denies(action) {
       const { effect, by } = decide(compilePolicy(one.policy), plainMeaning(action))
       return effect === 'deny' ? `This is not allowed (${by})` : null

@@ -207,7 +207,7 @@ export function keeper(options: KeeperOptions): Keeper {
       )
       const pins = async () =>
         cell === null ? [] : pinFiles(cell, { ...start, path: outfit.path, shell: folder ?? workspace! }, meaning)
-      const verdict = await check.judge({ meaning, call, pins }, signal)
+      const verdict = await check.judge({ meaning, call, pins }, () => signal)
       // It may have been paused while a person was asked.
       const after = verdict.allow ? await heldBack() : null
       return after === null ? verdict : { allow: false, why: after }

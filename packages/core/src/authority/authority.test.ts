@@ -48,7 +48,7 @@ function make(terms: Partial<Terms> = {}, more: Partial<AuthorityParts> = {}) {
       return flushed
     },
     judge: (action: Action, { pins = [], signal = never() }: { pins?: readonly Pin[]; signal?: AbortSignal } = {}) =>
-      one.judge({ meaning: meaningOf(action), call: 'call', pins: async () => pins }, signal),
+      one.judge({ meaning: meaningOf(action), call: 'call', pins: async () => pins }, () => signal),
     /** What a person's allowance of the last request is. */
     grant: (more: Partial<Grant> = {}): Grant => grantOf(of('request.opened').at(-1)!, more),
     async allow(request: RequestId, grant: Grant | null) {
@@ -185,7 +185,7 @@ test('what changes between the asking and the running is refused though somebody
   const it = make()
   let sha256 = hash('a')
   const pins = async () => [{ path: '/workspace/build.sh', sha256 }]
-  const verdict = it.one.judge({ meaning: meaningOf(base.bash), call: 'call', pins }, never())
+  const verdict = it.one.judge({ meaning: meaningOf(base.bash), call: 'call', pins }, never)
   await settled()
   sha256 = hash('b')
   await it.allow(it.of('request.opened')[0]!.id, it.grant())
@@ -359,7 +359,7 @@ test('what cannot be shown to a person whole is refused, not asked', async () =>
 test('what would be executed and cannot be read is refused, not asked', async () => {
   const it = make()
   const pins = () => Promise.reject(new Error('It cannot be read'))
-  expect(await it.one.judge({ meaning: meaningOf(base.bash), call: null, pins }, never())).toEqual({
+  expect(await it.one.judge({ meaning: meaningOf(base.bash), call: null, pins }, never)).toEqual({
     allow: false,
     why: 'It cannot be read',
   })
@@ -411,14 +411,14 @@ test('the agent reads why it was denied', async () => {
 
 test('askAhead() keeps what is allowed for the action itself, which uses it once', async () => {
   const it = make({}, { whenLeft: 'stay open' })
-  const asked = it.one.askAhead(plainMeaning(base.net), 'for a\nlook “at” it', never())
+  const asked = it.one.askAhead(plainMeaning(base.net), 'for a\nlook “at” it', never)
   await settled()
   const [opened] = it.of('request.opened')
   expect(opened!.why).toContain('The agent says: “for a␊look "at" it”')
   await it.allow(opened!.id, it.grant())
   expect(await asked).toEqual({ allow: true, by: `${opened!.id} allowed by ann` })
   // Asking again uses nothing up either, and asks nobody.
-  expect(await it.one.askAhead(plainMeaning(base.net), 'other words', never())).toMatchObject({ allow: true })
+  expect(await it.one.askAhead(plainMeaning(base.net), 'other words', never)).toMatchObject({ allow: true })
   expect(it.of('grant.used')).toEqual([])
   expect(await happens(it, { ...base.net, path: '/b' })).toBe('asked')
   expect(await happens(it, base.net)).toBe('yes')
@@ -428,7 +428,7 @@ test('askAhead() keeps what is allowed for the action itself, which uses it once
 
 test('askAhead() means the same whatever is said along with it, and goes by rules without asking', async () => {
   const it = make({}, { whenLeft: 'stay open' })
-  for (const said of ['one', 'two']) void it.one.askAhead(plainMeaning(base.net), said, never())
+  for (const said of ['one', 'two']) void it.one.askAhead(plainMeaning(base.net), said, never)
   void it.judge(base.net)
   await settled()
   expect(it.of('request.opened')).toHaveLength(1)
@@ -437,7 +437,7 @@ test('askAhead() means the same whatever is said along with it, and goes by rule
     { on: 'net', match: { host: 'example.org', path: '/no' }, effect: 'deny', why: 'never' },
   ] as const
   const ruled = make({ policy: { ...supervised, rules: [...rules] } })
-  const ahead = (path: string) => ruled.one.askAhead(plainMeaning({ ...base.net, path }), 'x', never())
+  const ahead = (path: string) => ruled.one.askAhead(plainMeaning({ ...base.net, path }), 'x', never)
   expect(await ahead('/a')).toMatchObject({ allow: true })
   expect(await ahead('/no')).toMatchObject({ allow: false, why: expect.stringContaining('never') as unknown })
   expect(ruled.events).toEqual([])
@@ -445,7 +445,7 @@ test('askAhead() means the same whatever is said along with it, and goes by rule
 
 test('askAhead() gives up without taking the request back', async () => {
   const it = make({}, { whenLeft: 'stay open' })
-  const asked = it.one.askAhead(plainMeaning(base.net), 'x', AbortSignal.timeout(1))
+  const asked = it.one.askAhead(plainMeaning(base.net), 'x', () => AbortSignal.timeout(1))
   expect(await asked).toMatchObject({ allow: false })
   expect(it.of('request.answered')).toEqual([])
   expect(it.of('request.left')).toEqual([])

@@ -14,11 +14,11 @@ import { inWords, refusalWords, saidBy, tooLarge } from './words.ts'
  *  Invariants: nothing is let through but by a rule, a setting or a grant; a grant for one action lets one through, and that is
  *  written down before the action goes on; nobody is asked before the request is written down. */
 export interface Authority {
-  /** Whether an action may happen. Waits for a person where the policy says so; aborting the signal ends the waiting. */
-  judge(wanted: Wanted, signal: AbortSignal): Promise<Verdict>
+  /** Whether an action may happen. Waits for a person where the policy says so, for as long as `patience` gives. */
+  judge(wanted: Wanted, patience: Patience): Promise<Verdict>
   /** Asks for an action before it happens. What is allowed is kept for when it does; nothing is used up. `said` is what whoever asks
    *  wants to be told along with it. */
-  askAhead(meaning: Meaning, said: string, signal: AbortSignal): Promise<Verdict>
+  askAhead(meaning: Meaning, said: string, patience: Patience): Promise<Verdict>
   /** Asks people for what no rule can answer. */
   ask(question: Question, signal: AbortSignal): Promise<Heard>
   /** The same, for whoever may find another way while they wait. */
@@ -44,6 +44,9 @@ export interface Authority {
   readonly terms: Terms
 }
 
+/** A signal that ends the waiting. Made only where somebody is asked: most actions wait for nobody, and it costs as much as judging them. */
+export type Patience = () => AbortSignal
+
 export type Verdict = { readonly allow: true; readonly by: string } | { readonly allow: false; readonly why: string }
 
 /** An action that is about to happen. */
@@ -57,6 +60,8 @@ export type Wanted = {
 export type AuthorityParts = AskingParts & {
   readonly terms: Terms
   readonly sha256: (text: string) => Digest
+  /** Whether a decision need not be written down, because one like it was. */
+  readonly isTold?: (action: Action, decision: Settled) => boolean
   /** Grants that were used and requests whose answers were heard before this began. */
   readonly before?: { readonly used: Iterable<RequestId>; readonly told: Iterable<RequestId> }
 }
@@ -78,7 +83,7 @@ type Settling = {
   /** What was allowed is kept for later, and not used now. */
   readonly isAhead: boolean
 }
-type Settled = { readonly effect: 'allow' | 'deny'; readonly by: string; readonly unanswered?: true }
+export type Settled = { readonly effect: 'allow' | 'deny'; readonly by: string; readonly unanswered?: true }
 
 export function authority(parts: AuthorityParts): Authority {
   const { write, flush, now, sha256 } = parts
@@ -91,7 +96,7 @@ export function authority(parts: AuthorityParts): Authority {
     toldBefore: parts.before?.told ?? [],
   })
 
-  async function settle(meaning: Meaning, digest: Digest, how: Settling, signal: AbortSignal): Promise<Settled> {
+  async function settle(meaning: Meaning, digest: () => Digest, how: Settling, patience: Patience): Promise<Settled> {
     const { action } = meaning
     // Round again after an answer: what was allowed may have been used by another, and the policy may have changed.
     for (;;) {
@@ -110,7 +115,9 @@ export function authority(parts: AuthorityParts): Authority {
       const granted = await how.granted(pins)
       if (granted !== null) return granted
       const { suggestion, why } = inWords(compiled, meaning, decision.by, decision.command)
-      const asking = await requests.open({ action, call: how.call, why: how.asks(why) }, { digest, pins, ...suggestion }, signal)
+      const signal = patience()
+      const question = { action, call: how.call, why: how.asks(why) }
+      const asking = await requests.open(question, { digest: digest(), pins, ...suggestion }, signal)
       const answer = await requests.waitFor(asking, signal, () => decide(compiled, meaning).effect === 'ask')
       if (answer === 'moot') continue
       if (answer.decision !== 'allow')
@@ -119,46 +126,49 @@ export function authority(parts: AuthorityParts): Authority {
     }
   }
 
-  async function judge({ meaning, call, pins }: Wanted, signal: AbortSignal): Promise<Verdict> {
+  async function judge({ meaning, call, pins }: Wanted, patience: Patience): Promise<Verdict> {
     const { action } = meaning
-    const digest = digestOrNull(action, sha256)
+    const digest = digestWhenNeeded(action, sha256)
     if (digest === null) return tooDeep
     const how: Settling = {
       call,
       pins,
       async granted(now) {
-        const grant = grants.take(action, digest, now)
+        const grant = grants.take(action, digest(), now)
         if (grant !== null && 'changed' in grant) return { effect: 'deny', by: grant.changed }
         const used = grant === null ? grants.takeRules(compiled, meaning, now) : [grant]
         if (used.length === 0) return null
-        for (const { request } of used) write({ type: 'grant.used', body: { request, digest, call } })
+        for (const { request } of used) write({ type: 'grant.used', body: { request, digest: digest(), call } })
         await flush()
         return { effect: 'allow', by: allowedBy(used) }
       },
       asks: (why) => why,
       isAhead: false,
     }
-    const { by, ...settled } = await settle(meaning, digest, how, signal)
-    const body: EventBody<'decision'> = { kind: action.kind, ...settled, by: by.slice(0, 2000), digest, call }
-    write({ type: 'decision', body: action.kind === 'tool' ? body : { ...body, action } })
-    return verdict({ ...settled, by })
+    const settled = await settle(meaning, digest, how, patience)
+    const told = { ...settled, by: settled.by.slice(0, 2000) }
+    if (parts.isTold?.(action, told) !== true) {
+      const body: EventBody<'decision'> = { kind: action.kind, ...told, digest: digest(), call }
+      write({ type: 'decision', body: action.kind === 'tool' ? body : { ...body, action } })
+    }
+    return verdict(settled)
   }
 
-  async function askAhead(meaning: Meaning, said: string, signal: AbortSignal): Promise<Verdict> {
-    const digest = digestOrNull(meaning.action, sha256)
+  async function askAhead(meaning: Meaning, said: string, patience: Patience): Promise<Verdict> {
+    const digest = digestWhenNeeded(meaning.action, sha256)
     if (digest === null) return tooDeep
     const how: Settling = {
       call: null,
       pins: async () => [],
       async granted() {
-        const grant = grants.find(digest)
+        const grant = grants.find(digest())
         const found = grant === null ? grants.takeRules(compiled, meaning, []) : [grant]
         return found.length === 0 ? null : { effect: 'allow', by: allowedBy(found) }
       },
       asks: (why) => `${why}${saidBy(said)}`,
       isAhead: true,
     }
-    return verdict(await settle(meaning, digest, how, signal))
+    return verdict(await settle(meaning, digest, how, patience))
   }
 
   /** Takes a grant for just this, and writes down that it is used. */
@@ -231,9 +241,15 @@ const allowedBy = (grants: readonly Grant[]): string =>
 const tooDeep: Verdict = { allow: false, why: 'This is not allowed: it is nested too deeply to be read' }
 const verdict = ({ effect, by }: Settled): Verdict => (effect === 'allow' ? { allow: true, by } : { allow: false, why: by })
 
-function digestOrNull(action: Action, sha256: AuthorityParts['sha256']): Digest | null {
+/** Made once it is needed, which it rarely is for a call that is made a thousand times over; null for what cannot be read. */
+function digestWhenNeeded(action: Action, sha256: AuthorityParts['sha256']): (() => Digest) | null {
+  let made: Digest | null = null
+  const digest = () => (made ??= digestOf(action, sha256))
+  // Nothing is nested in a call.
+  if (action.kind === 'net') return digest
   try {
-    return digestOf(action, sha256)
+    digest()
+    return digest
   } catch (error) {
     if (error instanceof RangeError) return null
     throw error

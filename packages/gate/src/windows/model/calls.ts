@@ -129,7 +129,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     if (endpoint === 'messages' && judgesSpending) {
       const verdict = await authority.judge(
         spendAction({ ...about, neededNanos: money.needed(request, upstream) }, account),
-        leavingOf(response),
+        () => leavingOf(response),
       )
       if (response.destroyed) return
       if (!verdict.allow) return refuseByRules(agent, response, 'spend_denied', verdict.why)

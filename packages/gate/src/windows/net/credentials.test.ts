@@ -7,6 +7,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
 import { fetchPath } from '@anchorhold/protocol/net-calls'
 import { expect, test } from 'vitest'
+import { NetTerms } from '@anchorhold/protocol/gate-commands'
+import { fillBy } from './credentials.ts'
 import { listener, selfSigned, testNet } from './test-net.ts'
 
 const secret = 'ghp_the-real-$&-$$-secret-of-the-owner'
@@ -302,6 +304,21 @@ test('web_fetch carries no key and no placeholder anywhere, reads no model, and 
   expect(body).toMatchObject({ answer: 'page', status: 200 })
   expect(Buffer.from((body as { body: string }).body, 'base64').toString()).toMatch(/"url":"\/repos\/mine\/\*+"/)
   expect(it.seen[0]!.headers.authorization).toBeUndefined()
+})
+
+test('fillBy() fills a call by what is in force when it goes on, not by what was when it came', () => {
+  let terms = NetTerms.parse({ credentials: [bearer] })
+  const fill = fillBy(
+    () => terms,
+    (box) => box,
+  )
+  const target = { host: 'allowed.test', port: 443, isAddress: false }
+  const call = { target, method: 'GET', path: '/repos/mine/a', rawHeaders: [], secure: true }
+  expect(fill.putInto(call)).toMatchObject({ used: ['github'] })
+  terms = NetTerms.parse({ credentials: [{ ...bearer, box: null }] })
+  expect(fill.putInto(call)).toMatchObject({ refused: expect.stringContaining('is not stored') })
+  terms = NetTerms.parse({})
+  expect(fill.putInto(call)).toEqual({ path: call.path, rawHeaders: [], used: [], scrub: null })
 })
 
 test('an owner’s own credential for a provider of models is put in like any other', async () => {

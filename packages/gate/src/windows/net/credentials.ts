@@ -32,7 +32,9 @@ export type Fill = {
 }
 
 export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fill {
-  let known: { readonly terms: NetTerms; readonly credentials: Credentials; readonly models: ReadonlySet<string> } | null = null
+  let known: Known | null = null
+  /** A call is looked at again just before it goes on, and rarely is anything else in force by then. */
+  const looked = new WeakMap<Call, { readonly by: Known; readonly said: ReturnType<Fill['putInto']> }>()
   /** Opened once: a box does not change. */
   const opened = new Map<string, string>()
   const now = () => {
@@ -50,49 +52,59 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     return found
   }
 
+  function look(call: Call, { credentials, models }: Known): ReturnType<Fill['putInto']> {
+    const bound = call.secure ? credentials.boundTo(call) : []
+    const placeholders = credentials.placeholdersIn(textOf(call))
+    const stray = placeholders.find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
+    if (stray !== undefined)
+      return { refused: `"${stray.slice(0, 100)}" stands for a secret that is not for this endpoint, and goes nowhere` }
+    const gone = bound.find(({ box }) => box === null)
+    if (gone !== undefined)
+      return {
+        refused: `The secret "${gone.secret}" is for this endpoint, and is not stored: anchorhold secret add ${gone.secret}`,
+      }
+    let filled: Pick<Filled, 'path' | 'rawHeaders'> = call
+    const used: BoundCredential[] = []
+    for (const one of bound) {
+      const next = putIn(filled, one, secretOf)
+      if (next === null) continue
+      filled = next
+      used.push(one)
+    }
+    const foreign = foreignKey(call, models.has(call.target.host), used.length > 0)
+    if (foreign !== null) return { refused: foreign }
+    const [misplaced] = filled === call ? placeholders : credentials.placeholdersIn(textOf(filled))
+    if (misplaced !== undefined)
+      return {
+        refused: `"${misplaced.slice(0, 100)}" stands for a secret that does not belong where it stands, and goes nowhere`,
+      }
+    const known = credentials.ofHost(call.target.host)
+    if (known.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
+    const rawHeaders = without(filled.rawHeaders, (name) => hidesAnswer.has(name))
+    return {
+      path: filled.path,
+      rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
+      used: [...new Set(used.map(({ secret }) => secret))],
+      scrub: scrubOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
+    }
+  }
+
   return {
     // What is sent to a model's provider is looked at, whatever a rule says: somebody else's key would take data out to them.
     speaksOf: (target) => now().credentials.speaksOf(target) || now().models.has(target.host),
     putInto(call) {
-      const { credentials, models } = now()
-      const bound = call.secure ? credentials.boundTo(call) : []
-      const stray = credentials
-        .placeholdersIn(textOf(call))
-        .find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
-      if (stray !== undefined)
-        return { refused: `"${stray.slice(0, 100)}" stands for a secret that is not for this endpoint, and goes nowhere` }
-      const gone = bound.find(({ box }) => box === null)
-      if (gone !== undefined)
-        return {
-          refused: `The secret "${gone.secret}" is for this endpoint, and is not stored: anchorhold secret add ${gone.secret}`,
-        }
-      let filled: Pick<Filled, 'path' | 'rawHeaders'> = call
-      const used: BoundCredential[] = []
-      for (const one of bound) {
-        const next = putIn(filled, one, secretOf)
-        if (next === null) continue
-        filled = next
-        used.push(one)
-      }
-      const foreign = foreignKey(call, models.has(call.target.host), used.length > 0)
-      if (foreign !== null) return { refused: foreign }
-      const [misplaced] = credentials.placeholdersIn(textOf(filled))
-      if (misplaced !== undefined)
-        return {
-          refused: `"${misplaced.slice(0, 100)}" stands for a secret that does not belong where it stands, and goes nowhere`,
-        }
-      const known = credentials.ofHost(call.target.host)
-      if (known.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
-      const rawHeaders = without(filled.rawHeaders, (name) => hidesAnswer.has(name))
-      return {
-        path: filled.path,
-        rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
-        used: [...new Set(used.map(({ secret }) => secret))],
-        scrub: scrubOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
-      }
+      const by = now()
+      const before = looked.get(call)
+      if (before?.by === by) return before.said
+      const said = look(call, by)
+      looked.set(call, { by, said })
+      return said
     },
   }
 }
+
+/** What is in force. */
+type Known = { readonly terms: NetTerms; readonly credentials: Credentials; readonly models: ReadonlySet<string> }
 
 /** All of a call in which a placeholder could be read. */
 const textOf = ({ path, rawHeaders }: Pick<Call, 'path' | 'rawHeaders'>): string =>

@@ -20,8 +20,18 @@ import type { Scrub } from './scrub.ts'
 /** Where a request goes: read once, and judged and sent as it was read. */
 export type Asked = { readonly target: Target; readonly path: string }
 
+const read = new WeakMap<IncomingMessage, Asked | Misnamed>()
+
 /** Reads a request's target. Within a connection that leads to one host, `within`, it can be no other. */
 export function askedOf(request: IncomingMessage, within: Target | null): Asked | Misnamed {
+  const known = read.get(request)
+  if (known !== undefined) return known
+  const asked = readAsked(request, within)
+  read.set(request, asked)
+  return asked
+}
+
+function readAsked(request: IncomingMessage, within: Target | null): Asked | Misnamed {
   const hosts = headersNamed(request.rawHeaders, 'host')
   if (hosts.length > 1) return { misnamed: 'the request names its host twice' }
   const url = request.url ?? ''
@@ -34,8 +44,8 @@ export function askedOf(request: IncomingMessage, within: Target | null): Asked 
   if (!isSameTarget(said, asked.target)) return { misnamed: 'the Host header names another place than the request' }
   if (within !== null && !isSameTarget(asked.target, within))
     return { misnamed: 'the request names another place than the connection was opened to' }
-  const overrides = pairs(request.rawHeaders).find(([name]) => overriding.has(name.toLowerCase().replaceAll('_', '-')))
-  if (overrides !== undefined) return { misnamed: `the header "${overrides[0].toLowerCase()}" may name another method or path` }
+  const overrides = request.rawHeaders.find((name, at) => at % 2 === 0 && overriding.has(name.toLowerCase().replaceAll('_', '-')))
+  if (overrides !== undefined) return { misnamed: `the header "${overrides.toLowerCase()}" may name another method or path` }
   const [coding, ...further] = headersNamed(request.rawHeaders, 'transfer-encoding')
   if (further.length > 0 || (coding !== undefined && coding.toLowerCase() !== 'chunked'))
     return { misnamed: 'the request has a transfer coding other than chunked' }
@@ -273,12 +283,14 @@ const hopByHop = new Set([
 /** Names and values by turns, without those that concern one connection, by their own name or by being listed as such. */
 function endToEnd(raw: readonly string[]): string[] {
   const listed = headersNamed(raw, 'connection').flatMap((value) => value.split(',').map((name) => name.trim().toLowerCase()))
-  const dropped = new Set([...hopByHop, ...listed])
-  return pairs(raw).flatMap(([name, value]) => (dropped.has(name.toLowerCase()) ? [] : [name, value]))
+  return raw.filter((_, at) => {
+    const name = raw[at - (at % 2)]!.toLowerCase()
+    return !hopByHop.has(name) && !listed.includes(name)
+  })
 }
 
 const headersNamed = (raw: readonly string[], wanted: string): string[] =>
-  pairs(raw).flatMap(([name, value]) => (name.toLowerCase() === wanted ? [value] : []))
+  raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.length === wanted.length && raw[at - 1]!.toLowerCase() === wanted)
 const pairs = (raw: readonly string[]): [string, string][] =>
   Array.from({ length: raw.length / 2 }, (_, at) => [raw[at * 2]!, raw[at * 2 + 1]!])
 const headerLines = (raw: readonly string[]): string =>

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Patience } from '@anchorhold/core/authority/authority'
 import type { Route } from '@anchorhold/core/net/routes'
 import { connectTarget, originPath, type Target } from '@anchorhold/core/net/target'
 import type { NetAction } from '@anchorhold/protocol/actions'
@@ -7,11 +8,11 @@ import type { Dialler } from './dial.ts'
 import { fetchPage, type FetchParts } from './fetch.ts'
 
 export type OwnCallsParts = Pick<FetchParts, 'lead' | 'trust'> & {
-  /** Asks for a call before it is made, with what the agent says of it; as long as the signal lets it. */
+  /** Asks for a call before it is made, with what the agent says of it. */
   readonly askAhead: (
     action: NetAction,
     said: string,
-    signal: AbortSignal,
+    patience: Patience,
   ) => Promise<{ readonly allow: true; readonly by: string } | { readonly allow: false; readonly why: string }>
   readonly routeOf: (target: Target) => Route
   /** Whether what goes to a place over TLS is looked into. */
@@ -53,7 +54,7 @@ export function ownCalls(parts: OwnCallsParts): OwnCalls {
     const seen = isSeen ? { method: method!, path: said } : { method: null, path: null }
     const late = AbortSignal.timeout(parts.aheadMs ?? aheadMsUsual)
     const action = { kind: 'net', host: target.host, port: target.port, ...seen } as const
-    const verdict = await parts.askAhead(action, ask.why, AbortSignal.any([gone, late]))
+    const verdict = await parts.askAhead(action, ask.why, () => AbortSignal.any([gone, late]))
     if (verdict.allow) return { answer: 'allowed', why: verdict.by }
     if (!late.aborted) return denied(verdict.why)
     return {

@@ -82,11 +82,11 @@ export async function testNet({
     trust: () => createSecureContext(trusted === undefined ? {} : { ca: [...trusted] }),
     folder,
     alone,
-    judge: async (action, signal) => {
+    judge: async (action, patience) => {
       judged.push(action)
       const isAllowed = allow.includes(action.host)
       const verdict =
-        (await judge?.(action, signal)) ?? (isAllowed ? { allow: true } : { allow: false, why: 'no rule covers it' })
+        (await judge?.(action, patience())) ?? (isAllowed ? { allow: true } : { allow: false, why: 'no rule covers it' })
       return verdict.allow ? { allow: true, by: 'a rule' } : verdict
     },
     stands: () => () => null,

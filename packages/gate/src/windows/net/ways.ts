@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Patience } from '@anchorhold/core/authority/authority'
 import type { Route } from '@anchorhold/core/net/routes'
 import type { Target } from '@anchorhold/core/net/target'
 import type { NetAction } from '@anchorhold/protocol/actions'
@@ -14,8 +15,8 @@ import type { Traffic } from './traffic.ts'
 export type Judged = { readonly allow: true; readonly by: string } | { readonly allow: false; readonly why: string }
 
 export type WaysParts = {
-  /** Whether that may happen; waits for a person where the policy says so, as long as the signal lets it. */
-  readonly judge: (action: NetAction, signal: AbortSignal) => Promise<Judged>
+  /** Whether that may happen; waits for a person where the policy says so. */
+  readonly judge: (action: NetAction, patience: Patience) => Promise<Judged>
   /** By what is in force now: why what was let out, and what allowed it then, may not go on; null when it may. Nobody is asked. */
   readonly stands: () => (action: NetAction, by: string) => string | null
   /** How a target is reached that may be. */
@@ -92,16 +93,19 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
     // Nobody is asked for what would not happen anyway.
     const never = dialler.refuses(target, { ownNetwork })
     if (never !== null) return block(never)
-    const late = AbortSignal.timeout(askMs)
+    let late = null as AbortSignal | null
+    const patience = () => AbortSignal.any([gone, (late ??= AbortSignal.timeout(askMs))])
     const { looked } = held
-    const verdict = await judge(actionOf(wanted), AbortSignal.any([gone, late]))
+    const verdict = await judge(actionOf(wanted), patience)
     if (gone.aborted) return null
     if (verdict.allow) {
       held.hold({ wanted, by: verdict.by, gone, differs, ends }, looked)
       return { target, ownNetwork }
     }
     return block(
-      late.aborted ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have` : verdict.why,
+      late?.aborted === true
+        ? `A person was asked, and has not answered within ${askMs / 1000} s: try again when they have`
+        : verdict.why,
     )
   }
 

@@ -169,13 +169,13 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     refuseRaw(client, { status: 400, wanted: nothing, why })
   })
 
-  /** Its client is gone, or the window. */
+  /** Its client is gone: for good, or because the window closes, which ends every one. */
   function goneSignal(client: Duplex | ServerResponse): AbortSignal {
     const gone = new AbortController()
     const abort = () => gone.abort(hasGone)
     client.once('close', abort)
     if (client.destroyed) abort()
-    return AbortSignal.any([gone.signal, closing.signal])
+    return gone.signal
   }
 
   /** How a call is refused that no answer of the server's belongs to; the log is told when its connection has ended. */
