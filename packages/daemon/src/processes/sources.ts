@@ -6,7 +6,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { isLinkOnly, type OutboxRecord, type SourceName } from '@anchorhold/protocol/link'
 import type { Hub } from '../hub.ts'
-import type { Store } from '../store/store.ts'
+import type { Entry, Store } from '../store/store.ts'
 
 /** Takes what keepers and the gate have to tell into the log, once each, in order. */
 export interface Sources {
@@ -137,13 +137,11 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     const stored = store.atomically(() =>
       runs.map((run) => {
         if ('live' in run) return []
-        acks.set(run.source, run.records.at(-1)!.n)
-        const entries = run.records.flatMap((record) => {
-          const event = eventOf({ source: run.source, record })
-          return event === null ? [] : [{ n: record.n, at: record.at, event }]
-        })
+        const last = run.records.at(-1)!.n
+        acks.set(run.source, last)
+        const entries = entriesOf(run)
         const events = store.events.append(run.session, run.source, entries)
-        store.events.pass(run.source, run.records.at(-1)!.n)
+        if (entries.at(-1)?.n !== last) store.events.pass(run.source, last)
         return events
       }),
     )
@@ -169,13 +167,18 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     return false
   }
 
-  /** What is malformed is kept as a notice: numbers must have no gap. */
-  function eventOf({ source, record }: { readonly source: SourceName; readonly record: OutboxRecord }): NewEvent | null {
-    if (!speaksFor(source, record.session)) {
-      log(`${source} spoke for ${record.session}: dropped`)
-      return null
+  function entriesOf({ source, session, records }: RecordRun): Entry[] {
+    if (!speaksFor(source, session)) {
+      log(`${source} spoke for ${session}: dropped`)
+      return []
     }
-    if (isLinkOnly(record.type)) return null
+    return records.flatMap((record) =>
+      isLinkOnly(record.type) ? [] : [{ n: record.n, at: record.at, event: eventOf(source, record) }],
+    )
+  }
+
+  /** What is malformed is kept as a notice: numbers must have no gap. */
+  function eventOf(source: SourceName, record: OutboxRecord): NewEvent {
     try {
       const event = parseNewEvent(record.type, record.body)
       if (!isTheirs(source, event)) throw new Error('it is not theirs to tell')
@@ -247,9 +250,8 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
 /** A keeper speaks for its own session only. */
 const speaksFor = (source: SourceName, session: SessionId) => source === 'gate' || source === `keeper/${session}`
 
-type Run =
-  | { readonly source: SourceName; readonly session: SessionId; readonly records: OutboxRecord[] }
-  | { readonly source: SourceName; readonly session: SessionId; readonly live: LiveFrame }
+type RecordRun = { readonly source: SourceName; readonly session: SessionId; readonly records: OutboxRecord[] }
+type Run = RecordRun | { readonly source: SourceName; readonly session: SessionId; readonly live: LiveFrame }
 
 /** What follows each other from one source about one session is stored together. */
 function runsOf(items: readonly Item[]): Run[] {

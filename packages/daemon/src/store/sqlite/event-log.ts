@@ -23,19 +23,19 @@ type Row = {
 type EventRow = { pos: number; session_id: string; seq: number; at: number; type: string; body: string }
 
 /** Many rows in one statement cost less than the same one by one: the next position is looked up and kept once. */
-const rowsPerInsert = [16, 4, 1] as const
+const mostPerInsert = 32
 
 export function sqliteEventLog(db: Database): EventLog {
   const project = projection(db)
   const bookNodes = ledgerProjection(db)
   const bookUsage = usageProjection(db)
   const docket = sqliteDocket(db)
-  const inserts = rowsPerInsert.map((rows) => ({
-    rows,
-    statement: db.prepare<(string | number | null)[]>(
-      `insert into event (session_id, seq, source, n, at, type, body, hash) values ${Array(rows).fill('(?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`,
+  /** By how many rows they take beyond the first. */
+  const inserts = Array.from({ length: mostPerInsert }, (_, more) =>
+    db.prepare<(string | number | null)[]>(
+      `insert into event (session_id, seq, source, n, at, type, body, hash) values ${'(?, ?, ?, ?, ?, ?, ?, ?), '.repeat(more)}(?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-  }))
+  )
   const rowOf = db.prepare<[string], { last_seq: number; standing: string; active_at: number; head: string | null }>(
     `select last_seq, standing, active_at, head from session where id = ?`,
   )
@@ -131,12 +131,11 @@ export function sqliteEventLog(db: Database): EventLog {
     if (stands !== row.standing) stand.run(stands, session)
     return stored
   }
-  /** As many rows to a statement as there are; within one, and with nobody else writing, positions follow each other. */
+  /** Within a statement, and with nobody else writing, positions follow each other. */
   const insertAll = (session: SessionId, rows: readonly Row[], head: string | null) => {
     const stored: Event[] = []
     while (stored.length < rows.length) {
-      const { rows: count, statement } = inserts.find((one) => one.rows <= rows.length - stored.length)!
-      const part = rows.slice(stored.length, stored.length + count)
+      const part = rows.slice(stored.length, stored.length + mostPerInsert)
       const values: (string | number | null)[] = []
       for (const { event, at, origin, n, seq } of part) {
         const body = JSON.stringify(event.body)
@@ -144,7 +143,7 @@ export function sqliteEventLog(db: Database): EventLog {
         if (head !== null) head = nextHash(sha256, head, lineOf({ seq, at, source: origin, type: event.type, body }))
         values.push(session, seq, origin, n, at, event.type, body, head)
       }
-      const first = Number(statement.run(...values).lastInsertRowid) - count + 1
+      const first = Number(inserts[part.length - 1]!.run(...values).lastInsertRowid) - part.length + 1
       for (const [index, { event, at, seq }] of part.entries()) {
         stored.push({ type: event.type, body: event.body, pos: first + index, seq, session, at } as Event)
       }

@@ -29,6 +29,7 @@ import { granted } from './migrations/023-granted.ts'
 import { closedLeases } from './migrations/024-closed-leases.ts'
 import { netDays } from './migrations/025-net-days.ts'
 import { openRequests } from './migrations/026-open-requests.ts'
+import { turnsByOr } from './migrations/027-turns-by-or.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
 import { sqliteLedger } from './ledger.ts'
@@ -75,6 +76,7 @@ const migrations = [
   closedLeases,
   netDays,
   openRequests,
+  turnsByOr,
 ] as const
 
 export function sqliteStore(path: string): Store {

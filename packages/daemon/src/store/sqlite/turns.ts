@@ -7,7 +7,7 @@ import type { Store } from '../store.ts'
 const titleChars = 120
 
 /** The few events that turns are counted by. Whoever looks for some of them says so in these words, because only then does their index serve. */
-export const ofTurns = `type in ('prompt', 'turn.started', 'usage')`
+export const ofTurns = `(type = 'prompt' or type = 'turn.started' or type = 'usage')`
 
 /** What each turn has cost: a turn's end is stored behind the usage of its calls, so that lies between its events. */
 export function sqliteTurns(db: Database): Store['turns'] {
