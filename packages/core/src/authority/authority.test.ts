@@ -356,6 +356,18 @@ test('what cannot be shown to a person whole is refused, not asked', async () =>
   expect(it.of('request.opened')).toEqual([])
 })
 
+test('what is nested too deeply to be read is refused, also where everything is allowed', async () => {
+  let deep: unknown = []
+  for (let n = 0; n < 100_000; n++) deep = [deep]
+  const it = make({ policy: { ...supervised, rules: [{ on: 'tool', match: { tool: '*' }, effect: 'allow' }] } })
+  const action: Action = { kind: 'tool', tool: 'mcp__notes__add', input: { deep } }
+  expect(await it.one.judge({ meaning: plainMeaning(action), call: null, pins: async () => [] }, never)).toMatchObject({
+    allow: false,
+    why: expect.stringContaining('nested too deeply') as unknown,
+  })
+  expect(it.events).toEqual([])
+})
+
 test('what would be executed and cannot be read is refused, not asked', async () => {
   const it = make()
   const pins = () => Promise.reject(new Error('It cannot be read'))

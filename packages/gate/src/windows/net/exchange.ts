@@ -20,6 +20,7 @@ import type { Scrub } from './scrub.ts'
 /** Where a request goes: read once, and judged and sent as it was read. */
 export type Asked = { readonly target: Target; readonly path: string }
 
+/** What was read of a request, which stays within the connection that it came by: it is told to the log as it was judged. */
 const read = new WeakMap<IncomingMessage, Asked | Misnamed>()
 
 /** Reads a request's target. Within a connection that leads to one host, `within`, it can be no other. */

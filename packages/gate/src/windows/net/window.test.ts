@@ -424,7 +424,10 @@ test('a client that goes away is no longer waited for, and neither is a person w
         })
       }),
   })
-  expect((await net.refused('slow.test:443')).status).toBe(403)
+  expect(await net.refused('slow.test:443')).toMatchObject({
+    status: 403,
+    body: { message: expect.stringContaining('A person was asked, and has not answered within 0.5 s') as unknown },
+  })
   const leaving = createConnection(net.socketPath)
   leaving.write('CONNECT gone.test:443 HTTP/1.1\r\nHost: gone.test:443\r\n\r\n')
   await waiting.promise
