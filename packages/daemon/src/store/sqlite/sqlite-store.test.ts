@@ -191,6 +191,12 @@ test('append() takes nothing for activity that comes when nobody does anything a
   append(id, turnEnded, 3000)
   append(id, { type: 'keeper.left', body: { why: 'idle', failed: false } }, 300_000)
   expect(store.sessions.get(id)).toMatchObject({ active_at: 3000 })
+  append(id, { type: 'keeper.lost', body: { why: 'killed' } }, 400_000)
+  expect(store.sessions.get(id)).toMatchObject({ active_at: 3000 })
+  // In the middle of a turn it is what befell the work.
+  append(id, turnStarted, 500_000)
+  append(id, { type: 'keeper.lost', body: { why: 'killed' } }, 600_000)
+  expect(store.sessions.get(id)).toMatchObject({ state: 'interrupted', active_at: 600_000 })
 })
 
 test('append() brings the row of a session up to date', () => {
