@@ -1,8 +1,8 @@
 /** Makes each call given as `name,number,argument…`, and says how each was answered: refused by a filter, which says EPERM, ENOSYS
- *  or EAFNOSUPPORT, done, or answered by the kernel with another error, so that nothing stood before it. */
+ *  or that it knows no such family, type or protocol, done, or answered by the kernel with another error, so that nothing stood before it. */
 export const makeCalls = `
   $| = 1;
-  my %refusals = (1 => 1, 38 => 1, 97 => 1);
+  my %refusals = (1 => 1, 38 => 1, 93 => 1, 94 => 1, 97 => 1);
   for (@ARGV) {
     my ($name, $number, @arguments) = split /,/;
     my $answer = syscall($number + 0, map { $_ + 0 } @arguments);

@@ -14,6 +14,8 @@ const ways: Readonly<Record<string, (cell: AttackedCell) => string>> = {
     `mkdir ${w}/d; for i in $(seq 1 64); do chmod 700 ${w}/d; ${write(`${w}/d/$i`)}; chmod 0 ${w}/d; sleep 0.05; done`,
   'with files that have no name any more': ({ workspace: w }) =>
     `perl -e 'my @open; for (1 .. 64) { open my $f, ">", "${w}/x"; print $f "x" x (16 << 20); $f->flush; unlink "${w}/x"; push @open, $f; select undef, undef, undef, 0.05 }'`,
+  'with space that is taken at once': ({ workspace: w }) =>
+    `for i in $(seq 1 7); do fallocate -l 16M ${w}/$i; done; for i in $(seq 1 64); do ${write(`${w}/$i`)}; sleep 0.05; done`,
   'with programs that run and have no name any more': ({ workspace: w }) =>
     `for i in $(seq 1 32); do cp $(command -v perl) ${w}/p; head -c 16M /dev/zero >> ${w}/p; ${w}/p -e 'unlink "${w}/p"; print "gone\n"; sleep 60' < /dev/null & while [ -e ${w}/p ]; do sleep 0.05; done; done`,
 }

@@ -5,10 +5,12 @@ import { descriptors } from './descriptors.ts'
 import { devices } from './devices.ts'
 import { disk } from './disk.ts'
 import { environment } from './environment.ts'
+import { firstProcess } from './first-process.ts'
 import { forkBomb } from './fork-bomb.ts'
 import { hostProcesses } from './host-processes.ts'
 import { hostSecrets } from './host-secrets.ts'
 import { inodes } from './inodes.ts'
+import { inotify } from './inotify.ts'
 import { insideProgram } from './inside-program.ts'
 import { kernelCalls } from './kernel-calls.ts'
 import { kernelSettings } from './kernel-settings.ts'
@@ -31,8 +33,8 @@ import { writeOutside } from './write-outside.ts'
 /** Every attack on a cell, in the order of the card. What takes a daemon or a gate to attack is in the test files beside this. */
 export const attacks: readonly Attack[] = [
   ...[writeOutside, hostSecrets, otherSessions, sharedCaches, leaveByPath, covers],
-  ...[hostProcesses, environment, descriptors, survivors, insideProgram],
+  ...[hostProcesses, environment, descriptors, survivors, firstProcess, insideProgram],
   ...[network, datagrams, socketFamilies],
   ...[mounts, namespaces, devices, setuid, kernelSettings, releaseAgent, kernelCalls, terminal],
-  ...[memory, forkBomb, disk, inodes, openFiles, output],
+  ...[memory, forkBomb, disk, inodes, openFiles, inotify, output],
 ]

@@ -4,6 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Attack, judge, notApplicable } from './attack.ts'
 
+/** Every way to make a file that lends its owner's rights to whoever runs it. Says each that was. */
+const lending = (at: string) => `
+  my %calls = (x86_64 => [[90, 1], [268, 2], [257, 3], [2, 2], [85, 1], [259, 2], [452, 2]], aarch64 => [[53, 2], [56, 3], [33, 2], [452, 2]]);
+  use POSIX (); umask 0; my $name = "${at}/lent"; my $made = 0;
+  for my $mode (04755, 02755, 06755) { for my $call (@{$calls{(POSIX::uname())[4]} // []}) {
+    my ($number, $index) = @$call; unlink $name;
+    unless ($number =~ /^(257|2|85|259|56|33)$/) { open my $f, ">", $name or next; $made++ }
+    my @before = $index == 1 ? ($name) : $number == 2 ? ($name, 0x41) : $number =~ /^(257|56)$/ ? (-100, $name, 0x41) : (-100, $name);
+    my $type = $number =~ /^(259|33)$/ ? 0100000 : 0;
+    syscall($number, @before, $mode | $type, 0);
+    printf "LENT by %d: %o\n", $number, (stat $name)[2] & 06000 if -e $name && (stat $name)[2] & 06000
+  } }
+  print $made > 0 ? "tried\n" : "nothing\n"`
+
 export const setuid: Attack = {
   name: 'use a setuid program',
   promise: 'A program that changes its user gives nothing, and a process cannot become another user',
@@ -37,6 +51,9 @@ export const setuid: Attack = {
         'my $own = $>; for my $uid (grep { $_ != $own } 0, 1, 65534, 1000) { $! = 0; $> = $uid; print $> == $uid ? "BECAME $uid\\n" : "refused\\n" }',
       )
       yield judge('another user', [...new Set(lines)], ['refused'])
+
+      const { lines: lent } = await under.perl(lending(under.workspace))
+      yield judge('none is made in a folder of the host’s', lent, ['tried'])
     } finally {
       await rm(folder, { recursive: true })
     }

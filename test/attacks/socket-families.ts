@@ -8,8 +8,8 @@ const families = {
 
 export const socketFamilies: Attack = {
   name: 'open unusual sockets',
-  promise: 'Socket families that a cell has no use for, and raw sockets, cannot be opened',
-  guard: 'a seccomp filter that knows three families',
+  promise: 'Socket families and protocols that a cell has no use for, and raw sockets, cannot be opened',
+  guard: 'a seccomp filter that knows three families, and what they are used for',
   async *run(on) {
     const under = await on.cell()
     const calls = Object.entries(families).flatMap(([name, family]) => [
@@ -19,6 +19,20 @@ export const socketFamilies: Attack = {
     calls.push(`socketpair,${numberOf.socketpair},16,1,0,0`)
     const { lines } = await under.perl(makeCalls, ...calls)
     yield judgeByKernel(on, 'every other family is refused', lines, allRefused(calls))
+
+    const protocols = {
+      mptcp: [1, 262],
+      udplite: [2, 136],
+      sctp: [1, 132],
+      'packets of sctp': [5, 0],
+      dccp: [6, 33],
+      l2tp: [2, 115],
+    }
+    const others = Object.entries(protocols).flatMap(([name, [type, protocol]]) =>
+      [2, 10].map((family) => `${name} ${family},${numberOf.socket},${family},${type},${protocol}`),
+    )
+    const { lines: opened } = await under.perl(makeCalls, ...others)
+    yield judgeByKernel(on, 'every protocol that nobody needs is refused', opened, allRefused(others))
 
     const { lines: raw } = await under.perl(
       makeCalls,

@@ -23,7 +23,6 @@ import { hiddenMemory } from '@anchorhold/keeper/repo-filter/memory'
 import { hiddenFolderOf } from '@anchorhold/daemon/workspace/hidden-folder'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { beginHistory } from '@anchorhold/keeper/snapshot'
-import { endOrphans } from '@anchorhold/link/orphans'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import { type Rung, sharesHostNetwork, slownessOf } from '@anchorhold/protocol/rungs'
@@ -81,7 +80,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const budgetNanos = agent === null ? null : held.budgetAt(chosen.provider, agent.budgetNanos)
 
   await using undone = new AsyncDisposableStack()
-  await endOrphans()
   // What another run left is not in the way of this one.
   await reapLaunched(folders, runtime, (why) => options.warn(why.split('\n')[0]!))
   const asked = { workspace: options.workspace, access, isAgent: agent !== null }

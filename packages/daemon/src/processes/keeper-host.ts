@@ -1,7 +1,6 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { isUnlocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
-import { endOrphans } from '@anchorhold/link/orphans'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
@@ -150,7 +149,6 @@ export function keeperHost({
     },
     async remains(session, after) {
       await removeCgroups(session)
-      await endOrphans()
       await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
       const left = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { ...left, saying: await readSaying(folders.saying(session)) }

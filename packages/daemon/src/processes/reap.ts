@@ -1,5 +1,4 @@
 import { isUnlocked, takeLock, takeLockThere } from '@anchorhold/link/lock'
-import { endOrphans } from '@anchorhold/link/orphans'
 import { isOwnerGone, ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFile } from 'node:child_process'
@@ -44,7 +43,6 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
   // The folder is that user's: what is written there undoes what they have, and nothing of another. Nor of a fork, which has the same.
   const isLeft = ({ runAs: { uid }, grants }: Granted, folder: string) =>
     statSync(folder).uid === uid && !worksIn(grants.at(-1) ?? '', uid)
-  await endOrphans()
   // At once, because one that is removed just now is marked anew.
   await attempt('marks of sessions', () => sessions.filter(isOwned).forEach((id) => markSettled(folders, id)))
   const unowned = sessions.filter((each) => !isOwned(each))

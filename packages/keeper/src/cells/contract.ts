@@ -178,7 +178,7 @@ export function cellContract(
       const caches = await cachesBeside(spec)
       await using cell = await driver.start({ ...spec, caches }, soon())
       const program = cell.place(join(caches, 'npm/program'))
-      const script = `cp /usr/bin/id ${program} && chmod 6755 ${program} && cmp /usr/bin/id ${program} && echo there
+      const script = `cp /usr/bin/id ${program} && chmod 755 ${program} && cmp /usr/bin/id ${program} && echo there
         ${program} >/dev/null 2>&1 && echo RAN || echo refused`
       expect((await run(cell, ['sh', '-c', script])).output).toBe('there\nrefused\n')
     })

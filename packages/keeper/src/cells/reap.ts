@@ -1,27 +1,38 @@
 import { readFound } from '@anchorhold/link/found-file'
 import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { lstatSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { removeContainers, servedEngines } from './container/served-engine.ts'
 import { isGone, type ProcessId, signalPid, treeOf, until } from './limits/processes.ts'
 
+/** Each command of a cell has two. */
+const processesMax = 4096
+
 /** What a driver writes down of a cell in the cell's own folder, so that whoever finds it later can end what is left of it. */
 const Lease = z.object({
   rung: z.string().max(40),
-  processes: z.array(z.object({ pid: z.int().min(2), startedAt: z.string().max(40) })).max(16),
+  processes: z.array(z.object({ pid: z.int().min(2), startedAt: z.string().max(40) })).max(processesMax),
   /** Whose daemon made a container for it, where one did. */
   engine: z.enum(['docker', 'podman-rootful']).optional(),
 })
 type Lease = Readonly<z.infer<typeof Lease>>
 
 const fileName = 'cell.json'
-const leaseBytesMax = 16 * 1024
+const leaseBytesMax = 512 * 1024
 const endTimeoutMs = 10_000
 
+/** Root writes it in a folder of the cell's user's, who may put a link in its place. */
 export function writeLease(scratch: string, lease: Lease): void {
-  writeFileSync(join(scratch, `${fileName}.new`), JSON.stringify(lease), { mode: 0o644 })
-  renameSync(join(scratch, `${fileName}.new`), join(scratch, fileName))
+  const fresh = join(scratch, `${fileName}.${randomBytes(6).toString('hex')}`)
+  writeFileSync(fresh, JSON.stringify(lease), { mode: 0o644, flag: 'wx' })
+  renameSync(fresh, join(scratch, fileName))
+}
+
+/** When the cell has ended. */
+export function removeLease(scratch: string): void {
+  rmSync(join(scratch, fileName), { force: true })
 }
 
 /** Ends what is left of the cell whose driver kept its things in this folder, and empties the folder. It may be done twice, and

@@ -3,6 +3,9 @@ import { actions, seccompArch, seccompFilter, type SeccompArch } from './seccomp
 
 const EPERM = 'errno 1'
 const ENOSYS = 'errno 38'
+const EPROTONOSUPPORT = 'errno 93'
+const ESOCKTNOSUPPORT = 'errno 94'
+const EOPNOTSUPP = 'errno 95'
 const EAFNOSUPPORT = 'errno 97'
 const audit = { x64: 0xc000003e, arm64: 0xc00000b7 } as const satisfies Record<SeccompArch, number>
 
@@ -42,7 +45,7 @@ describe('seccompFilter()', () => {
     ['x64', 'io_uring_setup', 425, EPERM],
     ['x64', 'move_mount', 429, EPERM],
     ['x64', 'clone3', 435, ENOSYS],
-    ['x64', 'openat2', 437, 'allow'],
+    ['x64', 'openat2', 437, ENOSYS],
     ['x64', 'mount_setattr', 442, EPERM],
     ['x64', 'open_tree_attr, younger than the table', 467, ENOSYS],
     ['x64', 'ptrace by its x32 number', 521, ENOSYS],
@@ -70,8 +73,20 @@ describe('seccompFilter()', () => {
   })
 
   describe.each([
-    ['x64', { ioctl: 16, socket: 41, socketpair: 53, clone: 56, personality: 135 }],
-    ['arm64', { ioctl: 29, personality: 92, socket: 198, socketpair: 199, clone: 220 }],
+    [
+      'x64',
+      {
+        ...{ ioctl: 16, socket: 41, socketpair: 53, clone: 56, personality: 135 },
+        ...{ fchmod: 91, openat: 257, mknodat: 259, fchmodat: 268, fallocate: 285 },
+      },
+    ],
+    [
+      'arm64',
+      {
+        ...{ ioctl: 29, personality: 92, socket: 198, socketpair: 199, clone: 220 },
+        ...{ mknodat: 33, fallocate: 47, fchmod: 52, fchmodat: 53, openat: 56 },
+      },
+    ],
   ] as const)('of %s', (arch, numbers) => {
     test.each([
       ['a fork', 17n, 'allow'],
@@ -94,17 +109,46 @@ describe('seccompFilter()', () => {
     })
 
     test.each([
-      ['AF_UNIX', 1n, 'allow'],
-      ['AF_INET', 2n, 'allow'],
-      ['AF_INET6', 10n, 'allow'],
-      ['AF_NETLINK', 16n, EAFNOSUPPORT],
-      ['AF_PACKET', 17n, EAFNOSUPPORT],
-      ['AF_ALG', 38n, EAFNOSUPPORT],
-      ['AF_VSOCK', 40n, EAFNOSUPPORT],
-      ['AF_VSOCK with high bits set', 0x1_0000_0028n, EAFNOSUPPORT],
-    ])('answers socket and socketpair of %s', (_, family, expected) => {
-      expect(answer(arch, { number: numbers.socket, args: [family] })).toBe(expected)
-      expect(answer(arch, { number: numbers.socketpair, args: [family] })).toBe(expected)
+      ['AF_UNIX', [1n, 1n, 0n], 'allow'],
+      ['AF_UNIX, with packets', [1n, 5n, 0n], 'allow'],
+      ['AF_INET', [2n, 1n, 6n], 'allow'],
+      ['AF_INET with flags', [2n, 0x80802n, 17n], 'allow'],
+      ['AF_INET6', [10n, 1n, 0n], 'allow'],
+      ['ping', [10n, 2n, 58n], 'allow'],
+      ['MPTCP', [2n, 1n, 262n], EPROTONOSUPPORT],
+      ['UDP-Lite', [10n, 2n, 136n], EPROTONOSUPPORT],
+      ['SCTP', [2n, 1n, 132n], EPROTONOSUPPORT],
+      ['L2TP with high bits set', [2n, 2n, 0x1_0000_0073n], EPROTONOSUPPORT],
+      ['packets of AF_INET, which are of SCTP', [2n, 5n, 0n], ESOCKTNOSUPPORT],
+      ['DCCP', [2n, 6n, 33n], ESOCKTNOSUPPORT],
+      ['raw', [2n, 3n, 255n], ESOCKTNOSUPPORT],
+      ['AF_NETLINK', [16n, 3n, 0n], EAFNOSUPPORT],
+      ['AF_PACKET', [17n, 3n, 0n], EAFNOSUPPORT],
+      ['AF_ALG', [38n, 5n, 0n], EAFNOSUPPORT],
+      ['AF_VSOCK', [40n, 1n, 0n], EAFNOSUPPORT],
+      ['AF_VSOCK with high bits set', [0x1_0000_0028n, 1n, 0n], EAFNOSUPPORT],
+    ])('answers socket and socketpair of %s', (_, args, expected) => {
+      expect(answer(arch, { number: numbers.socket, args })).toBe(expected)
+      expect(answer(arch, { number: numbers.socketpair, args })).toBe(expected)
+    })
+
+    test.each([
+      ['fchmod', numbers.fchmod, [3n, 0o755n], 'allow'],
+      ['fchmod of a sticky folder', numbers.fchmod, [3n, 0o1777n], 'allow'],
+      ['fchmod of a set-user-id program', numbers.fchmod, [3n, 0o4755n], EPERM],
+      ['fchmod of a set-group-id program', numbers.fchmod, [3n, 0x1_0000_0000n | 0o2755n], EPERM],
+      ['fchmodat of one', numbers.fchmodat, [0n, 0n, 0o6755n], EPERM],
+      ['fchmodat2 of one', 452, [0n, 0n, 0o4755n, 0n], EPERM],
+      ['mknodat of one', numbers.mknodat, [0n, 0n, 0o104755n, 0n], EPERM],
+      ['openat of what is there', numbers.openat, [0n, 0n, 0n, 0o4755n], 'allow'],
+      ['openat of a new file', numbers.openat, [0n, 0n, 0x241n, 0o666n], 'allow'],
+      ['openat of a new set-user-id program', numbers.openat, [0n, 0n, 0x41n, 0o4755n], EPERM],
+      ['openat of one without a name', numbers.openat, [0n, 0n, 0x410001n, 0o2755n], EPERM],
+      ['fallocate', numbers.fallocate, [3n, 0n, 0n, 0x4000_0000n], EOPNOTSUPP],
+      ['fallocate beyond the end', numbers.fallocate, [3n, 1n, 0n, 0x4000_0000n], EOPNOTSUPP],
+      ['fallocate of a hole', numbers.fallocate, [3n, 3n, 0n, 0x4000_0000n], 'allow'],
+    ])('answers %s', (_, number, args, expected) => {
+      expect(answer(arch, { number, args })).toBe(expected)
     })
 
     test('lets personality be asked for and refuses a weird one', () => {
@@ -140,6 +184,7 @@ function answer(arch: SeccompArch, call: Call): string {
       program.readUInt32LE(at + 4),
     ]
     if (code === 0x20) register = data.readUInt32LE(k)
+    else if (code === 0x54) register = (register & k) >>> 0
     else if (code === 0x06) return named(k)
     else {
       const holds = code === 0x15 ? register === k : code === 0x35 ? register >= k : (register & k) !== 0

@@ -20,13 +20,35 @@ export function seccompFilter(arch: SeccompArch): Buffer {
       ...refusedIoctls.flatMap((command) => whenEqual(command, [returns(errno(EPERM))])),
       returns(actions.allow),
     ]),
-    ...['socket', 'socketpair'].flatMap((name) =>
+    ...socketCalls.flatMap((name) =>
       on(name, [
-        load(argument(0)),
-        ...allowedFamilies.flatMap((family) => whenEqual(family, [returns(actions.allow)])),
+        ...allowedSockets.flatMap(({ family, types, protocols }) => [
+          load(argument(0)),
+          ...whenEqual(family, [
+            load(argument(1)),
+            and(socketTypeMask),
+            ...unlessOne(types, [returns(errno(ESOCKTNOSUPPORT))]),
+            load(argument(2)),
+            ...unlessOne(protocols, [returns(errno(EPROTONOSUPPORT))]),
+            returns(actions.allow),
+          ]),
+        ]),
         returns(errno(EAFNOSUPPORT)),
       ]),
     ),
+    ...modeCalls.flatMap(({ names, mode }) =>
+      names.flatMap((name) =>
+        on(name, [load(argument(mode)), ...whenAnyBit(refusedModeBits, [returns(errno(EPERM))]), returns(actions.allow)]),
+      ),
+    ),
+    ...openCalls.flatMap(({ name, flags, mode }) =>
+      on(name, [
+        load(argument(flags)),
+        ...whenAnyBit(makingFlags, [load(argument(mode)), ...whenAnyBit(refusedModeBits, [returns(errno(EPERM))])]),
+        returns(actions.allow),
+      ]),
+    ),
+    ...on('fallocate', [load(argument(1)), ...whenAnyBit(freeingModes, [returns(actions.allow)]), returns(errno(EOPNOTSUPP))]),
     ...on('personality', [
       load(argument(0)),
       ...allowedPersonalities.flatMap((persona) => whenEqual(persona, [returns(actions.allow)])),
@@ -65,6 +87,9 @@ export const seccompArch = (arch: string): SeccompArch | null => (arch === 'x64'
 
 export const EPERM = 1
 export const ENOSYS = 38
+export const EPROTONOSUPPORT = 93
+export const ESOCKTNOSUPPORT = 94
+export const EOPNOTSUPP = 95
 export const EAFNOSUPPORT = 97
 
 export const actions = { allow: 0x7fff0000, killProcess: 0x80000000, errno: 0x00050000 } as const
@@ -83,15 +108,46 @@ export const refused = [
   ...['iopl', 'ioperm', 'modify_ldt', 'uselib', '_sysctl'],
 ]
 
-/** Tools that ask these have an older way to go by. */
-export const unanswered = ['statmount', 'listmount']
+/** Tools that ask these have an older way to go by. What openat2 is asked lies in memory, where a filter cannot look. */
+export const unanswered = ['statmount', 'listmount', 'openat2']
 
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET; NEWTIME cannot be asked of clone. */
 export const newNamespaceFlags = 0x7e020000
 /** TIOCSTI types into a terminal, TIOCLINUX pastes into a console. */
 export const refusedIoctls = [0x5412, 0x541c]
-/** AF_UNIX, AF_INET and AF_INET6: all that a cell's loopback and windows need. */
-export const allowedFamilies = [1, 2, 10]
+export const socketCalls = ['socket', 'socketpair']
+/** All that a cell's loopback and windows need: a kind that nobody needs may load a module, and be new in the kernel. */
+const [stream, datagram, sequenced] = [1, 2, 5]
+/** Those that come of themselves, ICMP, TCP, UDP and ICMPv6; not MPTCP, UDP-Lite, SCTP, DCCP or L2TP. */
+const internetProtocols = [0, 1, 6, 17, 58]
+/** AF_UNIX, AF_INET and AF_INET6. */
+export const allowedSockets = [
+  { family: 1, types: [stream, datagram, sequenced], protocols: [0, 1] },
+  { family: 2, types: [stream, datagram], protocols: internetProtocols },
+  { family: 10, types: [stream, datagram], protocols: internetProtocols },
+] as const
+/** SOCK_TYPE_MASK (linux/net.h): above it are flags. */
+export const socketTypeMask = 0xf
+
+/** S_ISUID and S_ISGID. In a folder of the host's, such a file would lend its owner's rights to others there: the cell's own mounts
+ *  honour neither, the host's do. */
+export const refusedModeBits = 0o6000
+/** Calls that are told a mode, and which argument that is. */
+export const modeCalls = [
+  { names: ['chmod', 'fchmod', 'creat', 'mknod'], mode: 1 },
+  { names: ['fchmodat', 'fchmodat2', 'mknodat'], mode: 2 },
+] as const
+/** The same where flags say whether the mode counts. */
+export const openCalls = [
+  { name: 'open', flags: 1, mode: 2 },
+  { name: 'openat', flags: 2, mode: 3 },
+] as const
+/** O_CREAT and __O_TMPFILE (asm-generic/fcntl.h). */
+export const makingFlags = 0x400040
+/** FALLOC_FL_PUNCH_HOLE and FALLOC_FL_COLLAPSE_RANGE. Every other mode takes space, as much as it likes in no time, and the limit on
+ *  that is watched: programs then write, which takes them longer than the watcher. */
+export const freeingModes = 0x2 | 0x8
+
 /** PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE (debuggers), and the question which one is set. */
 export const allowedPersonalities = [0, 8, 0x0040000, 0xffffffff]
 
@@ -102,7 +158,7 @@ const newestNumber = 462
 const unifiedNumbers = {
   ...{ io_uring_setup: 425, io_uring_enter: 426, io_uring_register: 427, open_tree: 428, move_mount: 429, fsopen: 430 },
   ...{ fsconfig: 431, fsmount: 432, fspick: 433, clone3: 435, pidfd_getfd: 438, process_madvise: 440, mount_setattr: 442 },
-  ...{ quotactl_fd: 443, statmount: 457, listmount: 458 },
+  ...{ openat2: 437, quotactl_fd: 443, fchmodat2: 452, statmount: 457, listmount: 458 },
 } as const
 
 /** Numbers from arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h of Linux. */
@@ -111,6 +167,7 @@ const architectures = {
     audit: 0xc000003e,
     x32: true,
     numbers: {
+      ...{ open: 2, creat: 85, chmod: 90, fchmod: 91, mknod: 133, openat: 257, mknodat: 259, fchmodat: 268, fallocate: 285 },
       ...{ ioctl: 16, socket: 41, socketpair: 53, clone: 56, ptrace: 101, syslog: 103, uselib: 134, personality: 135 },
       ...{ vhangup: 153, modify_ldt: 154, pivot_root: 155, _sysctl: 156, adjtimex: 159, chroot: 161, acct: 163 },
       ...{ settimeofday: 164, mount: 165, umount2: 166, swapon: 167, swapoff: 168, reboot: 169, sethostname: 170 },
@@ -126,6 +183,7 @@ const architectures = {
     audit: 0xc00000b7,
     x32: false,
     numbers: {
+      ...{ mknodat: 33, fallocate: 47, fchmod: 52, fchmodat: 53, openat: 56 },
       ...{ lookup_dcookie: 18, ioctl: 29, umount2: 39, mount: 40, pivot_root: 41, nfsservctl: 42, chroot: 51 },
       ...{ vhangup: 58, quotactl: 60, vmsplice: 75, acct: 89, personality: 92, unshare: 97, kexec_load: 104 },
       ...{ init_module: 105, delete_module: 106, clock_settime: 112, syslog: 116, ptrace: 117, reboot: 142 },
@@ -151,6 +209,11 @@ const whenEqual = (k: number, body: readonly Instruction[]) => [jump(0x15, k, 0,
 const unlessEqual = (k: number, body: readonly Instruction[]) => [jump(0x15, k, body.length, 0), ...body]
 const whenAtLeast = (k: number, body: readonly Instruction[]) => [jump(0x35, k, 0, body.length), ...body]
 const whenAnyBit = (k: number, body: readonly Instruction[]) => [jump(0x45, k, 0, body.length), ...body]
+
+const unlessOne = (of: readonly number[], body: readonly Instruction[]): Instruction[] =>
+  of.reduceRight<Instruction[]>((rest, k) => [jump(0x15, k, rest.length, 0), ...rest], [...body])
+/** BPF_ALU|BPF_AND|BPF_K */
+const and = (k: number): Instruction => ({ code: 0x54, ifTrue: 0, ifFalse: 0, k })
 
 /** What is to happen on one call. */
 type Case = { readonly number: number; readonly body: readonly Instruction[] }

@@ -1,6 +1,7 @@
 import type { CellSpec, SpawnOptions } from '../cell.ts'
 import type { HostRoot } from '../host-root.ts'
 import { inside } from '../layout.ts'
+import { limitShares } from '../limits/kernel-shares.ts'
 
 /** What the standard streams of a process are: pipes to this process, or the terminal that this one is on. */
 export type Streams = 'pipes' | 'terminal'
@@ -15,7 +16,7 @@ export type BwrapFds = {
   readonly caches: string | undefined
   /** What is copied into the cell's root, by its path there. */
   readonly files: Readonly<Record<string, number>>
-  /** bwrap tells here which process it has made. */
+  /** bwrap tells here that it has made the cell's first process. */
   readonly status: number
 }
 
@@ -67,6 +68,17 @@ export function bwrapArgv(spec: CellSpec, { env, cwd }: SpawnOptions, host: Host
     ...['--chdir', cwd],
   ]
 }
+
+/** The namespaces around a cell's own. The cell sees nothing of them, so the first process in there ends the cell whatever code in the
+ *  cell does to what it sees: to the first process of its own namespace, which belongs to the same user, it can do anything.
+ *  Root of a user's namespace, because only root of one may say how much of the user's it may take. */
+export const aroundArgv: readonly string[] = [
+  ...['--unshare-user', '--uid', '0', '--gid', '0', '--cap-add', 'ALL'],
+  ...['--unshare-pid', '--as-pid-1', '--die-with-parent', '--dev-bind', '/', '/'],
+]
+
+/** What runs in those before the cell is made. */
+export const limitedThere: readonly string[] = [...['/bin/sh', '-c', `unset PWD OLDPWD SHLVL; ${limitShares}; exec "$@"`, 'sh']]
 
 const bound = (source: number | string, target: string) => [
   typeof source === 'number' ? '--bind-fd' : '--bind',

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { mortalMark } from '@anchorhold/link/orphans'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
 import {
   chmodSync,
@@ -19,7 +18,7 @@ import { afterAll, describe, expect, test, vi } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialLimits, trialSpecs } from '../trial.ts'
 import type { CellSpec } from '../cell.ts'
-import { isGone, niceness, readProc, treeOf } from '../limits/processes.ts'
+import { isGone, niceness, type ProcessId, readProc, treeOf } from '../limits/processes.ts'
 import { bwrapDriver } from './bwrap.ts'
 import { waiting } from './first-command.ts'
 
@@ -63,10 +62,10 @@ describe('bwrapDriver()', () => {
       const [held] = made()
       for (let round = 1; round <= 5; round++) {
         cell.spawn(['sleep', '60'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
-        // bwrap itself, the first process of its namespace, and the command.
+        // bwrap itself, the first processes of the namespaces around the cell and of the cell's own, and the command.
         await vi.waitFor(() => {
           const all = readFileSync(join(held!, 'cgroup.procs'), 'latin1').trim().split('\n')
-          expect(all).toHaveLength(3 * round)
+          expect(all).toHaveLength(4 * round)
         })
       }
     })
@@ -183,22 +182,35 @@ describe('bwrapDriver()', () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
     const standIn = join(dirname(spec.workspace), 'bwrap')
-    writeFileSync(standIn, '#!/bin/sh\nshift 3; readlink "/proc/self/fd/$2" >&2; exit 1\n', { mode: 0o755 })
+    writeFileSync(standIn, '#!/bin/sh\nreadlink "/proc/self/fd/$2" >&2; exit 1\n', { mode: 0o755 })
     await expect(bwrapDriver({ bwrapPath: standIn }).start(spec, soon())).rejects.toMatchObject({
       message: expect.stringMatching(/a cell does not start: (socket|pipe):\[\d+\]$/) as string,
     })
   })
 
-  test('spawn() says in the command line whose cell it is, and not inside', async () => {
+  test('whoever finds the maker of a cell gone knows what to end, before anything runs in the cell', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()
+    const lease = () => JSON.parse(readFileSync(join(spec.scratch, 'cell.json'), 'utf8')) as { processes: ProcessId[] }
+    // A bwrap that says what it finds as soon as it was told what to do.
     const standIn = join(dirname(spec.workspace), 'bwrap')
-    writeFileSync(standIn, '#!/bin/sh\necho "$1 $3" >&2; exit 1\n', { mode: 0o755 })
-    await expect(bwrapDriver({ bwrapPath: standIn }).start(spec, soon())).rejects.toMatchObject({
-      message: expect.stringContaining(`--setenv ${mortalMark()}`) as string,
-    })
-    await using cell = await driver.start(spec, soon())
-    expect((await run(cell, ['env'])).output).not.toContain('ANCHORHOLD_CELL')
+    const script = `open my $told, "<&=", $ARGV[1]; <$told>; open my $lease, "<", "${join(spec.scratch, 'cell.json')}"; warn <$lease>, " $$\\n"; exit 1`
+    writeFileSync(standIn, `#!/usr/bin/perl\n${script}\n`, { mode: 0o755 })
+    const refused = await bwrapDriver({ bwrapPath: standIn })
+      .start(spec, soon())
+      .catch((error: unknown) => String(error))
+    expect(refused).toMatch(/"pid":(\d+),.* \1$/)
+
+    const cell = await driver.start(spec, soon())
+    cell.spawn(['sleep', '60'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+    cell.spawn(['sleep', '60'], { env: { PATH: '/usr/bin:/bin' }, cwd: '/' })
+    // Two each: what dies with this process, and the first process of the namespaces around the cell.
+    await vi.waitFor(() => expect(lease().processes).toHaveLength(4))
+    const { processes } = lease()
+    expect(processes.filter(isGone)).toEqual([])
+    await cell[Symbol.asyncDispose]()
+    expect(processes.filter((each) => !isGone(each))).toEqual([])
+    expect(readdirSync(spec.scratch)).toEqual([])
   })
 
   test('a cell under covers keeps its folders, its caches and its windows, and nothing of the wall is open in it', async () => {

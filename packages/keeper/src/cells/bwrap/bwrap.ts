@@ -5,7 +5,6 @@ import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import { whenUsed } from '@anchorhold/protocol/when-used'
-import { z } from 'zod'
 import { allowedCopy } from '../apparmor.ts'
 import type { Cell, CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
@@ -26,6 +25,7 @@ import {
   treeOf,
   until,
 } from '../limits/processes.ts'
+import { removeLease, writeLease } from '../reap.ts'
 import { seccompArch, seccompFilter } from '../seccomp.ts'
 import { standing } from '../standing.ts'
 import { lacksOnTrial } from '../trial.ts'
@@ -81,10 +81,13 @@ const endTimeoutMs = 10_000
 const tellTimeoutMs = 2_000
 const stderrCharsMax = 2_000
 
-/** One bwrap: the process itself on the host, and the first process in its pid namespace once that is known. */
+/** One command's bwrap. */
 type Bwrap = {
   readonly child: ChildProcess
+  /** The process itself on the host, which dies with this one. */
   readonly outer: ProcessId | null
+  /** The first process of the namespaces around the cell, once that is known: everything of the command ends with it. Nothing in the cell
+   *  sees it. */
   init: ProcessId | null
   /** To be killed once it has told its first process. Not before: that one learns only after it was made whom it must
    *  die with, and would be left behind. */
@@ -105,18 +108,24 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
 
   function begin(argv: Argv, options: SpawnOptions, streams: Streams) {
     const { child, status, tell } = spawnBwrap({ ...making, folders, covered }, limits, argv, options, streams)
-    const told = readInit(status).then((pid) => (bwrap.init = identify(pid)))
+    const told = untilMade(status).then(() => {
+      bwrap.init = outer === null ? null : (childrenOf(outer.pid)[0] ?? null)
+      keepLease()
+    })
+    const outer = child.pid === undefined ? null : identify(child.pid)
     const bwrap: Bwrap = {
       child,
-      outer: child.pid === undefined ? null : identify(child.pid),
+      outer,
       init: null,
       isDoomed: false,
       told: told.catch(() => null),
     }
     running.add(bwrap)
-    // Invariant: bwrap is under the cell's limits before it is told what to do, and whatever it then starts is as well.
+    // Invariant: bwrap is under the cell's limits before it is told what to do, and whatever it then starts is as well; and who finds this
+    // process gone knows by then what to end.
     let refused: { readonly why: unknown } | null = null
     try {
+      keepLease()
       if (child.pid !== undefined) limits.admit(child.pid)
       tell()
     } catch (why) {
@@ -138,11 +147,24 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
       const left = bwrap.init === null ? [] : [bwrap.init]
       // What does not end in time stays in the set, and the end of the cell tries again.
       areGone(left).then(
-        () => running.delete(bwrap),
+        () => {
+          running.delete(bwrap)
+          keepLease()
+        },
         () => {},
       )
     })
     return { bwrap, admitted }
+  }
+
+  /** The kernel is asked to end all of these along with this process. One that is only being made when this process is killed learns too
+   *  late whom it was to die with. */
+  function keepLease(): void {
+    if (stands.over.aborted) return
+    writeLease(spec.scratch, {
+      rung: 'bwrap',
+      processes: [...running].flatMap(({ outer, init }) => [outer, init].filter((each) => each !== null)),
+    })
   }
 
   function launch(argv: Argv, options: SpawnOptions) {
@@ -162,6 +184,7 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     await Promise.race([allTold, delay(tellTimeoutMs, null, { ref: false })])
     await areGone([...running].flatMap(killBwrap))
     running.clear()
+    removeLease(spec.scratch)
     folders[Symbol.dispose]()
     covered?.[Symbol.dispose]()
     await limits[Symbol.asyncDispose]()
@@ -256,25 +279,16 @@ async function cover(making: Making & { readonly folders: HeldFolders }, signal:
 /** Not thrown at a caller: bwrap ended before it had made the cell, and its exit code and stderr say why. */
 class NotStarted extends Error {}
 
-/** https://github.com/containers/bubblewrap/blob/main/bwrap.xml, --json-status-fd */
-const BwrapStatus = z.looseObject({ 'child-pid': z.int() })
-
-/** The host's number for the first process of the cell. */
-async function readInit(status: Readable): Promise<number> {
-  let line = ''
-  status.setEncoding('utf8')
+/** Until bwrap says that it has made the cell's first process: by its own numbers, which are not the host's. */
+async function untilMade(status: Readable): Promise<void> {
   return new Promise((resolve, reject) => {
-    status.on('data', (chunk: string) => {
-      if (line.includes('\n')) return
-      line += chunk
-      if (line.includes('\n')) resolve(BwrapStatus.parse(JSON.parse(line.split('\n', 1).join('')))['child-pid'])
-    })
+    status.once('data', () => resolve())
     status.once('close', () => reject(new NotStarted('bwrap ended before it had made the cell')))
     status.once('error', reject)
   })
 }
 
-/** bwrap hands no signal on, so it goes to the command itself: the first child of the namespace's first process. */
+/** bwrap hands no signal on, so it goes to the command itself. */
 function deliver(bwrap: Bwrap, signal: NodeJS.Signals): boolean {
   const { child, init } = bwrap
   if (child.pid === undefined) return false
@@ -285,17 +299,18 @@ function deliver(bwrap: Bwrap, signal: NodeJS.Signals): boolean {
   return true
 }
 
-/** Null while it has not been started yet. */
+/** The first child of the first process that the cell sees. Null while it has not been started yet. */
 function commandOf({ init }: Bwrap): ProcessId | null {
   const isSecond = ({ pid }: ProcessId) => /^NSpid:.*\t2$/m.test(readProc(pid, 'status') ?? '')
-  return init === null ? null : (childrenOf(init.pid).find(isSecond) ?? null)
+  const [first] = init === null ? [] : childrenOf(init.pid)
+  return first === undefined ? null : (childrenOf(first.pid).find(isSecond) ?? null)
 }
 
 /** Returns what must be gone before the end is the end. */
 function killBwrap({ outer, init }: Bwrap): ProcessId[] {
   // One that has not told in time may have made it nevertheless.
   const processes = init === null && outer !== null ? treeOf([outer.pid]) : [outer, init].filter((each) => each !== null)
-  // With bwrap gone, --die-with-parent ends the namespace's first process, and the kernel then ends all the rest.
+  // With the first process of a namespace the kernel ends all the rest, also what is in namespaces below it.
   signalAll(processes, 'SIGKILL')
   return processes
 }

@@ -1,14 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import { mortalMark } from '@anchorhold/link/orphans'
 import type { CellSpec, SpawnOptions } from '../cell.ts'
 import type { HeldFolders } from '../held-folders.ts'
 import type { HostRoot } from '../host-root.ts'
 import { isExecutable, readText } from '../install.ts'
 import { generatedFiles, hostNetworkFiles } from '../layout.ts'
 import type { Limits } from '../limits/limits.ts'
-import { bwrapArgv, type BwrapFds, type Streams } from './argv.ts'
+import { aroundArgv, bwrapArgv, limitedThere, type BwrapFds, type Streams } from './argv.ts'
 import { type CoveredFolders, entering } from './covered-folders.ts'
 import { openNameless } from './nameless-files.ts'
 
@@ -27,7 +26,7 @@ export type Argv = readonly [string, ...string[]]
 /** A bwrap that has been started, and does nothing before it is told. */
 export type Untold = {
   readonly child: ChildProcess
-  /** Where it tells which process it has made. */
+  /** Where it tells that it has made the cell's first process. */
   readonly status: Readable
   tell(): void
 }
@@ -74,8 +73,8 @@ export function spawnBwrap(
         ...(spec.network === 'host' ? hostNetworkFiles.map((path) => [path, give(openNameless(readText(path) ?? ''))]) : []),
       ]),
     }
-    // By a pipe: what the environment holds may be a secret, and is in no file.
-    const list = give('pipe')
+    // By pipes: what the environment holds may be a secret, and is in no file; and each does nothing before it has read all of its own.
+    const [around, list] = [give('pipe'), give('pipe')]
     // bwrap reads these as empty lists of arguments and closes them: what was inherited in their place stays outside.
     const smothered = leaked.filter((fd) => fd > list)
     for (const fd of smothered) {
@@ -83,9 +82,10 @@ export function spawnBwrap(
       give(openNameless(''))
     }
     const lists = [list, ...smothered].flatMap((fd) => ['--args', String(fd)])
-    // Seen from outside alone: the list that follows clears the environment.
-    const mark = ['--setenv', 'ANCHORHOLD_CELL', mortalMark()]
-    const wrapped = limits.wrap([...enter, bwrapPath, ...mark, ...lists, '--', ...argv] as unknown as Argv)
+    const wrapped = limits.wrap([
+      ...[...enter, bwrapPath, '--args', String(around), '--', ...limitedThere],
+      ...[bwrapPath, ...lists, '--', ...argv],
+    ] as unknown as Argv)
     const [file, ...args] = streams === 'terminal' ? ([...withSignals('ignore'), ...wrapped] as const) : wrapped
     const child = spawn(file, args, {
       // Empty: pid 1 inside is bwrap's own, and what it was started with can be read there.
@@ -96,18 +96,24 @@ export function spawnBwrap(
       detached: streams === 'pipes',
       ...(spec.runAs === null ? {} : spec.runAs),
     })
-    const arguments_ = child.stdio[list as 4] as Writable
-    // It has ended, which its exit tells.
-    arguments_.on('error', () => {})
     return {
       child,
       status: child.stdio[fds.status] as Readable,
-      // It does nothing before it has read all of them.
-      tell: () => void arguments_.end(`${bwrapArgv(spec, options, host, fds, streams).join('\0')}\0`),
+      tell() {
+        tellArguments(child, around, aroundArgv)
+        tellArguments(child, list, bwrapArgv(spec, options, host, fds, streams))
+      },
     }
   } finally {
     for (const fd of opened) closeSync(fd)
   }
+}
+
+function tellArguments(child: ChildProcess, fd: number, argv: readonly string[]): void {
+  const to = child.stdio[fd as 4] as Writable
+  // It has ended, which its exit tells.
+  to.on('error', () => {})
+  to.end(`${argv.join('\0')}\0`)
 }
 
 /** A key that interrupts goes to all that the terminal shows, bwrap included, and is meant for the command alone. */

@@ -6,6 +6,7 @@ import { allowedCopy } from '../apparmor.ts'
 import type { CellSpec } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
 import { freePlace } from '../free-place.ts'
+import { limitShares } from '../limits/kernel-shares.ts'
 import type { Limits } from '../limits/limits.ts'
 import { elevating } from './elevated.ts'
 import type { Engine, Plan, Users } from './engine.ts'
@@ -38,7 +39,14 @@ export function spawnEngine(
       ? ':'
       : elevating(plan.elevated, { at: layer, image: root.over, written: join(spec.scratch, 'elevated') })
   const placed = engine.wantsPlace ? placing : []
-  const script = ['set -e', furnished, ...placed, ...mounting(elevate), engine.stays ? scripts.stays : scripts.leaves]
+  const script = [
+    'set -e',
+    limitShares,
+    furnished,
+    ...placed,
+    ...mounting(elevate),
+    engine.stays ? scripts.stays : scripts.leaves,
+  ]
   const inNamespaces = ['sh', '-c', script.join('; '), init]
   const mounted = [join(spec.scratch, 'engine'), plan.folder, ...laid]
   const argv = limits.wrap(

@@ -1,3 +1,4 @@
+import { noExtras } from '@anchorhold/protocol/sessions'
 import { spawn } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -189,7 +190,7 @@ async function prepare({ engine, files, spec, unavailable }: Making, signal: Abo
   }
   named('passwd', 'agent:x:1000:1000:', `agent:x:${uid}:${gid}:`)
   named('group', 'agent:x:1000:', `agent:x:${gid}:`)
-  writeFileSync(at('seccomp.json'), JSON.stringify(seccompProfile(seccompArch(process.arch)!, { nested: false })), {
+  writeFileSync(at('seccomp.json'), JSON.stringify(seccompProfile(seccompArch(process.arch)!, noExtras)), {
     mode: 0o644,
   })
   openToAll(folder)
