@@ -22,6 +22,7 @@ const programs = {
   forwarder: 'packages/keeper/src/forwarder/forwarder.ts',
   reader: 'packages/keeper/src/reader/reader.ts',
   inside: 'packages/keeper/src/cells/inside/inside.ts',
+  watcher: 'packages/keeper/src/cells/limits/watch-main.ts',
   cli: 'packages/cli/src/main.ts',
 } as const
 

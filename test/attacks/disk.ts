@@ -2,7 +2,7 @@ import { type Attack, type AttackedCell, judge } from './attack.ts'
 import { smallLimits } from './limits.ts'
 
 const grown =
-  /^The cell was ended: (its workspace and home grew|the free space of its workspace and home shrank) by .*, and the limit is 64 MiB$/
+  /^The cell was ended: (its workspace and home grew|the free space of its workspace and home shrank) by .*, and the limit is 64 MiB; its files are kept$/
 
 const write = (path: string) => `head -c 16M /dev/zero > ${path}`
 

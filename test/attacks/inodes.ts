@@ -32,7 +32,8 @@ export const inodes: Attack = {
     }
     const [{ lines }, reason] = await Promise.all([flooding, watch()])
     const stopped =
-      lines.some((line) => line.startsWith('refused')) || /(grew|shrank) by \d+ files, and the limit is \d+$/.test(reason)
+      lines.some((line) => line.startsWith('refused')) ||
+      /(grew|shrank) by \d+ files, and the limit is \d+; they are kept$/.test(reason)
     yield judge(
       `empty files in the workspace stop near ${filesMax}`,
       { first: lines[0], kept: lines.includes('KEPT'), reason: stopped ? 'stopped' : reason },

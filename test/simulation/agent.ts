@@ -166,6 +166,7 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
         return letGo.map(({ id }) => id)
       },
       setModel: () => process.sometime(),
+      answers: async () => {},
       commands: async () => [],
       async [Symbol.asyncDispose]() {
         over = true

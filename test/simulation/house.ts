@@ -261,7 +261,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
           await openWindows(mine, id)
           return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }
         },
-        onGone: (id) => reconcile.keeperGone(id, { leaving: false }),
+        onGone: (id, why) => reconcile.keeperGone(id, { leaving: false, why }),
         onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
         onNotStarted: (id) => reconcile.keeperNotStarted(id),
         onSaying: (id, frames) => hearOut(mine, id, frames),

@@ -66,6 +66,8 @@ const placesMs = 3000
 const answerFirstMs = 30
 /** How often keepers and gate are asked whether they still answer. */
 const beatMs = 5000
+/** A keeper that hangs holds up a person's work, and is told from one that is only slow by its fifth answer that does not come. */
+const keeperBeatMs = 2000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 /** What fails for want of room is said, and done another time: a daemon on a full disk is there to stop agents. */
 function tryTo(what: string, work: () => unknown): void {
@@ -153,10 +155,10 @@ async function main(): Promise<void> {
     onSaying: (id, frames) => hearOut(parts, id, frames),
     placeOf: (id) => firstPlace(parts, runtime, id),
     describe: (id, place) => keeperStart(parts, runtime, identity(), id, place),
-    onGone: (id) => reconcile.keeperGone(id, { leaving }),
+    onGone: (id, why) => reconcile.keeperGone(id, { leaving, why }),
     onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),
-    beatMs,
+    beatMs: keeperBeatMs,
     log,
   })
   const parts: Parts = {

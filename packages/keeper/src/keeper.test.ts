@@ -921,6 +921,31 @@ test('keeper() leaves though the agent does not answer the interrupt', async () 
   expect(await ended()).toEqual([['interrupted', 'Stopped by owner']])
 })
 
+test('keeper() ends an agent that answers nothing any more while it is at work, and says so', async () => {
+  const { prompt, types, ended, one } = await make({ agents: { answers: never } })
+  await vi.advanceTimersByTimeAsync(20_000)
+  expect(await types()).toEqual(['keeper.started'])
+  await prompt(newId())
+  await vi.advanceTimersByTimeAsync(60_000)
+  await one.left
+  expect(await ended()).toEqual([['crashed', 'The agent answered nothing any more: it hangs, or a signal stopped it']])
+})
+
+test('keeper() says what ended the cell of an agent that was killed, and what that ran into', async () => {
+  for (const [trouble, why] of [
+    [{ ending: 'The cell was ended: its disk is full', met: null }, 'The cell was ended: its disk is full'],
+    [{ ending: null, met: 'it had used up 4 processes' }, 'exit code 137: it had used up 4 processes'],
+    [{ ending: null, met: null }, 'exit code 137'],
+  ] as const) {
+    const { prompt, ended, agents, one } = await make({ cells: { trouble } })
+    await prompt(newId())
+    agents.heard.state('running')
+    agents.heard.gone('exit code 137')
+    await one.left
+    expect(await ended()).toEqual([['crashed', why]])
+  }
+})
+
 test('keeper() tells an agent that is still being started which model it is to use', async () => {
   const standing = Promise.withResolvers<void>()
   const { one, agents } = await make({ agents: { starting: () => standing.promise } })

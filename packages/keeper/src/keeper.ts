@@ -2,6 +2,7 @@ import { authority } from '@anchorhold/core/authority/authority'
 import { toolMeaning } from '@anchorhold/core/policy/tool-meaning'
 import type { Clock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
+import { watchPulse } from '@anchorhold/link/pulse'
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import { Failure, type FailureCode } from '@anchorhold/protocol/failures'
 import { newRequestId, type RandomBytes } from '@anchorhold/protocol/ids'
@@ -66,6 +67,9 @@ export type KeeperOptions = {
 
 /** How long an agent may take to answer what it is asked. */
 const answerMsMax = 5000
+/** How often an agent at work is asked whether it still answers, and how many answers it may owe. One that runs where all is slower has as
+ *  much more time. */
+const [agentBeatMs, agentMissedMax] = [5000, 6]
 /** How long a leaving keeper waits for the agent to write down how its turn ended. */
 const farewellMs = 1000
 
@@ -174,6 +178,15 @@ export function keeper(options: KeeperOptions): Keeper {
     const started = await agents.start(agentStart(start, { cell, outfit, heard }))
     if (!actsByItself) await makeReady(cell)
     agent = started
+    // Whatever stopped it, it takes up nothing any more, and would be at work for ever.
+    const pulse = {
+      get open() {
+        return !leaving.signal.aborted
+      },
+      do: async () => (turns.running ? started.answers() : undefined),
+    }
+    const onHung = () => leaveBehind(noAnswer, { crashed: true })
+    watchPulse(pulse, { clock, beatMs: agentBeatMs * slowness(), missedMax: agentMissedMax, onHung })
     await journal.write({
       type: 'keeper.started',
       body: {
@@ -212,7 +225,12 @@ export function keeper(options: KeeperOptions): Keeper {
       const after = verdict.allow ? await heldBack() : null
       return after === null ? verdict : { allow: false, why: after }
     },
-    gone: (why) => leaveBehind(why, { crashed: true }),
+    gone: (why) => leaveBehind(endedOf(why), { crashed: true }),
+  }
+  /** A killed process knows nothing of what killed it. */
+  function endedOf(why: string): string {
+    const { ending = null, met = null } = cell?.trouble ?? {}
+    return ending ?? (met === null ? why : `${why}: ${met}`)
   }
   /** Waits while the session is paused. A sentence where nothing may run any more. */
   async function heldBack(): Promise<string | null> {
@@ -337,6 +355,8 @@ export function keeper(options: KeeperOptions): Keeper {
 
   return { handle, saying: journal.saying, left: left.promise, goDown: (why) => leave(why, { down: true }) }
 }
+
+const noAnswer = 'The agent answered nothing any more: it hangs, or a signal stopped it'
 
 /** Why a keeper goes, beyond what is said of it. */
 type Leaving = {

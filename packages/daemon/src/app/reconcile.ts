@@ -19,7 +19,7 @@ export interface Reconciler {
    *  that: whoever asks is to see the sessions as they are. One that hangs keeps nobody waiting but its own session. */
   findKeepers(): Promise<void>
   /** A keeper has gone. A daemon that leaves starts no other. */
-  keeperGone(id: SessionId, how: { readonly leaving: boolean }): void
+  keeperGone(id: SessionId, how: { readonly leaving: boolean; readonly why: string }): void
   /** A keeper has gone, and what it left cannot be read. The session has failed for as long as it cannot: it has not lost its keeper
    *  before it is known what that one did. */
   keeperUnread(id: SessionId, failure: Failure): void
@@ -129,8 +129,8 @@ export function reconciler(parts: () => Parts, inbox: Pick<Inbox, 'look'>, clock
       served = true
       looked.resolve()
     },
-    keeperGone(id, { leaving }) {
-      forgetKeeper(parts(), id, 'The keeper died, and its cell with it')
+    keeperGone(id, { leaving, why }) {
+      forgetKeeper(parts(), id, why)
       if (leaving) return
       deliverRest(parts(), id)
       // It may have left without having heard an answer.

@@ -2,13 +2,13 @@ import { type Attachment, isLost } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
+import { watchPulse } from '@anchorhold/link/pulse'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
-import { watchPulse } from './pulse.ts'
 import type { Sources } from './sources.ts'
 import type { Place, SeenPlace } from './places.ts'
 import type { User } from './spare-keepers.ts'
@@ -69,8 +69,8 @@ export type KeeperProcessesOptions = {
     session: SessionId,
     place: KeeperPlace['place'] | null,
   ) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
-  /** The keeper is gone, and all it had to tell is stored. */
-  readonly onGone: (session: SessionId) => void
+  /** The keeper is gone, and all it had to tell is stored. `why` is for one that did not say it. */
+  readonly onGone: (session: SessionId, why: string) => void
   /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
   readonly onUnread: (session: SessionId, failure: Failure) => void
   /** What was described is not there: what was made for it is not needed. */
@@ -96,7 +96,10 @@ const storeRetryMs = 1000
 const readMs = 30_000
 const readRetryMs = 1000
 /** A keeper that owes so many answers in a row hangs. It is given longer than the gate, because its turn ends with it. */
-const missedMax = 12
+const missedMax = 5
+
+const died = 'The keeper died, and its cell with it'
+const hung = 'The keeper answered nothing any more and was ended, and its cell with it'
 
 export function keeperProcesses({
   folders,
@@ -125,6 +128,7 @@ export function keeperProcesses({
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
+    let why = died
     const attachment = await sources.attach(`keeper/${session}`, folders.keeperSocket(session), closed.resolve)
     const gone = closed.promise.then(async () => {
       if (detached) return
@@ -136,7 +140,7 @@ export function keeperProcesses({
         const isMine = live.get(session) === one
         if (isMine) live.delete(session)
         try {
-          if (failure === null) onGone(session)
+          if (failure === null) onGone(session, why)
           else onUnread(session, failure)
         } catch (error) {
           // Until that is stored there is to be no other keeper, which would be taken for this one.
@@ -152,6 +156,7 @@ export function keeperProcesses({
     unread.delete(session)
     const onHung = () => {
       log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
+      why = hung
       endKeeper(session, attachment)
     }
     if (beatMs !== null) watchPulse(attachment, { clock, beatMs, missedMax, onHung })
@@ -275,7 +280,7 @@ export function keeperProcesses({
         unread.add(session)
         const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
         if (failure !== null) throw failure
-        await whenStorable(() => onGone(session))
+        await whenStorable(() => onGone(session, died))
         described = await describe(session, null)
       }
       signal.throwIfAborted()
@@ -314,7 +319,7 @@ export function keeperProcesses({
 
   /** What could not be read for long is tried once more, and no longer: whoever asks now is not to wait as long again. */
   async function readAtLast(session: SessionId): Promise<void> {
-    if (unread.has(session)) await seek(session, () => whenStorable(() => onGone(session)), 0)
+    if (unread.has(session)) await seek(session, () => whenStorable(() => onGone(session, died)), 0)
   }
 
   function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {

@@ -39,7 +39,16 @@ export const filesOf = ({ agent, node, forwarder, reader, inside, engine }: Runt
   ...{ program: agent, node, forwarder, reader, inside, engine },
 })
 
-const scripts = ['keeper.mjs', 'gate.mjs', 'doctor.mjs', 'forwarder.mjs', 'reader.mjs', 'inside.cjs', 'reap.mjs'] as const
+const scripts = [
+  'keeper.mjs',
+  'gate.mjs',
+  'doctor.mjs',
+  'forwarder.mjs',
+  'reader.mjs',
+  'inside.cjs',
+  'reap.mjs',
+  'watcher.mjs',
+] as const
 
 /** Brings the runtime of this release to its place, once. Live keepers go on with the folder they were started from, so an
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */

@@ -28,6 +28,8 @@ export interface Agent extends AsyncDisposable {
   /** Ends the running turn; the agent stays usable. What it was given and had not come to is let go, and named. */
   interrupt(): Promise<readonly PromptId[]>
   setModel(model: string): Promise<void>
+  /** Resolves when it has answered at all. */
+  answers(): Promise<void>
   /** What it knows by name, for whoever writes a prompt. */
   commands(): Promise<readonly SlashCommand[]>
 }

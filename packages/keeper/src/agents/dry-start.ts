@@ -34,6 +34,7 @@ export async function dryStart({ start }: AgentDriver): Promise<void> {
 const emptyCell: Cell = {
   limits: [],
   ended: new Promise(() => {}),
+  trouble: { ending: null, met: null },
   place: (hostPath) => hostPath,
   spawn: silent,
   onTerminal: async () => 0,

@@ -17,6 +17,8 @@ export interface FakeAgents extends AgentDriver {
 export type FakeAgentsOptions = {
   /** Resolves when the agent stands; rejects when it cannot. */
   readonly starting?: () => Promise<void>
+  /** Resolves when it answers that it is there. */
+  readonly answers?: () => Promise<void>
   /** What it lets go of when it is interrupted. */
   readonly interrupt?: () => Promise<readonly PromptId[]>
   /** What it remembers of its unfinished prompts; all of them if nothing is said. */
@@ -27,6 +29,7 @@ export type FakeAgentsOptions = {
 
 export function fakeAgents({
   starting = async () => {},
+  answers = async () => {},
   interrupt = async () => [],
   unseen = [],
   resumed,
@@ -68,6 +71,7 @@ export function fakeAgents({
         async setModel(model: string) {
           models.push(model)
         },
+        answers,
         commands: async () => [],
         async [Symbol.asyncDispose]() {
           living.delete(agent)

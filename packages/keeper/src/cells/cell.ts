@@ -40,7 +40,11 @@ export interface Cell extends AsyncDisposable {
   onTerminal(argv: readonly [string, ...string[]], options: SpawnOptions): Promise<number>
   /** Settles when a watcher had to end the cell, with the reason in words; never otherwise. */
   readonly ended: Promise<string>
+  /** What a process of it that has ended may have ended of, in words: why the cell is being ended, or a limit that it has met. */
+  readonly trouble: CellTrouble
 }
+
+export type CellTrouble = { readonly ending: string | null; readonly met: string | null }
 
 export type SpawnOptions = {
   /** The whole environment inside; nothing is inherited. */

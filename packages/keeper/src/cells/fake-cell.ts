@@ -15,11 +15,17 @@ export type FakeCellsOptions = {
   /** Resolves when the cell may stand; rejects when it cannot. */
   readonly standing?: () => Promise<void>
   readonly limits?: Cell['limits']
+  readonly trouble?: Cell['trouble']
   /** What a process says on its standard output before it ends. */
   readonly run?: (argv: readonly string[]) => string
 }
 
-export function fakeCells({ standing = async () => {}, run, limits = [] }: FakeCellsOptions = {}): FakeCells {
+export function fakeCells({
+  standing = async () => {},
+  run,
+  limits = [],
+  trouble = { ending: null, met: null },
+}: FakeCellsOptions = {}): FakeCells {
   const specs: CellSpec[] = []
   const cells = new Set<Cell>()
   let end: (why: string) => void = () => {}
@@ -39,6 +45,7 @@ export function fakeCells({ standing = async () => {}, run, limits = [] }: FakeC
       const cell: Cell = {
         limits,
         ended: ended.promise,
+        trouble,
         place: (hostPath) => hostPath,
         onTerminal: async () => 0,
         spawn(argv) {

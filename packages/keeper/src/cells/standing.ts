@@ -6,6 +6,8 @@ export type Standing = {
   readonly over: AbortSignal
   /** Settles with the reason when it has ended by itself. */
   readonly ended: Promise<string>
+  /** The same as soon as it begins to end: its processes go before the promise settles. */
+  readonly ending: string | null
   end(): Promise<void>
   endBecause(why: string): Promise<void>
   /** Throws when no command can be run in it any more. */
@@ -18,6 +20,7 @@ export function standing(takeDown: () => Promise<void>): Standing {
   const over = new AbortController()
   const ended = Promise.withResolvers<string>()
   let ending: Promise<void> | null = null
+  let why: string | null = null
   async function end(): Promise<void> {
     over.abort()
     ending ??= takeDown().catch((error: unknown) => {
@@ -29,11 +32,15 @@ export function standing(takeDown: () => Promise<void>): Standing {
   return {
     over: over.signal,
     ended: ended.promise,
+    get ending() {
+      return why
+    },
     end,
-    async endBecause(why) {
+    async endBecause(reason) {
       if (over.signal.aborted) return
+      why = `The cell was ended: ${reason}`
       await end()
-      ended.resolve(`The cell was ended: ${why}`)
+      ended.resolve(why)
     },
     requireFor(command) {
       if (over.signal.aborted) throw new Failure('cell_unavailable', `Cannot run "${command}": the cell has ended`)

@@ -14,6 +14,7 @@ function cellWith(script: string): Cell {
     place: (path) => path,
     onTerminal: async () => 0,
     ended: new Promise(() => {}),
+    trouble: { ending: null, met: null },
     spawn(argv, { env }) {
       const words = argv[0] === '/claude' ? [process.execPath, '-e', script] : argv
       const child = spawn(words[0], words.slice(1), { env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] })

@@ -128,6 +128,7 @@ async function start(options: AgentStart): Promise<Agent> {
     async setModel(model) {
       await session.setModel(model)
     },
+    answers: async () => void (await session.mcpServerStatus()),
     commands: async () => commandsIn(await session.supportedCommands()),
     async [Symbol.asyncDispose]() {
       if (closing) return reading

@@ -122,6 +122,9 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     return {
       limits: await limits.inForce(seen),
       ended: stands.ended,
+      get trouble() {
+        return { ending: stands.ending, met: limits.met() }
+      },
       place: (hostPath) => placeInside(spec, hostPath),
       spawn(argv, options) {
         stands.requireFor(argv[0])

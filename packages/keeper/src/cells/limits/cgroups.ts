@@ -14,6 +14,8 @@ export interface Groups {
   admit(pid: number): void
   /** Whether the kernel has killed any of them for want of memory. */
   ranOut(): boolean
+  /** Whether the kernel has refused any of them another process. */
+  isFull(): boolean
   killAll(): void
   remove(): Promise<void>
 }
@@ -81,6 +83,7 @@ export function makeGroups(folders: readonly string[], name: string, limits: Cel
       if (!isInside()) throw new Error(`Process ${pid} is not in the control group "${name}" that it was moved to`)
     },
     ranOut: () => groups.flatMap(withInner).some(hasKilled),
+    isFull: () => groups.flatMap(withInner).some((group) => /^max [1-9]/m.test(readOrEmpty(join(group, 'pids.events')))),
     killAll() {
       for (const group of groups.flatMap(withInner)) {
         const members = readOrEmpty(join(group, 'cgroup.procs')).split('\n')

@@ -13,8 +13,14 @@ const run = promisify(execFile)
 const measureTimeoutMs = 3_000
 const bytesAFile = 4096
 
-/** How the growth of the folders can be seen on this machine. */
-export type DiskWatch = { readonly watcher: Watcher; readonly how: string }
+/** The folders as they are before anything writes there, in a form that another thread can be told. */
+export type DiskAtStart = {
+  readonly folders: readonly string[]
+  readonly limits: DiskLimits
+  /** Null where the folders cannot be measured. */
+  readonly size: Size | null
+  readonly free: Size
+}
 
 export type DiskLimits = {
   readonly diskBytes: number
@@ -22,29 +28,42 @@ export type DiskLimits = {
   readonly fileBytes: number
 }
 
-/** Takes the size of the folders as they are now for the baseline. A file that is empty takes no space, but the file system has
- *  only so many: for each 4 KiB of the limit there may be one more. */
-export async function diskWatcher(
-  { diskBytes: limitBytes, fileBytes }: DiskLimits,
-  folders: readonly string[],
-  roots: () => readonly number[],
-): Promise<DiskWatch> {
+export async function measureDisk(limits: DiskLimits, folders: readonly string[]): Promise<DiskAtStart> {
+  const { bytes, files } = free(folders)
+  return { folders, limits, size: sizeOfFew(folders) ?? (await sizeOf(folders)), free: { bytes, files } }
+}
+
+/** How the growth of the folders can be seen on this machine. */
+export const howSeen = ({ size }: DiskAtStart): string =>
+  size === null ? 'free space on the disk of workspace and home' : 'growth of workspace and home'
+
+/** A file that is empty takes no space, but the file system has only so many: for each 4 KiB of the limit there may be one more. */
+export function diskWatcher(atStart: DiskAtStart, roots: () => readonly number[]): Watcher {
+  const { folders, size: baseline, free: freeAtStart } = atStart
+  const { diskBytes: limitBytes, fileBytes } = atStart.limits
   const limitFiles = Math.ceil(limitBytes / bytesAFile)
-  const freeAtStart = free(folders)
-  const baseline = sizeOfFew(folders) ?? (await sizeOf(folders))
   const [space, files] = [gate(limitBytes, freeAtStart.bytes), gate(limitFiles, freeAtStart.files)]
   const taken = { bytes: atMost(-freeAtStart.bytes), files: atMost(-freeAtStart.files) }
   const isHiding = twice()
+  let grownAtMost = { bytes: 0, files: 0 }
+  let restsUntilMs = 0
   const exceeded = (grown: Size, how: string, what: string) => {
-    if (grown.bytes > limitBytes) return `${what} ${how} by ${sizeWords(grown.bytes)}, and the limit is ${sizeWords(limitBytes)}`
-    return grown.files > limitFiles ? `${what} ${how} by ${grown.files} files, and the limit is ${limitFiles}` : null
+    if (grown.bytes > limitBytes)
+      return `${what} ${how} by ${sizeWords(grown.bytes)}, and the limit is ${sizeWords(limitBytes)}; its files are kept`
+    return grown.files > limitFiles
+      ? `${what} ${how} by ${grown.files} files, and the limit is ${limitFiles}; they are kept`
+      : null
   }
-  const watcher: Watcher = async () => {
+  async function look(): Promise<string | null> {
     const now = free(folders)
-    const grownAtMost = { bytes: taken.bytes.see(-now.bytes), files: taken.files.see(-now.files) }
-    // Both are asked: each remembers when it was last open.
-    if (![space.isDue(now.bytes), files.isDue(now.files)].includes(true)) return null
+    grownAtMost = { bytes: taken.bytes.see(-now.bytes), files: taken.files.see(-now.files) }
+    // All are asked: each remembers when it was last open. What may be above the limit is measured at once.
+    const due = [space.isDue(now.bytes), files.isDue(now.files), exceeded(grownAtMost, '', '') !== null]
+    const begunMs = performance.now()
+    if (!due.includes(true) || begunMs < restsUntilMs) return null
     const size = baseline === null ? null : await sizeOf(folders)
+    // A large folder is measured half of the time at most.
+    restsUntilMs = 2 * performance.now() - begunMs
     const lost = { bytes: freeAtStart.bytes - now.bytes, files: freeAtStart.files - now.files }
     const shrank = () => exceeded(lost, 'shrank', 'the free space of its workspace and home')
     if (size === null || baseline === null) return shrank()
@@ -61,15 +80,22 @@ export async function diskWatcher(
     if (mayHold && unlinked.unsized === 0) {
       taken.bytes.know(grown.bytes)
       taken.files.know(grown.files)
+      grownAtMost = grown
     }
     // What is lost may be anybody's, so it counts only where the cell may hold as much that cannot be seen, and the disk is
     // about to be full: a cell that holds nothing should not end for what others write.
     const mayHide = unlinked.unsized > 0 && grown.bytes + unlinked.unsized * fileBytes > limitBytes
     return isHiding(mayHide) && now.leastBytes < limitBytes ? shrank() : null
   }
-  const how = baseline === null ? 'free space on the disk of workspace and home' : 'growth of workspace and home'
-  return { watcher, how }
+  return {
+    look,
+    // Before it could write all that is left to it.
+    waitMs: () => ((limitBytes - grownAtMost.bytes) / bytesWrittenASecond) * 1000,
+  }
 }
+
+/** More than disks take, and less than their memory in between does for a moment. */
+const bytesWrittenASecond = 4 * 1024 ** 3
 
 /** Null when it takes too long or something cannot be read: a folder without permissions would hide its content.
  *  du(1) rather than a walk of our own: it goes deeper than any path can be long, and follows no link. */

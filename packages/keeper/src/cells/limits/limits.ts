@@ -6,10 +6,11 @@ import type { LimitInForce, LimitName } from '@anchorhold/protocol/rungs'
 import type { CellSpec } from '../cell.ts'
 import { requireFolders } from '../held-folders.ts'
 import { type Groups, makeGroups } from './cgroups.ts'
-import { type DiskWatch, diskWatcher } from './disk-watcher.ts'
-import { memoryWatchers, outOfMemoryWatcher } from './memory-watchers.ts'
+import { type DiskAtStart, howSeen, measureDisk } from './disk-watcher.ts'
+import { outOfMemoryWatcher } from './memory-watchers.ts'
 import { countTasksOf, stepBack } from './processes.ts'
 import { affordable, findPrlimit, hardLimit, prlimitArgv, type Rlimits } from './rlimits.ts'
+import { watchApart } from './watch-apart.ts'
 import { watch } from './watchdog.ts'
 
 /** The limits of one cell: by control group where there is one, else by rlimit, else by a watcher. */
@@ -27,6 +28,8 @@ export interface Limits extends AsyncDisposable {
   inForce(seen: SeenInside): Promise<readonly LimitInForce[]>
   /** Settles with the reason when a watcher finds that the cell must end, with null when `signal` aborts. */
   watch(signal: AbortSignal): Promise<string | null>
+  /** A limit that the kernel holds and that the cell has run into, in words; null while there is none. */
+  met(): string | null
   /** Ends whatever is left in the groups. */
   killAll(): void
 }
@@ -53,10 +56,10 @@ export function limitsOf(spec: CellSpec, roots: () => readonly number[], own = n
     ...spec.limits,
     processesMax: spec.limits.processesMax + own.tasks,
   })
-  let measured: Promise<DiskWatch> | null = null
+  let measured: Promise<DiskAtStart> | null = null
   const disk = () => {
     const fileBytes = findPrlimit() === null ? Infinity : spec.limits.fileBytes
-    measured ??= diskWatcher({ ...spec.limits, fileBytes }, foldersOf(spec), roots)
+    measured ??= measureDisk({ diskBytes: spec.limits.diskBytes, fileBytes }, foldersOf(spec))
     measured.catch(() => {}) // who awaits it first may not come to that
     return measured
   }
@@ -68,19 +71,30 @@ function assemble(
   roots: () => readonly number[],
   own: OwnTasks,
   groups: Groups | null,
-  disk: () => Promise<DiskWatch>,
+  disk: () => Promise<DiskAtStart>,
 ): Limits {
   const { limits } = spec
   const prlimitPath = findPrlimit()
   const rlimits = rlimitsFor(spec, own, groups)
   const memoryByGroup = groups?.holds.get('memory')
-  const watchers = [
-    ...(memoryByGroup === undefined ? memoryWatchers(limits.memoryBytes, roots) : []),
-    ...(groups === null || own.oneForAll === undefined
-      ? []
-      : [outOfMemoryWatcher(limits.memoryBytes, groups.ranOut, own.oneForAll)]),
-    async () => (await disk()).watcher(),
-  ]
+  const ranOut =
+    groups === null || own.oneForAll === undefined ? [] : [outOfMemoryWatcher(limits.memoryBytes, groups.ranOut, own.oneForAll)]
+  let isFull = false
+  async function watchAll(signal: AbortSignal): Promise<string | null> {
+    const over = new AbortController()
+    const until = AbortSignal.any([signal, over.signal])
+    const tasks = rlimits.nproc === null ? null : { uid: userOf(spec), most: rlimits.nproc }
+    const watched = { disk: await disk(), memoryBytes: memoryByGroup === undefined ? limits.memoryBytes : null, tasks }
+    const onFull = () => void (isFull = true)
+    try {
+      return await Promise.race([
+        watchApart(watched, { roots, onFull }, until),
+        ...(ranOut.length === 0 ? [] : [watch(ranOut, until)]),
+      ])
+    } finally {
+      over.abort()
+    }
+  }
 
   return {
     rlimits,
@@ -99,7 +113,12 @@ function assemble(
       await groups?.remove()
       return assemble(spec, roots, own, null, disk)
     },
-    watch: (signal) => watch(watchers, signal),
+    watch: watchAll,
+    met() {
+      if (groups?.ranOut() === true) return `the sandbox had used up its ${sizeWords(limits.memoryBytes)} of memory`
+      if (isFull || groups?.isFull() === true) return `the sandbox had used up its ${limits.processesMax} processes`
+      return null
+    },
     killAll: () => groups?.killAll(),
     async inForce(seen) {
       const byRlimit = (
@@ -140,7 +159,7 @@ function assemble(
           enforcement: 'not enforced',
           how: 'needs a control group that this user may write',
         },
-        { name: 'disk', value: sizeWords(limits.diskBytes), enforcement: 'watched', how: (await disk()).how },
+        { name: 'disk', value: sizeWords(limits.diskBytes), enforcement: 'watched', how: howSeen(await disk()) },
         byRlimit('file_size', 'fsize', sizeWords, limits.fileBytes),
         byRlimit('open_files', 'nofile', String, limits.openFilesMax),
         seen.tmpBytes === null

@@ -66,7 +66,7 @@ async function lookAt(pid: number, [first, then]: readonly [MachineMemory, Machi
   machine = then
   for (let look = 0; look < 3; look++) {
     fallen += limitBytes / 8
-    const reasons = await Promise.all(watchers.map((watcher) => watcher()))
+    const reasons = await Promise.all(watchers.map((watcher) => watcher.look()))
     const reason = reasons.find((each) => each !== null)
     if (reason !== undefined) return reason
   }

@@ -18,13 +18,14 @@ export function memoryWatchers(
 /** Sums up what the processes have resident, in the swap and in page tables. */
 function residentWatcher(limitBytes: number, roots: () => readonly number[], machine: () => MachineMemory): Watcher {
   const measured = gate(limitBytes, machine().available)
-  return async () => {
+  async function look(): Promise<string | null> {
     if (!measured.isDue(machine().available)) return null
     const processes = allTold(treeOf(roots()))
     // The share of each process is dear to learn, and never more than all it has resident.
     if (sum(processes.map(residentBytes)) <= limitBytes) return null
     return ifAbove(limitBytes, (await sharesOf(processes)).bytes)
   }
+  return { look }
 }
 
 /** Adds what they hold by descriptors and need not have mapped. What they hold without a descriptor is told by nobody, so it is judged by
@@ -36,7 +37,7 @@ function sharedWatcher(limitBytes: number, roots: () => readonly number[], machi
   const isHiding = twice()
   // They outlive every trace of them in a process, and are listed in their own namespace alone.
   let hadSegments = false
-  return async () => {
+  async function look(): Promise<string | null> {
     const now = machine()
     const sharedAtMost = shared.see(now.shared + now.swapped)
     if (!measured.isDue(now.available) || sharedAtMost <= limitBytes * shareThatMatters) return null
@@ -56,6 +57,7 @@ function sharedWatcher(limitBytes: number, roots: () => readonly number[], machi
     if (!isHiding(mayHide) || now.available >= limitBytes || hidden <= limitBytes) return null
     return `shared memory of the machine grew by ${sizeWords(hidden)} until little was left, and how much of it is the cell's cannot be seen (the limit is ${sizeWords(limitBytes)})`
   }
+  return { look }
 }
 
 const ifAbove = (limitBytes: number, bytes: number) =>
@@ -152,5 +154,8 @@ const sum = (figures: readonly number[]) => figures.reduce((total, each) => tota
 
 /** For a cell that may not outlive it when the kernel holds one of its processes to the limit. */
 export function outOfMemoryWatcher(limitBytes: number, ranOut: () => boolean, oneForAll: () => boolean): Watcher {
-  return async () => (ranOut() && oneForAll() ? `it wanted more memory than the ${sizeWords(limitBytes)} that it may have` : null)
+  return {
+    look: async () =>
+      ranOut() && oneForAll() ? `it wanted more memory than the ${sizeWords(limitBytes)} that it may have` : null,
+  }
 }

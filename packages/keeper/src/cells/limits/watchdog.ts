@@ -2,12 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 /** How often the cheap look is taken: one read of /proc/meminfo, one statfs a folder. */
 const lookEveryMs = 200
+const lookMsLeast = 10
 /** The dear measurement is taken when a cheap look has changed by this share of the limit, and at least every so often. */
 export const shareThatMatters = 1 / 16
 const measureEveryMs = 2_000
 
-/** Looks after a limit that the kernel does not hold. Returns why the cell must end, or null while it may go on. */
-export type Watcher = () => Promise<string | null>
+/** Looks after a limit that the kernel does not hold. */
+export type Watcher = {
+  /** Why the cell must end, or null while it may go on. */
+  look(): Promise<string | null>
+  /** How soon it could be above the limit. */
+  waitMs?(): number
+}
 
 /** Asks every watcher over and over until one has a reason or `signal` aborts; null in that case. Each by itself: what makes one of them
  *  take long does not keep the others from looking. */
@@ -18,9 +24,10 @@ export async function watch(watchers: readonly Watcher[], signal: AbortSignal): 
   const reasons = watchers.map(async (watcher) => {
     while (!until.aborted) {
       // A cell that has just begun holds nothing yet, and its start is worth more than a look at that.
-      await delay(lookEveryMs, null, { signal: until, ref: false }).catch(() => null)
+      const waitMs = Math.max(lookMsLeast, Math.min(lookEveryMs, watcher.waitMs?.() ?? lookEveryMs))
+      await delay(waitMs, null, { signal: until, ref: false }).catch(() => null)
       if (until.aborted) break
-      const reason = await watcher().catch((error: Error) => `its limits can no longer be watched (${error.message})`)
+      const reason = await watcher.look().catch((error: Error) => `its limits can no longer be watched (${error.message})`)
       if (reason !== null) return reason
     }
     return null

@@ -304,6 +304,9 @@ async function enter(machine: Machine, spec: CellSpec, { shape }: Plan, signal: 
   return {
     limits: limitsSeen(report, spec, shape, machine.wall.limits),
     ended: stands.ended,
+    get trouble() {
+      return { ending: stands.ending, met: null }
+    },
     place: (hostPath) => placeInside(spec, hostPath),
     spawn,
     onTerminal: (argv, options) => onTerminal(spawn, argv, options),

@@ -92,6 +92,9 @@ export function noneDriver(): CellDriver {
         return {
           limits: await limits.inForce({ limits: report, tmpBytes: null }),
           ended: stands.ended,
+          get trouble() {
+            return { ending: stands.ending, met: limits.met() }
+          },
           place: (hostPath) => hostPath,
           spawn(argv, options) {
             stands.requireFor(argv[0])

@@ -119,6 +119,9 @@ async function startCell(sandboxExec: string, spec: CellSpec, signal: AbortSigna
     return {
       limits: limitsSeen(report, spec, limits),
       ended: stands.ended,
+      get trouble() {
+        return { ending: stands.ending, met: null }
+      },
       // Nothing is seen elsewhere than it is.
       place: (hostPath) => hostPath,
       spawn(argv, options) {

@@ -1,4 +1,4 @@
-import type { Clock } from '@anchorhold/link/clock'
+import type { Clock } from './clock.ts'
 import { Failure } from '@anchorhold/protocol/failures'
 import { expect, test, vi } from 'vitest'
 import { watchPulse } from './pulse.ts'

@@ -1,5 +1,5 @@
-import { type Attachment, isLost } from '@anchorhold/link/attach'
-import type { Clock } from '@anchorhold/link/clock'
+import { isLost } from './attach.ts'
+import type { Clock } from './clock.ts'
 
 export type PulseOptions = {
   readonly clock: Clock
@@ -11,9 +11,11 @@ export type PulseOptions = {
   readonly onHung: () => void
 }
 
+type Asked = { readonly open: boolean; do(command: { readonly do: 'ping' }): Promise<unknown> }
+
 /** Asks a process whether it still answers, for as long as the link to it stands. One that hangs keeps its lock and its connections, so
  *  nothing else would tell. */
-export function watchPulse(to: Pick<Attachment, 'open' | 'do'>, { clock, beatMs, missedMax, onHung }: PulseOptions): void {
+export function watchPulse(to: Asked, { clock, beatMs, missedMax, onHung }: PulseOptions): void {
   let owes = false
   let missed = 0
   const beat = () => {
