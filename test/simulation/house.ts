@@ -250,7 +250,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         onUp: (served) => void reconcile.gateUp(served),
       }),
       newUser: () => null,
-      panics: [],
       keepers: keeperProcesses({
         folders: { keeperSocket: () => `${session}/keeper.sock`, keepersLog: '', outbox: outboxOf },
         host: hostOf(process),

@@ -76,6 +76,7 @@ const said: { readonly [T in HouseEventType]: (body: Extract<HouseEvent, { type:
   'budget.set': ({ node, span, cap_nanos: cap }) =>
     `budget of ${node} by ${span}: ${cap === null ? 'without limit' : money(cap)}`,
   panic: ({ sessions }) => `panic: ${counted(sessions, 'session')} stopped`,
+  'panic.lifted': () => 'panic lifted: agents may run again',
   shutdown: ({ all }) => `daemon ended${all ? ', and all with it' : ''}`,
   'session.purged': ({ session, name, seq, hash }) =>
     `session ${session} "${name}" purged after event ${seq} (${hash === null ? 'without a hash' : short(hash)})`,

@@ -181,7 +181,6 @@ async function main(): Promise<void> {
     gate,
     keepers,
     newUser,
-    panics: [],
     doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor, images: folders.images }, log),
     now: Date.now,
     random: randomBytes,

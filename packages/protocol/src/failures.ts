@@ -9,6 +9,7 @@ export const failureCodes = {
   not_found: { status: 404, meaning: 'There is nothing under this id or path' },
   wrong_method: { status: 405, meaning: 'There is something under this path, but not by this method' },
   wrong_state: { status: 409, meaning: 'The session is in a state that does not allow this' },
+  panicked: { status: 423, meaning: 'Somebody has stopped every agent, and that is not lifted yet' },
   conflict: { status: 409, meaning: 'This was already done differently' },
   too_large: { status: 413, meaning: 'The request is larger than the limit' },
   too_many: { status: 429, meaning: 'Too many tries; wait before the next one' },

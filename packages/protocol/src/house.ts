@@ -62,6 +62,7 @@ export const houseBodies = whenUsed({
   'secret.key_rotated': () => z.object({ resealed: z.int(), ...by }),
   'budget.set': () => z.object({ node: NodeName, span: Span, cap_nanos: Nanos.nullable(), ...by }),
   panic: () => z.object({ sessions: z.int(), ...by }),
+  'panic.lifted': () => z.object({ ...by }),
   shutdown: () => z.object({ all: z.boolean(), ...by }),
   /** Its log is gone: this is where it ended. */
   'session.purged': () => z.object({ session: SessionId, name: z.string(), seq: z.int(), hash: Digest.nullable(), ...by }),

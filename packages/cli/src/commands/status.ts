@@ -1,5 +1,6 @@
 import { counted } from '@anchorhold/core/counted'
 import { sizeWords } from '@anchorhold/core/size-words'
+import type { Status } from '@anchorhold/protocol/api/daemon'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import type { Command } from 'commander'
 import type { Context } from '../context.ts'
@@ -26,6 +27,7 @@ export function status(program: Command, context: Context): void {
       terminal.line(
         `  rung ${now.rung}${now.rung_available ? '' : terminal.style('red', ' (not available)')} · provider ${now.provider}${now.simulated ? ' (rehearsal: no model is called)' : ''} · gate ${now.gate}`,
       )
+      if (now.panic !== null) terminal.line(terminal.style('red', `  ${panicWords(now.panic, terminal)}`))
       if (now.provider_trouble !== null) terminal.line(terminal.style('red', `  ${terminal.foreign(now.provider_trouble)}`))
       if (now.provider_refused)
         terminal.line(
@@ -79,14 +81,34 @@ export function status(program: Command, context: Context): void {
   program
     .command('panic')
     .summary('stop every agent, close every window, revoke every lease, at once')
-    .action(async () => {
+    .description(
+      'Stops every agent at once, those of "anchorhold sandbox" and "claude" as well. Nothing runs from then on, also after a restart, until you lift it.',
+    )
+    .option('--lift', 'let agents run again; starts none')
+    .action(async (options: { lift?: true }) => {
+      if (options.lift === true) {
+        const { api } = await context.daemon()
+        const { lifted } = await api.liftPanic()
+        return context.terminal.line(
+          lifted
+            ? 'Agents may run again. Each stopped session waits to be started: anchorhold start SESSION'
+            : 'Nothing is held: nobody has panicked.',
+        )
+      }
       const found = await context.daemonToEnd()
       if (found === null) return context.terminal.line('No daemon is running, and no agent is left.')
       const { api } = found.daemon
-      const { sessions } = await api.panic()
+      const { sessions, launched, left } = await api.panic()
       if (found.started) await api.shutdown({ body: { all: true } })
       context.terminal.line(
-        `${sessions} ${sessions === 1 ? 'session was' : 'sessions were'} stopped. Each can be started again: anchorhold start SESSION`,
+        `${sessions} ${sessions === 1 ? 'session was' : 'sessions were'} stopped${launched === 0 ? '' : `, and ${launched === 1 ? '1 launched sandbox' : `${launched} launched sandboxes`}`}. Nothing runs until you lift it: anchorhold panic --lift`,
       )
+      for (const what of left) context.terminal.line(context.terminal.style('red', context.terminal.foreign(what)))
+      if (left.length > 0) context.exit(1)
     })
+}
+
+function panicWords({ actor, at, everybodys }: NonNullable<Status['panic']>, terminal: Context['terminal']): string {
+  const what = everybodys ? 'every agent' : 'all your agents'
+  return `${terminal.foreign(actor)} stopped ${what} ${lasting(at)} ago (panic): nothing runs until it is lifted with anchorhold panic --lift`
 }

@@ -20,7 +20,7 @@ import { enqueue, nameFrom } from './enqueue.ts'
 import { rootFor } from './images.ts'
 import { requireInside } from './inside-secrets.ts'
 import { networkFor } from './network.ts'
-import { refuseAfterPanic } from './panic.ts'
+import { requireCalm } from './panic.ts'
 import { admit, requireRoom } from './policy.ts'
 import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
@@ -45,7 +45,7 @@ async function make(
   keep: (id: SessionId) => void,
 ): Promise<Session> {
   requirePatterns(options.repo_filter)
-  const panics = parts.panics.length
+  requireCalm(parts, ownerOf(actor))
   const model = options.model ?? provider.model
   const wanted = {
     options,
@@ -100,7 +100,7 @@ async function make(
     makeFolder(parts.folders.home(id), 0o700, runAs)
     parts.store.atomically(() => {
       keep(id)
-      refuseAfterPanic(parts, actor, panics)
+      requireCalm(parts, ownerOf(actor))
       requireRoom(parts, actor, held)
       parts.store.sessions.insert({
         id,

@@ -83,6 +83,8 @@ export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
   const state = parts.store.sessions.get(id)?.state
   // The keeper itself may have said why it could not go on. One that is paused does not go on now, and is tried again when it does.
   if (state === undefined || state === 'failed' || state === 'paused' || isEnded(parts, id)) return
+  // It is held, and nothing is wrong with it.
+  if (error instanceof Failure && error.code === 'panicked') return
   // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
   if (error instanceof Failure && error.code === 'storage_unavailable') return
   record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })

@@ -21,6 +21,7 @@ import { rootFor } from './images.ts'
 import { insideVariables } from './inside-secrets.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
+import { requireCalm } from './panic.ts'
 import { isEnded, type Parts, sessionFor } from './parts.ts'
 import { effectiveFor, requireStanding } from './policy.ts'
 import { forgesFor } from './repos.ts'
@@ -37,6 +38,7 @@ export async function keeperStart(
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
+  requireCalm(parts, session.ownerId)
   const { folders, config } = parts
   const place = expected ?? placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })

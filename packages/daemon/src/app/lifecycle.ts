@@ -11,6 +11,7 @@ import type { Autonomy } from '@anchorhold/protocol/policy'
 import { deliverRest, isLeaving, keepWarm, showFailure, warmUp } from './deliver.ts'
 import { enforcePolicy } from './authority.ts'
 import { effectiveFor, requireModel, requireRoomFor } from './policy.ts'
+import { requireCalm } from './panic.ts'
 import { providerFor } from './providers.ts'
 import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
@@ -23,7 +24,7 @@ const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, nul
 /** Somebody is writing a prompt: cell and agent are started ahead of it, and leave when it does not come. */
 export function warm(parts: Parts, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.work', id)
-  sessionFor(parts, id, 'warm')
+  requireCalm(parts, sessionFor(parts, id, 'warm').ownerId)
   keepWarm(parts, id)
   return current(parts, id)
 }
@@ -66,6 +67,7 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   const unread = parts.keepers.sessions.includes(id) ? null : await parts.keepers.stands(id).then(() => null, asIs)
   const session = sessionFor(parts, id, 'resume')
   requireTakeUp(parts, actor, session)
+  requireCalm(parts, session.ownerId)
   const { standing } = session
   const to = unpaused(standing)
   const why = to === 'interrupted' ? 'A crash cut it short while it was paused' : null
@@ -119,6 +121,7 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.work', id)
   const session = sessionFor(parts, id, 'start')
   requireTakeUp(parts, actor, session)
+  requireCalm(parts, session.ownerId)
   requireRoomFor(parts, actor, session)
   const { state } = session
   record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null, ...by(actor) } })

@@ -1,16 +1,18 @@
 import { type Actor, may } from '@anchorhold/core/actors'
 import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { SessionId } from '@anchorhold/protocol/ids'
+import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
+import { endLaunched } from '../processes/launched.ts'
+import type { Panic } from '../store/store.ts'
 import { by, note, ownerOf, type Parts, record, require } from './parts.ts'
 
-/** Stops every agent, revokes every lease and closes every window, at once. Every session must be started again by hand. Who is no
- *  owner stops the sessions that they may work on. */
-export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sessions: number }> {
+/** Stops every agent, revokes every lease and closes every window, at once. From here on nothing runs until somebody lifts it, and then
+ *  each session that was stopped is started again by hand. Who is no owner stops the sessions that they may work on, and holds their own. */
+export async function panic(parts: Parts, actor: Actor): Promise<Panicked> {
   require(parts, actor, 'panic')
+  const everybodys = may(actor, 'house.run')
   const why = `Panic by ${actor.name}`
-  parts.panics.push(actor)
   const live = [...new Set([...parts.store.sessions.tended().map(({ id }) => id), ...parts.keepers.sessions, ...goingOn(parts)])]
   const tended = live.filter((id) => {
     const ties = parts.store.people.ties(id)
@@ -21,6 +23,8 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
   const write = () =>
     parts.store.atomically(() => {
       note(parts, { type: 'panic', body: { sessions: tended.length, ...by(actor) } })
+      const user = everybodys ? null : ownerOf(actor)
+      parts.store.panics.put({ user, at: parts.now(), actor: actor.name, door: actor.door })
       for (const id of tended) {
         const state = parts.store.sessions.get(id)?.state
         if (state === undefined || state === 'stopped' || state === 'archived') continue
@@ -32,11 +36,14 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
   if (unwritten !== null) parts.keepers.startNoMore()
   // No process is asked to agree: keepers are killed, and each takes its cell along.
   for (const id of tended) parts.keepers.kill(id)
-  const everything = tended.length === live.length && may(actor, 'house.run')
-  const closing = everything ? [parts.gate.do({ do: 'panic' }).catch(() => {})] : []
-  const gone = Promise.all([...closing, ...tended.map((id) => parts.keepers.gone(id))])
-  if (unwritten === null) await gone
-  else {
+  const launched = everybodys ? endLaunched(parts.folders) : 0
+  const closed = everybodys
+    ? parts.gate.do({ do: 'panic' }).then(
+        () => null,
+        () => (parts.gate.up ? 'The gate did not close its windows: it does not answer' : null),
+      )
+    : null
+  if (unwritten !== null) {
     void writeLater(write)
     throw new Failure(
       'storage_unavailable',
@@ -46,7 +53,53 @@ export async function panic(parts: Parts, actor: Actor): Promise<{ readonly sess
       },
     )
   }
-  return { sessions: tended.length }
+  const goes = tended.map((id) => inTime(parts.keepers.gone(id), `Session "${id}" goes on: its keeper or its cell has not ended`))
+  const left = await Promise.all([...goes, ...(closed === null ? [] : [inTime(closed, 'The gate has not closed its windows')])])
+  return { sessions: tended.length, launched, left: left.filter((each) => each !== null) }
+}
+
+export type Panicked = {
+  readonly sessions: number
+  /** Cells that were launched without a daemon, and ended. */
+  readonly launched: number
+  /** What could not be stopped, in sentences. */
+  readonly left: readonly string[]
+}
+
+/** What came of it, or these words where it has not come to an end by then. */
+async function inTime(ending: Promise<string | null | void>, late: string): Promise<string | null> {
+  const waiting = new AbortController()
+  const clock = wait(endMsMax, late, { signal: waiting.signal, ref: false })
+  clock.catch(() => {})
+  return Promise.race([ending.then((said) => said ?? null), clock]).finally(() => waiting.abort())
+}
+const endMsMax = 5000
+
+/** Lets agents run again: everybody's, or for who is no owner their own. Nothing is started by it. */
+export function liftPanic(parts: Parts, actor: Actor): { readonly lifted: boolean } {
+  require(parts, actor, 'panic')
+  const user = may(actor, 'house.run') ? null : ownerOf(actor)
+  if (user !== null && parts.store.panics.list().some((one) => one.user === null))
+    throw new Failure('forbidden', 'Cannot let agents run again: an owner has stopped everything', { hint: 'Ask an owner' })
+  return parts.store.atomically(() => {
+    const lifted = parts.store.panics.lift(user)
+    if (lifted) note(parts, { type: 'panic.lifted', body: { ...by(actor) } })
+    return { lifted }
+  })
+}
+
+/** The panic that holds the sessions of an owner; null where none does. */
+export const panicOver = ({ store }: Pick<Parts, 'store'>, owner: UserId): Panic | null =>
+  store.panics.list().find(({ user }) => user === null || user === owner) ?? null
+
+/** Throws where a panic holds the sessions of this owner. */
+export function requireCalm(parts: Pick<Parts, 'store'>, owner: UserId): void {
+  const one = panicOver(parts, owner)
+  if (one === null) return
+  const what = one.user === null ? 'every agent' : 'the agents of this user'
+  throw new Failure('panicked', `${one.actor} has stopped ${what} (panic): nothing runs until that is lifted`, {
+    hint: 'Look at what happened, then let agents run again: anchorhold panic --lift',
+  })
 }
 
 /** Those that nobody tends now and that would go on by themselves: with what is queued, when what they asked is answered or over, or after
@@ -57,14 +110,6 @@ function goingOn({ store }: Parts): readonly SessionId[] {
     return session !== null && takesUp(session.standing)
   })
   return [...store.prompts.sessionsWithQueued(), ...store.requests.waiting().map(({ session }) => session), ...crashed]
-}
-
-/** Refuses to make a session for this actor when somebody who could have stopped it has panicked meanwhile.
- *  @param since how many panics there had been when it was asked for */
-export function refuseAfterPanic({ panics }: Pick<Parts, 'panics'>, actor: Actor, since: number): void {
-  const ties = { owner: ownerOf(actor), shares: [] }
-  if (panics.slice(since).some((one) => may(one, 'session.work', ties)))
-    throw new Failure('conflict', 'Cannot make the session: a panic stopped it', { hint: 'Ask for it again' })
 }
 
 function attempt(work: () => void): Error | null {

@@ -39,8 +39,6 @@ export type Parts = {
   readonly keepers: KeeperProcesses
   /** As root, a user that no other session has; null otherwise. */
   readonly newUser: () => User | null
-  /** Who has panicked since the start: what is being made meanwhile is no session yet that could be stopped. */
-  readonly panics: Actor[]
   /** What this machine can isolate; `fresh` looks again. */
   readonly doctor: (look: Look) => Promise<DoctorReport>
   readonly now: () => number

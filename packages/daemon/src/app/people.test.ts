@@ -242,10 +242,10 @@ test('a member who panics stops what they may work on, and nothing of others', a
   shareSession(parts, owner, shared, { user: 'ann', access: 'work' })
   shareSession(parts, owner, shown, { user: 'ann', access: 'view' })
   for (const id of [own, shared, shown, foreign]) await parts.keepers.ensure(id)
-  expect(await panic(parts, ann.actor)).toEqual({ sessions: 2 })
+  expect(await panic(parts, ann.actor)).toEqual({ sessions: 2, launched: 0, left: [] })
   expect(parts.keepers.killed.toSorted()).toEqual([own, shared].toSorted())
   expect(parts.gate.commands).not.toContainEqual({ do: 'panic' })
-  expect(await panic(parts, owner)).toEqual({ sessions: 2 })
+  expect(await panic(parts, owner)).toEqual({ sessions: 2, launched: 0, left: [] })
   expect(parts.gate.commands).toContainEqual({ do: 'panic' })
 })
 

@@ -5,6 +5,7 @@ import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
 import { warmUp } from './deliver.ts'
 import { enqueue, nameFrom, promptKey } from './enqueue.ts'
 import { effectiveFor, requireRoomFor } from './policy.ts'
+import { requireCalm } from './panic.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
@@ -19,6 +20,7 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
       return { id: known.id, session: id, queued_at: known.queuedAt }
     }
     const session = sessionFor(parts, id, 'prompt')
+    requireCalm(parts, session.ownerId)
     if (input.idempotency_key === undefined && effectiveFor(parts, session).requireIdempotency)
       throw new Failure('bad_request', 'Cannot take the prompt: the policy requires an idempotency key', {
         hint: 'Send idempotency_key',

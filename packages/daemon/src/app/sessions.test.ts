@@ -1,6 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newPromptId, newRequestId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
+import { firstOwner, newPromptId, newRequestId, type SessionId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import { existsSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -12,8 +12,10 @@ import { deliver, deliverRest, warmUp } from './deliver.ts'
 import { dropPrompt } from './drop.ts'
 import { forkName, forkSession } from './fork-session.ts'
 import { archive, finishArchives, purge } from './archive.ts'
+import { keeperStart } from './keeper-start.ts'
+import type { Runtime } from '../processes/runtime.ts'
 import { change, interrupt, pause, resume, start, stop, warm } from './lifecycle.ts'
-import { panic } from './panic.ts'
+import { liftPanic, panic, panicOver } from './panic.ts'
 import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { listSessions } from './read.ts'
@@ -596,7 +598,7 @@ test('panic() kills every keeper, also one that is just being started, and nothi
   const standing = Promise.withResolvers<void>()
   parts.keepers.standing = () => standing.promise
   const { id: newborn } = await create({ prompt: { text: 'Hello' } })
-  expect(await panic(parts, owner)).toEqual({ sessions: 2 })
+  expect(await panic(parts, owner)).toEqual({ sessions: 2, launched: 0, left: [] })
   expect(parts.keepers.killed.toSorted()).toEqual([tended, newborn].toSorted())
   standing.resolve()
   await settled()
@@ -610,9 +612,49 @@ test('panic() kills every keeper, also one that is just being started, and nothi
 test('panic() stops a session that is just being made, and none that is asked for afterwards', async () => {
   const making = create({ prompt: { text: 'Hello' } })
   await panic(parts, owner)
-  await expect(making).rejects.toMatchObject({ code: 'conflict', message: 'Cannot make the session: a panic stopped it' })
+  await expect(making).rejects.toMatchObject({ code: 'panicked' })
   expect([parts.keepers.starts, readdirSync(join(parts.config.state, 'sessions'))]).toEqual([0, []])
+  await expect(create()).rejects.toMatchObject({ code: 'panicked' })
+  expect(liftPanic(parts, owner)).toEqual({ lifted: true })
   expect((await create()).state).toBe('creating')
+})
+
+test('after panic() nothing runs by any verb until it is lifted, also not in a session that was at rest', async () => {
+  const [id, other] = [await ready(), await ready()]
+  for (const one of [id, other]) {
+    record(parts, one, { type: 'keeper.left', body: { why: 'idle', failed: false } })
+    parts.keepers.vanish(one)
+  }
+  const [at, why] = [
+    parts.keepers.starts,
+    { code: 'panicked', hint: expect.stringContaining('anchorhold panic --lift') as string },
+  ]
+  await panic(parts, owner)
+  expect(stateOf(id)).toBe('ready')
+  expect(() => prompt(parts, owner, id, { text: 'Go on' })).toThrow(expect.objectContaining(why))
+  expect(() => warm(parts, owner, id)).toThrow(expect.objectContaining(why))
+  await stop(parts, owner, id)
+  expect(() => start(parts, owner, id)).toThrow(expect.objectContaining(why))
+  await expect(keeperStart(parts, {} as Runtime, Promise.resolve(null), other)).rejects.toMatchObject(why)
+  expect([parts.keepers.starts, parts.store.prompts.queued(id)]).toEqual([at, []])
+  expect(panicOver(parts, firstOwner)).toMatchObject({ user: null, actor: 'owner' })
+
+  expect([liftPanic(parts, owner), liftPanic(parts, owner)]).toEqual([{ lifted: true }, { lifted: false }])
+  expect(panicOver(parts, firstOwner)).toBeNull()
+  expect(start(parts, owner, id).state).toBe('ready')
+  prompt(parts, owner, id, { text: 'Go on' })
+  await settled()
+  expect(parts.keepers.starts).toBe(at + 1)
+})
+
+test('panic() says what it could not stop', async () => {
+  const id = await ready(turn)
+  parts.keepers.gone = () => new Promise(() => {})
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  const said = panic(parts, owner)
+  await vi.advanceTimersByTimeAsync(5000)
+  vi.useRealTimers()
+  expect((await said).left).toEqual([`Session "${id}" goes on: its keeper or its cell has not ended`])
 })
 
 test('panic() and stop() end agents also when nothing can be written down, and what was not written is said', async () => {

@@ -5,7 +5,8 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { sessionStates } from '@anchorhold/protocol/sessions'
 import { statfs } from 'node:fs/promises'
 import { troubleWithCredentials } from './credentials.ts'
-import { by, note, type Parts, require } from './parts.ts'
+import { panicOver } from './panic.ts'
+import { by, note, ownerOf, type Parts, require } from './parts.ts'
 import { wasRefused } from './provider-refused.ts'
 import { providerFor, troubleWith } from './providers.ts'
 
@@ -41,8 +42,14 @@ export async function status(
     key_store: parts.config.env.ENCRYPTION_KEY === undefined ? parts.config.keyStore : 'environment',
     disk: await diskOf(parts),
     policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
+    panic: panicShown(parts, actor),
     credentials_trouble: troubleWithCredentials(parts),
   }
+}
+
+function panicShown(parts: Parts, actor: Actor): Status['panic'] {
+  const one = panicOver(parts, ownerOf(actor))
+  return one === null ? null : { at: one.at, actor: one.actor, everybodys: one.user === null }
 }
 
 /** Sessions looked at, the most recently active first. */

@@ -64,7 +64,6 @@ export function testParts(): TestParts {
     gate: fakeGate(),
     keepers: fakeKeepers(),
     newUser: () => null,
-    panics: [],
     lacking: [],
     toolchains: [],
     at: 1000,

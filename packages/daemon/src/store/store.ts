@@ -35,6 +35,7 @@ export interface Store {
   atomically<T>(work: () => T): T
   readonly events: EventLog
   readonly house: HouseLog
+  readonly panics: PanicTable
   readonly chains: Chains
   readonly sessions: SessionTable
   readonly prompts: PromptTable
@@ -110,6 +111,21 @@ export interface HouseLog {
   append(at: number, event: NewHouseEvent): void
   /** The newest before `seq`, ascending. */
   before(seq: number, limit: number): readonly HouseEvent[]
+}
+
+/** Who has panicked and what is held by it, until it is lifted. */
+export interface PanicTable {
+  list(): readonly Panic[]
+  put(panic: Panic): void
+  /** That of one user, or every one; false where there was none. */
+  lift(user: UserId | null): boolean
+}
+export type Panic = {
+  /** Whose sessions are held; null for everybody's. */
+  readonly user: UserId | null
+  readonly at: number
+  readonly actor: string
+  readonly door: string
 }
 
 /** Every event's hash covers the one before it. */

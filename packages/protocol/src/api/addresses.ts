@@ -111,6 +111,7 @@ export const addresses = {
   health: 'GET /health',
   doctor: 'GET /doctor',
   panic: 'POST /panic',
+  liftPanic: 'POST /panic/lift',
   shutdown: 'POST /shutdown',
 } as const satisfies Record<string, `${'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'} /${string}`>
 

@@ -33,6 +33,10 @@ export const Status = z.object({
     .nullable()
     .describe('Where the state folder lies; null where that cannot be told'),
   policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; the version before it stays in force'),
+  panic: z
+    .object({ at: z.int(), actor: z.string(), everybodys: z.boolean() })
+    .nullable()
+    .describe('Who has stopped every agent, or all of yours; nothing runs until that is lifted'),
   credentials_trouble: z
     .string()
     .nullable()
@@ -71,9 +75,18 @@ export const daemonRoutes = {
     response: DoctorReport,
   },
   panic: {
-    summary: 'Stop every agent, revoke every lease, close every window',
+    summary: 'Stop every agent, revoke every lease, close every window; nothing runs until it is lifted',
     status: 200,
-    response: z.object({ sessions: z.int() }),
+    response: z.object({
+      sessions: z.int(),
+      launched: z.int().describe('Cells that were launched without a daemon, and ended'),
+      left: z.array(z.string()).describe('What could not be stopped, in sentences'),
+    }),
+  },
+  liftPanic: {
+    summary: 'Let agents run again after a panic; starts none',
+    status: 200,
+    response: z.object({ lifted: z.boolean() }),
   },
   shutdown: {
     summary: 'End the daemon; with `all`, keepers and gate as well',

@@ -1,10 +1,12 @@
 import { printable } from '@anchorhold/core/printable'
 import { sizeWords } from '@anchorhold/core/size-words'
 import type { Status } from '@anchorhold/protocol/api/daemon'
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { TriangleAlert } from 'lucide-react'
+import { OctagonX, TriangleAlert } from 'lucide-react'
+import { daemon, wordsOf } from '../daemon.ts'
 import { statusQuery } from '../live/queries.ts'
+import { Button } from '../ui/controls.tsx'
 
 type Trouble = {
   readonly kind: string
@@ -25,9 +27,11 @@ const policy = { path: '/settings/policy', label: 'Fix it' } as const
 export function HouseTrouble() {
   const { data: status } = useQuery(statusQuery)
   const troubles = status === undefined ? [] : troublesOf(status)
-  if (troubles.length === 0) return null
+  const panic = status?.panic ?? null
+  if (troubles.length === 0 && panic === null) return null
   return (
     <section aria-label="Trouble" className="safe-top scroll max-h-[30dvh] shrink-0 border-b border-line bg-danger-wash">
+      {panic !== null && <Panicked {...panic} />}
       {troubles.map(({ kind, what, more, command, to }) => (
         <div key={kind} className="mx-auto flex max-w-4xl gap-3 px-5 py-2.5 text-sm text-danger">
           <TriangleAlert size={18} aria-hidden className="mt-0.5 shrink-0" />
@@ -43,6 +47,30 @@ export function HouseTrouble() {
         </div>
       ))}
     </section>
+  )
+}
+
+/** What holds every agent, with the one act that lifts it. */
+function Panicked({ actor, everybodys }: NonNullable<Status['panic']>) {
+  const queries = useQueryClient()
+  const lift = useMutation({
+    mutationFn: () => daemon.liftPanic(),
+    onSettled: () => queries.invalidateQueries({ queryKey: statusQuery.queryKey }),
+  })
+  return (
+    <div className="mx-auto flex max-w-4xl flex-wrap items-center gap-3 px-5 py-2.5 text-sm text-danger">
+      <OctagonX size={18} aria-hidden className="shrink-0" />
+      <p className="min-w-0 flex-1 break-words">
+        <span role="alert">
+          {printable(actor)} stopped {everybodys ? 'every agent' : 'all your agents'}. Nothing runs until you let agents run
+          again.
+        </span>{' '}
+        {lift.error !== null && wordsOf(lift.error)}
+      </p>
+      <Button disabled={lift.isPending} onClick={() => lift.mutate()}>
+        Let agents run again
+      </Button>
+    </div>
   )
 }
 

@@ -163,6 +163,7 @@ const expected: Record<ApiName, Row> = {
   health: everyone,
   doctor: everyone,
   panic: people,
+  liftPanic: people,
   shutdown: ownersOnly,
 }
 
@@ -301,6 +302,8 @@ const putProvider = () =>
 
 async function scene(asker: Asker): Promise<Scene> {
   const { parts } = door
+  // What the one before has stopped.
+  parts.store.panics.lift(null)
   const { tie } = askers[asker]
   const { id: session } = await createSession(parts, tie === 'own' ? actors[asker] : owner, { name: 'word' })
   if (tie === 'work' || tie === 'view') shareSession(parts, owner, session, { user: names[asker], access: tie })

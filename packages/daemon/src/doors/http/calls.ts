@@ -12,7 +12,7 @@ import * as login from '../../app/login.ts'
 import * as ledger from '../../app/ledger.ts'
 import { archive, purge } from '../../app/archive.ts'
 import * as lifecycle from '../../app/lifecycle.ts'
-import { panic } from '../../app/panic.ts'
+import { liftPanic, panic } from '../../app/panic.ts'
 import type { Parts } from '../../app/parts.ts'
 import * as people from '../../app/people.ts'
 import * as policyFiles from '../../app/policy-files.ts'
@@ -236,7 +236,11 @@ export function calls({ parts, about, shutdown }: CallsOptions): Calls {
     status: ({ actor }) => status(parts, actor, { ...about, url: about.url() }),
     health: ({ actor }) => health(parts, actor),
     doctor: ({ actor }) => doctor(parts, actor),
-    panic: ({ actor }) => panic(parts, actor),
+    panic: async ({ actor }) => {
+      const { left, ...stopped } = await panic(parts, actor)
+      return { ...stopped, left: [...left] }
+    },
+    liftPanic: ({ actor }) => liftPanic(parts, actor),
     shutdown({ actor, body }) {
       const all = body?.all ?? false
       mayShutDown(parts, actor, { all })

@@ -30,8 +30,10 @@ import { closedLeases } from './migrations/024-closed-leases.ts'
 import { netDays } from './migrations/025-net-days.ts'
 import { openRequests } from './migrations/026-open-requests.ts'
 import { turnsByOr } from './migrations/027-turns-by-or.ts'
+import { panics } from './migrations/028-panics.ts'
 import { sqliteChains, sqliteHouseLog } from './chains.ts'
 import { sqliteFolders } from './folders.ts'
+import { sqlitePanics } from './panics.ts'
 import { sqliteLedger } from './ledger.ts'
 import { sqliteLogins } from './logins.ts'
 import { sqlitePeople } from './people.ts'
@@ -77,6 +79,7 @@ const migrations = [
   netDays,
   openRequests,
   turnsByOr,
+  panics,
 ] as const
 
 export function sqliteStore(path: string): Store {
@@ -100,6 +103,7 @@ export function sqliteStore(path: string): Store {
     secrets: () => sqliteSecrets(db),
     ledger: () => sqliteLedger(db),
     folders: () => sqliteFolders(db),
+    panics: () => sqlitePanics(db),
     usage: () => sqliteUsage(db),
     net: () => sqliteNet(db),
     turns: () => sqliteTurns(db),
