@@ -81,10 +81,15 @@ const soonMs = 5 * 60 * 1000
 const hourMs = 3_600_000
 const budgetMicros = 40
 
-/** A test of so many schedules, of which `npm test` takes a tenth; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
+/** How many there are of what usually is so many, of which `npm test` takes a tenth; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
+export const countOf = (usual: number): number =>
+  Number(process.env.SCHEDULES ?? (process.env.SIMULATION === 'full' ? usual : Math.ceil(usual / 10)))
+export const firstSeed = Number(process.env.SCHEDULE_SEED ?? 1)
+
+/** A test of so many schedules. */
 export function testSchedules(plot: Plot, usual: number, what: string): void {
-  const count = Number(process.env.SCHEDULES ?? (process.env.SIMULATION === 'full' ? usual : Math.ceil(usual / 10)))
-  const first = Number(process.env.SCHEDULE_SEED ?? 1)
+  const count = countOf(usual)
+  const first = firstSeed
   test(`nothing is lost or doubled in ${count} ${what}`, { timeout: 900_000 }, async () => {
     const store = sqliteStore(':memory:')
     for (let seed = first; seed < first + count; seed++) {

@@ -124,13 +124,21 @@ function reaches({ words, open }: CommandPattern, args: readonly ShellWord[], is
       } else if (word === null) {
         if (isOpen) for (let i = place; i <= last; i++) next.add(i)
       } else {
-        if (words[place]!.fits(word)) next.add(place + 1)
+        if (catchesWord(words[place]!, word)) next.add(place + 1)
         if (!words[place]!.prefix.startsWith('-') && isOption(args[at - 1], word)) next.add(place)
       }
     }
     reached = next
   }
   return reached.has(last)
+}
+
+/** The same as `fits`, for what is stricter than an allowance: git and the programs of GNU take a long option that is cut short. */
+function catchesWord(glob: Glob, word: string): boolean {
+  if (glob.fits(word)) return true
+  const [, cut, value = ''] = /^(--[^=]+)(=.*)?$/s.exec(word) ?? []
+  const [name] = /^--[^=]+/.exec(glob.prefix) ?? []
+  return cut !== undefined && name !== undefined && name.startsWith(cut) && glob.fits(name + value)
 }
 
 const isOption = (before: ShellWord | undefined, word: ShellWord | undefined): boolean =>
@@ -156,7 +164,8 @@ function couldBe(pattern: CommandPattern, from: number, command: readonly ShellW
       if (word === null) for (let i = place; i <= last; i++) next.add(i)
       else if (place === last) {
         if (pattern.open) next.add(last)
-      } else if (pattern.words[place]!.fits(word) || (place === 0 && pattern.words[0]!.fits(baseName(word)))) next.add(place + 1)
+      } else if (catchesWord(pattern.words[place]!, word) || (place === 0 && pattern.words[0]!.fits(baseName(word))))
+        next.add(place + 1)
     }
     reached = next
   }

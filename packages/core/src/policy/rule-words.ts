@@ -53,5 +53,5 @@ const fields = (match: Readonly<Record<string, string>> | undefined): string[] =
 /** A command as people read it; what only the run tells is shown as an ellipsis. */
 export const commandWords = (words: readonly ShellWord[]): string =>
   words.length === 0
-    ? 'a variable is set or a file is opened'
+    ? 'shell that may do more than its words tell: set a variable, write a file, run a program'
     : printableLine(words.map((word) => (word === null ? '…' : patternWord(word))).join(' ')).slice(0, wordsMax)

@@ -1,4 +1,4 @@
-// The one file that knows a shell's grammar. The gate must not import it: it decides upon meanings.
+// With known-shapes.ts the one file that knows a shell's grammar. The gate must not import them: it decides upon meanings.
 import type { ToolAction } from '@anchorhold/protocol/actions'
 import {
   forEachChild,
@@ -13,8 +13,10 @@ import {
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
 import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './commands/inner.ts'
 import type { ShellWord } from './patterns.ts'
-import { doesMore, evaluates, isIdle } from './commands/effects.ts'
+import { changesFolder, evaluates, isIdle, tellsAll } from './commands/effects.ts'
 import { innerOf } from './commands/inner-of.ts'
+import { isHarmlessVariable, isOwnVariable } from './commands/variables.ts'
+import { isKnownWhole } from './known-shapes.ts'
 
 /** Tools that hand a text to a shell, and the field that holds it. */
 const shellTools: ReadonlyMap<string, string> = new Map([
@@ -56,7 +58,14 @@ export function toolMeaning(
   const text = field === undefined ? undefined : action.input[field]
   return {
     action,
-    commands: field === undefined ? null : typeof text === 'string' ? commandsOf(text) : text === undefined ? [] : [anything],
+    commands:
+      field === undefined
+        ? null
+        : typeof text === 'string'
+          ? commandsOf(text, folder !== workspace)
+          : text === undefined
+            ? []
+            : [anything],
     ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home, folder })),
   }
 }
@@ -110,21 +119,26 @@ function folderNamesBelow(path: string, { workspace, home }: Folders): readonly 
   return [...(isAbove(home) ? ['~'] : []), ...(isAbove(workspace) ? [''] : [])]
 }
 
-/** Every command that a shell would run for this text. */
-export function commandsOf(text: string): readonly ShellCommand[] {
+/** Every command that a shell would run for this text. `elsewhere`: it does not stand in the workspace itself. */
+export function commandsOf(text: string, elsewhere = false): readonly ShellCommand[] {
   if (text.length > textCharsMax || (text.match(/[({`]/g)?.length ?? 0) > openingsMax) return [anything]
   const found: ShellCommand[] = []
   readWhole(text, 0, found)
-  return found.length > commandsMax ? [...found.slice(0, commandsMax), anything] : found
+  if (found.length > commandsMax) return [...found.slice(0, commandsMax), anything]
+  // A program that is named from the workspace on is another one in another folder.
+  return elsewhere || found.some(({ words }) => changesFolder(words))
+    ? found.map((one) => (/^[^/].*\//s.test(one.words[0] ?? '') ? { ...one, plain: false } : one))
+    : found
 }
+
+/** What may set a variable, write a file or run more than its words tell. That is no reason to deny, and none to allow. */
+const untold: ShellCommand = { words: [], plain: false }
 
 /** Reads a text with all that shells in it run, which have its variables and its operands. */
 function readWhole(text: string, depth: number, found: ShellCommand[]): void {
-  const seen: Seen = { hidden: false, fed: false, evaluated: false }
+  const seen: Seen = { hidden: false, evaluated: false }
   readScript(text, depth, found, seen)
   if (seen.hidden && seen.evaluated) found.push(anything)
-  // What comes from elsewhere would have to be written there first. That is no reason to deny, and none to allow.
-  else if (seen.fed && seen.evaluated) found.push({ words: [], plain: false })
 }
 
 function readScript(text: string, depth: number, found: ShellCommand[], seen: Seen): void {
@@ -142,36 +156,25 @@ function readScript(text: string, depth: number, found: ShellCommand[], seen: Se
         break
       case 'Redirected':
         // What a group writes, each of its commands may write.
-        if (node.redirects.some(writesFile)) found.push({ words: [], plain: false })
-        break
-      case 'For':
-      case 'Select':
-        // A loop sets a variable too; those in capitals may change how commands run.
-        if (!/^[a-z_][a-z0-9_]*$/.test(node.name.value)) found.push({ words: [], plain: false })
+        if (node.redirects.some(writesFile)) found.push(untold)
         break
       case 'ArithmeticCommand':
         // To a plain `sh`, two subshells.
         if (depth > 0) takeIn(mayRun(node.body), depth, found, seen)
-        break
-      case 'Default':
-        if (node.operator.endsWith('=')) found.push({ words: [], plain: false })
-        break
-      case 'ArithmeticBinary':
-        if (/^[^=!<>]*=$|^(<<|>>)=$/.test(node.operator) && !isOrdinaryName(node.left)) found.push({ words: [], plain: false })
         break
       default:
         break
     }
     forEachChild(node, visit)
   }
-  visit(parse(text))
+  const script = parse(text)
+  visit(script)
+  if (!isKnownWhole(script, text, depth === 0 ? 'bash' : 'any sh')) found.push(untold)
 }
 
-const isOrdinaryName = (node: SyntaxNode): boolean => node.type === 'ArithmeticWord' && /^[a-z_][a-z0-9_]*$/.test(node.value)
-
 /** A shell that evaluates a text as arithmetic, or as a prompt, runs the substitutions that are quoted in it. So where both a quoted
- *  substitution and such an evaluation are seen, anything may run; likewise where the text may come from a file, a name or an operand. */
-type Seen = { hidden: boolean; fed: boolean; evaluated: boolean }
+ *  substitution and such an evaluation are seen, anything may run, and what is denied as well. */
+type Seen = { hidden: boolean; evaluated: boolean }
 
 function note(node: SyntaxNode, seen: Seen): void {
   switch (node.type) {
@@ -187,23 +190,13 @@ function note(node: SyntaxNode, seen: Seen): void {
       if (/[A-Za-z_$]/.test(node.value)) seen.evaluated = true
       break
     case 'ArithmeticCommandExpansion':
-      seen.fed = seen.evaluated = true
-      break
-    case 'CommandExpansion':
-    case 'Glob':
-    case 'ExtendedGlob':
-      seen.fed = true
-      break
-    case 'SimpleExpansion':
-      if (/^\$[\d@*]/.test(node.text)) seen.fed = true
+      seen.evaluated = true
       break
     case 'TestUnary':
     case 'TestBinary':
       if (/^-(v|eq|ne|lt|gt|le|ge)$/.test(node.operator)) seen.evaluated = true
       break
     case 'Transform':
-      seen.evaluated = true
-      break
     case 'Slice':
       seen.evaluated = true
       break
@@ -218,7 +211,9 @@ function note(node: SyntaxNode, seen: Seen): void {
 function readCommand(command: Command, depth: number, found: ShellCommand[], seen: Seen): void {
   const words = command.name === undefined ? [] : [wordOf(command.name), ...command.args.map(argumentOf)]
   const plain =
-    command.prefix.every((one) => one.type !== 'Assignment') && !command.redirects.some(writesFile) && !doesMore(words)
+    command.prefix.every((one) => one.type !== 'Assignment' || isHarmless(one, words)) &&
+    !command.redirects.some(writesFile) &&
+    (words.length === 0 || tellsAll(words))
   // A redirection alone, or nothing at all: there is no program to allow.
   for (const one of [...command.prefix, ...command.args])
     if (one.type === 'Assignment') takeIn(assignmentInner(one), depth, found, seen)
@@ -227,6 +222,13 @@ function readCommand(command: Command, depth: number, found: ShellCommand[], see
   if (evaluates(words)) seen.evaluated = true
   if (depth > 0) takeIn(behindAmpersand(command), depth, found, seen)
   takeIn(innerOf(words, stdinOf(command)), depth, found, seen)
+}
+
+/** Whether a variable that is set for these words, or for all that follows where there are none, changes nothing about what is run. */
+function isHarmless({ name, value, index }: Assignment, [program]: readonly ShellWord[]): boolean {
+  if (index !== undefined || value.type !== 'Word') return false
+  if (program === undefined) return isOwnVariable(name)
+  return isHarmlessVariable(name, wordOf(value)) || (name === 'IFS' && program === 'read')
 }
 
 /** To a plain `sh`, `a &>file b` is `a` in the background, and `b`. */
@@ -239,7 +241,7 @@ function takeIn(inner: Inner, depth: number, found: ShellCommand[], seen: Seen):
   for (const script of inner.scripts) readScript(script, depth + 1, found, seen)
   for (const one of inner.commands) {
     if (found.length > commandsMax) return
-    found.push(one)
+    found.push(one.plain && !tellsAll(one.words) ? { ...one, plain: false } : one)
     if (one.guess !== true) readInner(one.words, depth + 1, found, seen)
   }
   for (const text of inner.guessed) {

@@ -304,8 +304,50 @@ const tricks: readonly (readonly [command: string, supervised: string, full: str
   // Variables that change how commands run, set by other means.
   ['((PATH=1)); ls', 'ask', 'allow'],
   ['echo $((PATH=1)); ls', 'ask', 'allow'],
-  ['((i+=1)); ls', 'allow', 'allow'],
-  ['echo $((i = 1)); ls', 'allow', 'allow'],
+  ['((i+=1)); ls', 'ask', 'allow'],
+  ['echo $((i = 1)); ls', 'ask', 'allow'],
+  ['echo $((2 * (3 + 4)))', 'allow', 'allow'],
+  ['[[ PATH=1 -eq 1 ]]; git status', 'ask', 'allow'],
+  ['[[ 1 -eq PATH=1 ]] && git status', 'ask', 'allow'],
+  ['echo ${a[PATH=1]}; git status', 'ask', 'allow'],
+  ['echo ${a:PATH=1}; git status', 'ask', 'allow'],
+  ['echo ${a:0:PATH=1}; git status', 'ask', 'allow'],
+  ['echo ${a[PATH=1]:-x}; git status', 'ask', 'allow'],
+  ['echo ${#a[PATH=1]}; git status', 'ask', 'allow'],
+  ['echo ${!a}; git status', 'ask', 'allow'],
+  ['echo ${a@P}; git status', 'ask', 'allow'],
+  ['a[PATH=1]=x; git status', 'ask', 'allow'],
+  ['a=([PATH=1]=x); git status', 'ask', 'allow'],
+  ['[[ -v a[PATH=1] ]]; git status', 'ask', 'allow'],
+  ['for ((PATH=1; 0; )); do ls; done; git status', 'ask', 'allow'],
+  ['let PATH=1; git status', 'ask', 'allow'],
+  ['select PATH in 1; do ls; done', 'ask', 'allow'],
+  ['coproc PATH { ls; }; git status', 'ask', 'allow'],
+  ['case x in ${PATH:=1}) ls;; esac', 'ask', 'allow'],
+  ['ls {PATH}>/dev/null; git status', 'ask', 'allow'],
+  ['test -v "a[PATH=1]"; git status', 'ask', 'allow'],
+  ['[ $x ]; git status', 'ask', 'allow'],
+  ['[ -f x ] && ls', 'ask', 'allow'],
+  ['unset PATH; git status', 'ask', 'allow'],
+  ['getopts a PATH; git status', 'ask', 'allow'],
+  ['cd sub && ./run', 'ask', 'allow'],
+  ['command_not_found_handle() { ./x; }; ls', 'ask', 'allow'],
+  ['BASH_ENV=x bash -c ls', 'ask', 'allow'],
+  ["bash -kc 'ls PATH=1'", 'ask', 'allow'],
+  ["zsh -c 'ls'", 'ask', 'allow'],
+  ['ls\u00a0; git status', 'ask', 'allow'],
+  ['ls\r; git status', 'ask', 'allow'],
+  ['ls < /dev/tcp/a.org/80', 'ask', 'allow'],
+  // Shapes that everyday commands need, and whose meaning is known whole.
+  ['x=1; echo $x', 'allow', 'allow'],
+  ['x=$(cat f) && echo "$x"', 'allow', 'allow'],
+  ['[[ -f x && $y == a* ]] && ls', 'allow', 'allow'],
+  ['if [[ -n "$x" ]]; then ls; else echo no; fi', 'allow', 'allow'],
+  ['while IFS= read -r line; do echo "$line"; done < f', 'ask', 'allow'],
+  ['for f in a b; do cat "$f" | cat; done 2>&1', 'allow', 'allow'],
+  ['NODE_ENV=test npm test', 'allow', 'allow'],
+  ['cd sub && npm test', 'ask', 'allow'],
+  ["echo \"$(cat <<'E'\nit's $(x) `y`\nE\n)\"", 'allow', 'allow'],
   // Options that are not what they seem.
   ['ls | xargs --max-lines rm echo -rf .', 'ask', 'allow'],
   ['ls | xargs --replace git push {}', 'deny', 'deny'],
@@ -484,7 +526,7 @@ test('an allowance of printf or read covers none that sets how commands run', ()
   const decided = ['printf -v PATH x; ls', 'printf -vPATH x; ls', 'read PATH; ls', 'printf -v x y; ls', 'read line; ls'].map(
     (command) => decide(policy, bash(command)).effect,
   )
-  expect(decided).toEqual(['ask', 'ask', 'ask', 'allow', 'allow'])
+  expect(decided).toEqual(['ask', 'ask', 'ask', 'ask', 'allow'])
 })
 
 test('a wrapper and what it runs are allowed by a rule each, however its options are written', () => {
@@ -492,6 +534,81 @@ test('a wrapper and what it runs are allowed by a rule each, however its options
   const commands = ['nice -n5 make', 'nice -n 5 make', 'nice -5 make', 'nice --adjustment=5 make', 'ionice -c2 -n7 nice make']
   expect(commands.map((command) => decide(policy, bash(command)).effect)).toEqual(commands.map(() => 'allow'))
   expect(decide(policy, bash('nice -n5 ls')).effect).toBe('ask')
+})
+
+test.each([
+  ['git fetch *', 'git fetch --upload-pack=./x .'],
+  ['git fetch *', 'git fetch --upl=./x .'],
+  ['git fetch *', 'git fetch --upload-p ./x .'],
+  ['git fetch *', 'git fetch "$branch"'],
+  ['git clone *', 'git clone --temp=x y'],
+  ['git clone *', 'git clone --con core.pager=x y'],
+  ['git push *', 'git push --rec=./x'],
+  ['git rebase *', 'git rebase --ex ./x'],
+  ['git grep *', 'git grep --open-files=./x y'],
+  ['git grep *', 'git grep -lO./x y'],
+  ['git status *', 'git --exec-path=. status'],
+  ['git *', 'git -c alias.x=!sh x'],
+  ['git *', 'git -c core.pager=./x log'],
+  ['git *', 'git $x status'],
+  ['sort *', 'sort --compr=./x f'],
+  ['rg *', 'rg --pre ./x y'],
+  ['tar *', 'tar xf a --to-com=./x'],
+  ['tar *', 'tar xIf ./x a'],
+  ['rsync *', 'rsync -ave ./x a b:'],
+  ['split *', 'split --filt=./x f'],
+  ['find *', 'find . -name $x'],
+  ['sed *', "sed '1e ./x' f"],
+  ['sed *', "sed -n 's/a/b/e' f"],
+  ['sed *', 'sed -n 1p *'],
+  ['awk *', `awk 'BEGIN { system("./x") }'`],
+  ['awk *', `awk 'BEGIN { "./x" | getline }'`],
+  ['./run *', 'cd sub && ./run'],
+  ['./run *', 'env -C sub ./run'],
+  ['export *', 'export PATH=.'],
+  ['set *', 'set -k'],
+  ['. *', '. x'],
+  ['chroot *', 'chroot . ls'],
+])('an allowance of %j is none for another program: %j', (pattern, command) => {
+  const policy = compilePolicy(policyOf([onCommand('allow', pattern), onCommand('allow', 'ls *'), onCommand('allow', 'cd *')]))
+  expect(decide(policy, bash(command)).effect).toBe('ask')
+})
+
+test.each([
+  ['git push *', 'git push -u origin main'],
+  ['git push *', 'git push --force-with-lease'],
+  ['git fetch *', 'git fetch --all --prune'],
+  ['git fetch *', 'git fetch -- "$remote"'],
+  ['sort *', 'sort -rn -k2 f'],
+  ['sed *', "sed -n '10,20p' f"],
+  ['sed *', "sed -E 's/a+(b)/\\1/g; 1d' f"],
+  ['sed *', "sed -i 's/a/b/' f"],
+  ['awk *', "awk -F: '{print $1}' f"],
+  ['tar *', 'tar -czf a.tgz src'],
+  ['./run *', './run x'],
+  ['/opt/run *', 'cd sub && /opt/run'],
+])('an allowance of %j covers %j', (pattern, command) => {
+  const policy = compilePolicy(policyOf([onCommand('allow', pattern), onCommand('allow', 'cd *')]))
+  expect(decide(policy, bash(command)).effect).toBe('allow')
+})
+
+test('an allowance of a program of the workspace is for where the workspace is', () => {
+  const policy = compilePolicy(policyOf([onCommand('allow', './run *')]))
+  const at = (folder: string) => toolMeaning({ kind: 'tool', tool: 'Bash', input: { command: './run' } }, { folder })
+  expect(['/workspace', '/workspace/sub'].map((folder) => decide(policy, at(folder)).effect)).toEqual(['allow', 'ask'])
+})
+
+test.each([
+  ['git push --delete *', 'git push --del origin x', 'deny'],
+  ['git commit --no-verify *', 'git commit --no-verif -m x', 'deny'],
+  ['rm --recursive *', 'rm --recurs x', 'deny'],
+  ['git push --force-with-lease=main *', 'git push --force-with=main', 'deny'],
+  ['git commit --no-verify *', 'git commit -m x', 'allow'],
+  ['git log --format=x*', 'git log --for=xy', 'deny'],
+  ['git push --delete *', 'git push --delay', 'allow'],
+])('a denial of %j holds for an option that is cut short: %j', (pattern, command, effect) => {
+  const policy = compilePolicy(policyOf([onCommand('deny', pattern)], { autonomy: 'full' }))
+  expect(decide(policy, bash(command)).effect).toBe(effect)
 })
 
 test('a search from above the workspace meets rules on what is in it', () => {

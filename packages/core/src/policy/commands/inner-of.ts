@@ -22,7 +22,7 @@ export function innerOf(words: readonly ShellWord[], stdin: Stdin): Inner {
   // An unknown program is unknown already.
   if (first === undefined || first === null) return nothing
   const program = baseName(first)
-  if (shells.has(program)) return shellInner(args, stdin)
+  if (shells.has(program)) return shellInner(program, args, stdin)
   if (otherShells.has(program)) return args.length === 1 && args[0] === '--version' ? nothing : unknown
   if (isWrapper(program)) return wrapperInner(program, args, stdin)
   switch (program) {

@@ -17,6 +17,8 @@ export type Stdin = { readonly kind: 'none' | 'unknown' } | { readonly kind: 'te
 
 export const nothing: Inner = { commands: [], scripts: [], guessed: [], unknown: false }
 export const unknown: Inner = { ...nothing, unknown: true }
+/** What a rule on commands cannot allow, though there is nothing in it that would deny it. */
+export const untold: Inner = { ...nothing, commands: [{ words: [], plain: false }] }
 export const runs = (words: readonly ShellWord[]): Inner =>
   words.length === 0 ? nothing : { ...nothing, commands: [{ words, plain: true }] }
 export const script = (text: ShellWord | undefined): Inner =>

@@ -1,4 +1,4 @@
-import { both, guesses, type Inner, nothing, script, type Stdin, unknown } from './inner.ts'
+import { both, guesses, type Inner, nothing, script, type Stdin, unknown, untold } from './inner.ts'
 import { resolvePath } from '../meaning.ts'
 import type { ShellWord } from '../patterns.ts'
 
@@ -6,7 +6,28 @@ export const shells: ReadonlySet<string> = new Set(['sh', 'bash', 'dash', 'ash',
 /** Shells of another language: what they are given cannot be read. */
 export const otherShells: ReadonlySet<string> = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'nu', 'xonsh', 'elvish', 'expect'])
 
-export function shellInner(args: readonly ShellWord[], stdin: Stdin): Inner {
+/** Shells that read the shapes whose meaning is known as bash does. Others evaluate numbers, expand words or take options of their own. */
+const knownShells = /^(sh|bash|dash|ash|rbash)$/
+/** Options that change nothing about what a text means. */
+const plainOptions = /^(-[ceux]+|--norc|--noprofile|--version|--help|--)$/
+
+export function shellInner(program: string, args: readonly ShellWord[], stdin: Stdin): Inner {
+  const inner = textInner(args, stdin)
+  return knownShells.test(program) && hasPlainOptions(args) ? inner : both(inner, untold)
+}
+
+function hasPlainOptions(args: readonly ShellWord[]): boolean {
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at] ?? ''
+    if (!/^[-+]/.test(word)) return true
+    if (/^-[ceux]*o$/.test(word)) {
+      if (!/^(pipefail|errexit|nounset)$/.test(args[++at] ?? '')) return false
+    } else if (!plainOptions.test(word)) return false
+  }
+  return true
+}
+
+function textInner(args: readonly ShellWord[], stdin: Stdin): Inner {
   let takesScript = false
   let readsInput = false
   for (let at = 0; at < args.length; at++) {

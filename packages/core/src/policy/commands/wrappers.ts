@@ -1,4 +1,5 @@
 import { both, guesses, type Inner, nothing, runs, script, type Stdin, unknown, variablesInner } from './inner.ts'
+import { isHarmlessSetting } from './variables.ts'
 import { nameOf } from './options.ts'
 import type { ShellWord } from '../patterns.ts'
 import { stdinInner } from './shells.ts'
@@ -97,6 +98,11 @@ const startShells: ReadonlySet<string> = new Set(
   'sudo doas chroot unshare nsenter fakeroot firejail proot linux32 linux64 systemd-run'.split(' '),
 )
 
+/** Those that start the program that its name stands for where the shell is: not in another root, and not one of their own. */
+const keepNames: ReadonlySet<string> = new Set(
+  'env command nohup setsid nice ionice timeout time stdbuf unbuffer taskset chrt flock xargs chronic caffeinate'.split(' '),
+)
+
 export const isWrapper = (program: string): boolean => wrappers.has(program)
 
 /** The command in their arguments; nothing for another program. */
@@ -148,7 +154,7 @@ function wrapped(
     }
     if (word.startsWith('-') && word !== '-') return both(both(unknown, besides), guesses(args.slice(at + 1)))
     if (assignments === true && /^\w+=/.test(word)) {
-      environment = true
+      environment ||= !isHarmlessSetting(word)
       besides = both(besides, variablesInner([word]))
     } else if (left > 0) left--
     else break
@@ -157,7 +163,8 @@ function wrapped(
   if (program === 'flock' && /^(-c|--command)$/.test(args[at] ?? '')) return script(args[at + 1])
   const words = args.slice(at)
   if (words.length === 0) return startShells.has(program) ? stdinInner(stdin) : nothing
-  if (program !== 'xargs') return both(besides, { ...nothing, commands: [{ words, plain: !environment }] })
+  if (program !== 'xargs')
+    return both(besides, { ...nothing, commands: [{ words, plain: !environment && keepNames.has(program) }] })
   const mark = replaced
   return runs(mark === null ? [...words, null] : words.map((word) => (word?.includes(mark) === true ? null : word)))
 }
