@@ -22,7 +22,7 @@ function person() {
   let away = 0
   output.setEncoding('utf8').on('data', (text: string) => (seen += text))
   const here = answerHere({
-    terminal: { error: (text) => (seen += text), foreign: (text) => text, line: (text = '') => (seen += `${text}\n`) },
+    terminal: { width: 80, error: (text) => (seen += text), foreign: (text) => text, line: (text = '') => (seen += `${text}\n`) },
     answer: async (id, body) => {
       if (away > 0 && away-- > 0) throw new TypeError('fetch failed')
       answers.push([id, body])

@@ -19,7 +19,7 @@ export interface AnswerHere extends Disposable {
 }
 
 export type AnswerHereParts = {
-  readonly terminal: Pick<Terminal, 'error' | 'foreign' | 'line'>
+  readonly terminal: Pick<Terminal, 'error' | 'foreign' | 'line' | 'width'>
   readonly answer: (id: RequestId, body: Parameters<Client['answerRequest']>[0]['body']) => Promise<unknown>
   readonly input: NodeJS.ReadableStream
   readonly output: NodeJS.WritableStream
@@ -57,7 +57,7 @@ export function answerHere({ terminal, answer, input, output, onInterrupt }: Ans
     const current = { id: request.id, answered: new AbortController(), typed: false }
     asking = current
     // Other things were said since it came up.
-    if (hasWaited) for (const line of requestLines(request.action)) terminal.line(terminal.foreign(line))
+    if (hasWaited) for (const line of requestLines(request.action, terminal.width)) terminal.line(line)
     try {
       const body = await answerOf(request, current.answered.signal)
       current.typed = true

@@ -1,6 +1,7 @@
 import { counted } from '@anchorhold/core/counted'
 import type { Event, LiveFrame, RequestAnswer } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { printableActionLine } from '@anchorhold/core/printable'
 import { settledWords } from '@anchorhold/core/request-told'
 import { requestLines } from './request-words.ts'
 import type { Seen } from './stream.ts'
@@ -138,7 +139,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
     case 'thinking':
       return style('dim', paragraphs(clip(event.body.text, 500)))
     case 'tool.started':
-      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(foreign(toolWords(event.body)), 200))}`
+      return `${style('blue', '●')} ${style('bold', foreign(event.body.tool))} ${style('dim', clip(printableActionLine(toolWords(event.body)), 200))}`
     case 'tool.finished': {
       const lines = event.body.output.split('\n')
       const shown = lines.slice(0, outputLines).map((one) => `  ${foreign(clip(one, Math.min(400, terminal.width - 3)))}`)
@@ -174,7 +175,7 @@ export function summary(terminal: Terminal, event: Event): string | null {
   }
 }
 
-function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'request.opened' }): string {
+function openedRequest({ style, interactive, width }: Terminal, event: Event & { type: 'request.opened' }): string {
   const { id, action } = event.body
   const { rule } = event.body
   const scoped = rule === null ? ' [--session]' : ' [--session | --rule]'
@@ -184,12 +185,8 @@ function openedRequest({ style, foreign }: Terminal, event: Event & { type: 'req
     `  or: anchorhold deny ${id} --reason "…"`,
     `  or: anchorhold later ${id}`,
   ]
-  const [first = '', ...rest] = requestLines(action)
-  return [
-    style('yellow', `? ${foreign(first)}`),
-    ...rest.map((line) => foreign(line)),
-    ...how.map((line) => style('dim', line)),
-  ].join('\n')
+  const [first = '', ...rest] = requestLines(action, interactive ? width : null)
+  return [style('yellow', `? ${first}`), ...rest, ...how.map((line) => style('dim', line))].join('\n')
 }
 
 /** Tools that ask a person something: the request that follows shows all of it. */

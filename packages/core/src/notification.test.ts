@@ -15,6 +15,15 @@ test('noticeOf() makes hidden characters visible', () => {
   expect(run('echo safe\u202Etxt\n\u001b[2J').text).toBe('echo safe\\u{202e}txt␊␛[2J')
 })
 
+test('noticeOf() shows letters and dashes that pass for others', () => {
+  expect(run('ѕh -c id')).toMatchObject({ text: '\\u{455}h -c id', whole: true })
+  expect(run('rm –rf /').text).toBe('rm \\u{2013}rf /')
+  expect(noticeOf({ kind: 'net', host: 'раура.com', port: 443, method: null, path: null }, '“Правка с тестами”')).toMatchObject({
+    title: '“Правка с тестами” wants to reach',
+    text: '\\u{440}\\u{430}\\u{443}\\u{440}\\u{430}.com:443',
+  })
+})
+
 test('noticeOf() is not whole where something is left out, so that nothing is allowed unseen', () => {
   for (const command of ['x'.repeat(300), 'curl -H "Authorization: Bearer abcdefghij" https://x.example'])
     expect(run(command).whole).toBe(false)

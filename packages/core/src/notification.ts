@@ -1,5 +1,5 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
-import { printableLine } from './printable.ts'
+import { printableActionLine, printableLine } from './printable.ts'
 import { requestWords } from './request-words.ts'
 
 const charsMax = 240
@@ -27,12 +27,12 @@ export function noticeOf(action: RequestAction, who: string): Notice {
 function exactly(title: string, words: string): Notice {
   // Behind the cut may be what tells a secret in front of it, so the last word is left out as well.
   const seen = words.length > wordsCharsMax ? words.slice(0, wordsCharsMax).replace(/\S{0,999}$/, '') : words
-  const text = printableLine(withoutSecrets(seen))
+  const text = printableActionLine(withoutSecrets(seen))
   const isWhole = seen === words && text.length <= charsMax
   return {
     title,
     text: isWhole ? text : `${text.slice(0, charsMax)}…`,
-    whole: isWhole && text === printableLine(words),
+    whole: isWhole && text === printableActionLine(words),
   }
 }
 

@@ -163,7 +163,7 @@ function showRequest(terminal: Terminal, request: Request): void {
   terminal.line(
     `${request.id}  ${state}  ${ago(request.opened_at)}  ${request.session}  ${foreign(request.session_name)}${secrets}`,
   )
-  for (const line of requestLines(request.action)) terminal.line(`    ${foreign(line)}`)
+  for (const line of requestLines(request.action, terminal.interactive ? terminal.width : null)) terminal.line(`    ${line}`)
   if (why !== null) dim('why', why)
   if (rule !== null) dim('rule that would settle it', ruleWords(rule))
   else if (rule_refused !== null) dim('no rule would settle it', rule_refused)

@@ -1,6 +1,6 @@
 import type { Rule } from '@anchorhold/protocol/policy'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
-import { printableLine } from '../printable.ts'
+import { printableActionLine } from '../printable.ts'
 import { patternWord, type ShellWord } from './patterns.ts'
 
 const wordsMax = 1500
@@ -9,7 +9,7 @@ const wordsMax = 1500
 export function ruleWords(rule: Rule): string {
   const { effect, why, step_up } = rule
   const words = `${effect} ${matchWords(rule)}${step_up === true ? ', with a fresh proof' : ''}`
-  return printableLine(why === undefined ? words : `${words} (${why})`).slice(0, wordsMax)
+  return printableActionLine(why === undefined ? words : `${words} (${why})`).slice(0, wordsMax)
 }
 
 function matchWords(rule: Rule): string {
@@ -54,4 +54,4 @@ const fields = (match: Readonly<Record<string, string>> | undefined): string[] =
 export const commandWords = (words: readonly ShellWord[]): string =>
   words.length === 0
     ? 'shell that may do more than its words tell: set a variable, write a file, run a program'
-    : printableLine(words.map((word) => (word === null ? '…' : patternWord(word))).join(' ')).slice(0, wordsMax)
+    : printableActionLine(words.map((word) => (word === null ? '…' : patternWord(word))).join(' ')).slice(0, wordsMax)

@@ -8,7 +8,7 @@ import { explain } from '@anchorhold/core/policy/explain'
 import { heldWords } from '@anchorhold/core/policy/held-words'
 import type { Meaning } from '@anchorhold/core/policy/meaning'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
-import { printableLine } from '@anchorhold/core/printable'
+import { printableActionLine } from '@anchorhold/core/printable'
 import type { Action } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { firstOwner, type SessionId } from '@anchorhold/protocol/ids'
@@ -154,7 +154,7 @@ export function testPolicy(
   return { outcomes, failed: outcomes.filter(({ passed }) => !passed).length }
 }
 
-export const shortWords = (action: Action): string => printableLine(actionWords(action)).slice(0, actionCharsMax)
+export const shortWords = (action: Action): string => printableActionLine(actionWords(action)).slice(0, actionCharsMax)
 
 /** A policy that is to be tried must be one. */
 export function usable(text: string): NonNullable<ReturnType<typeof readPolicy>['settings']> {

@@ -1,4 +1,4 @@
-import { printable, printableExactly, printableLine } from '@anchorhold/core/printable'
+import { printable, printableAction, printableLine } from '@anchorhold/core/printable'
 import { type RequestWords, requestWords } from '@anchorhold/core/request-words'
 import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import type { RequestAction, RequestAnswer } from '@anchorhold/protocol/events'
@@ -58,7 +58,7 @@ export function RequestCard({ id, action, why, rule, deferred, settled, from }: 
         </span>
         <div className="grid min-w-0 flex-1 grid-cols-1 sm:flex sm:items-center sm:gap-4">
           <h3 id={titleId} className="min-w-0 flex-1 font-semibold [overflow-wrap:anywhere]">
-            {printableLine(title)}
+            {printableAction(title)}
           </h3>
           {from}
         </div>
@@ -104,9 +104,12 @@ function Exact({ exact }: { readonly exact: RequestWords['exact'] }) {
     <dl className="grid gap-2 rounded-xl bg-raised px-4 py-3">
       {exact.map(({ name, text }, index) => (
         <div key={index} className="min-w-0">
-          <dt className={name === null ? 'sr-only' : 'text-xs text-faint'}>{name === null ? 'Exactly' : printableLine(name)}</dt>
-          <dd>
-            <LongText text={printableExactly(text)} mono />
+          <dt className={name === null ? 'sr-only' : 'text-xs text-faint'}>
+            {name === null ? 'Exactly' : printableAction(name)}
+          </dt>
+          {/* The edge runs along every line of it, so that none passes for what stands beside it. */}
+          <dd className={text.includes('\n') ? 'border-l-2 border-line-strong pl-3' : ''}>
+            <LongText text={printableAction(text)} mono />
           </dd>
         </div>
       ))}

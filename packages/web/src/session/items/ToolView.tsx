@@ -1,4 +1,4 @@
-import { printable, printableLine } from '@anchorhold/core/printable'
+import { printable, printableAction, printableActionLine, printableLine } from '@anchorhold/core/printable'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { Bot, Check, ChevronRight, FilePen, FileText, ListChecks, Search, Terminal, Wrench, X } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
@@ -70,7 +70,7 @@ export function ToolView({
         </span>
         <span className="shrink-0 font-medium">{printableLine(face.verb)}</span>
         <span className={`min-w-0 flex-1 truncate text-soft ${face.code ? 'font-mono text-[0.8125rem]' : ''}`}>
-          {printableLine(clip(face.about, 300))}
+          {printableActionLine(clip(face.about, 300))}
         </span>
         {item.exitCode !== null && <span className="shrink-0 font-mono text-xs text-danger">exit {item.exitCode}</span>}
         {item.state === 'running' && elapsed !== null && (
@@ -109,7 +109,7 @@ function Body({ face, item }: { readonly face: ToolFace; readonly item: ToolItem
   const { body } = face
   switch (body.kind) {
     case 'command':
-      return <Code bare text={printable(body.command)} language="bash" />
+      return <Code bare text={printableAction(body.command)} language="bash" />
     case 'edits':
       return <Diff edits={body.edits} />
     case 'file':
