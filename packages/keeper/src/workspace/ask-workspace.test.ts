@@ -270,6 +270,41 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
     )
   })
 
+  test('takes no name for an option, a pattern or a command', async () => {
+    const names = [
+      '$(touch canary)',
+      '`touch canary`',
+      '; touch canary',
+      '--output=canary',
+      '-rf',
+      ':(exclude)*',
+      'a\nb',
+      '*',
+      '|touch canary',
+    ]
+    await inCell(
+      driver,
+      (folder, git) => {
+        git('init', '-q', '-b', 'main', '.')
+        for (const name of names) writeFileSync(join(folder, name), 'one\n')
+        git('add', '-A')
+        git('commit', '-q', '-m', '$(touch canary)')
+        git('symbolic-ref', 'HEAD', 'refs/heads/--output=canary')
+        git('update-ref', 'HEAD', 'main')
+        for (const name of names) writeFileSync(join(folder, name), 'two\n')
+        for (const name of names) writeFileSync(join(folder, `${name}.new`), 'two\n')
+      },
+      async (ask) => {
+        expect(await ask({ ask: 'checked_out' })).toMatchObject({ branch: '--output=canary' })
+        const found = await ask({ ask: 'changes', since: 'head' })
+        if (!found.git) throw new Error(found.message)
+        expect(found.head?.subject).toBe('$(touch canary)')
+        expect(found.files.map(({ path }) => path).toSorted()).toEqual(names.flatMap((name) => [name, `${name}.new`]).toSorted())
+        for (const name of names) expect(await ask({ ask: 'read', path: name })).toMatchObject({ text: 'two\n' })
+      },
+    )
+  })
+
   test('says so where there is no repository, and holds one without a commit against nothing', async () => {
     await inCell(
       driver,
