@@ -68,8 +68,9 @@ export function isKnownWhole(script: ParsedScript, text: string, reader: Reader)
 
   function isCommand({ name, prefix, suffix }: Command): boolean {
     if (name !== undefined && !isWord(name)) return false
+    const isTesting = name?.value === '[' || name?.value === 'test'
     return [...prefix, ...suffix].every((one) => {
-      if (one.type === 'Word') return isWord(one)
+      if (one.type === 'Word') return isWord(one) && (!isTesting || (one.parts ?? []).every(isOneWord))
       if (one.type !== 'Assignment') return isRedirection(one)
       return one.index === undefined && one.value.type === 'Word' && isWord(one.value)
     })
@@ -107,6 +108,13 @@ export function isKnownWhole(script: ParsedScript, text: string, reader: Reader)
       default:
         return false
     }
+  }
+
+  /** Whether it stays one word: among the words of a test, what splits may bring an operator. */
+  function isOneWord(part: WordPart): boolean {
+    if (part.type === 'SimpleExpansion') return /^\$[?#$]$/.test(part.text)
+    if (part.type === 'ParameterExpansion') return part.prefix === '#'
+    return !['CommandExpansion', 'Glob', 'BraceExpansion'].includes(part.type)
   }
 
   function isParameter({ parameter, prefix, index, operation }: ParameterExpansionPart): boolean {

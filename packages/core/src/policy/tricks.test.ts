@@ -537,6 +537,12 @@ test('a wrapper and what it runs are allowed by a rule each, however its options
 })
 
 test.each([
+  ['[ *', "x='-v a[$(./x)] -o 1'; [ $x -eq 1 ]"],
+  ['[ *', '[ $x = y ] && ls'],
+  ['[ *', '[ -f *.ts ] && ls'],
+  ['test *', 'test $(cat f) -eq 1'],
+  ['test *', 'test -v "$x"'],
+  ['export *', 'export LC_ALL=en_US.ISO-8859-1'],
   ['git fetch *', 'git fetch --upload-pack=./x .'],
   ['git fetch *', 'git fetch --upl=./x .'],
   ['git fetch *', 'git fetch --upload-p ./x .'],
@@ -575,6 +581,8 @@ test.each([
 })
 
 test.each([
+  ['[ *', '[ "$x" -eq 1 ] && [ $? = 0 ] && [ -f "$x" ] && [ ${#x} -gt 2 ]'],
+  ['export *', 'export LC_ALL=C.UTF-8 CI=1'],
   ['git push *', 'git push -u origin main'],
   ['git push *', 'git push --force-with-lease'],
   ['git fetch *', 'git fetch --all --prune'],
