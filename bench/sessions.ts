@@ -1,4 +1,4 @@
-import { rehearsalProvider } from '@anchorhold/gate/windows/model/rehearsal/provider'
+import { rehearsal as startRehearsal } from '@anchorhold/rehearsal/server'
 import { query, type SDKUserMessage } from '@anthropic-ai/claude-agent-sdk'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ const quietMs = 3500
 /** Whole sessions, from the request at the door to the first token at the watcher, against the SDK by itself. */
 export async function sessionsBench(): Promise<Ratio[]> {
   const folder = mkdtempSync(join(tmpdir(), 'ah-bench-'))
-  const rehearsal = await rehearsalProvider(join(folder, 'rehearsal.sock'))
+  const rehearsal = await startRehearsal(join(folder, 'rehearsal.sock'))
   try {
     await using it = await installation()
     const bare = bareSdk(folder, rehearsal.path)

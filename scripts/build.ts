@@ -12,6 +12,7 @@ const programs = {
   daemon: 'packages/daemon/src/main.ts',
   keeper: 'packages/keeper/src/main.ts',
   gate: 'packages/gate/src/main.ts',
+  rehearsal: 'packages/rehearsal/src/main.ts',
   doctor: 'packages/cli/src/doctor-main.ts',
   images: 'packages/cli/src/images/images.ts',
   disk: 'packages/cli/src/disk/disk.ts',

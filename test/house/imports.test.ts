@@ -11,6 +11,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   core: ['protocol'],
   link: ['protocol'],
   gate: ['protocol', 'core', 'link'],
+  // The gate's tests call the demo model, which is no part of the gate.
+  'gate/src/test-gate.ts': ['protocol', 'core', 'link', 'rehearsal'],
+  // Nobody who imports nothing can be told anything but over its socket.
+  rehearsal: ['protocol', 'core'],
   keeper: ['protocol', 'core', 'link'],
   daemon: ['protocol', 'core', 'link'],
   cli: ['protocol', 'core'],
@@ -33,6 +37,7 @@ const mayImportFromOutside: Readonly<Record<string, readonly string[]>> = {
   // The parser of GraphQL, loaded when a cell speaks it.
   'core/src/net/read-graphql.ts': ['graphql/language'],
   link: ['node:'],
+  rehearsal: ['zod', 'node:'],
   // The process that holds keys imports next to nothing. One file knows the X.509 library, and what that needs to be loaded.
   'gate/src/windows/net/certificates.ts': ['@peculiar/x509', 'reflect-metadata', 'node:'],
   // One call of the kernel's that Node does not have, loaded with the first large download.
@@ -91,7 +96,7 @@ test('no file reaches into another package by path', () => {
   expect(wrong).toEqual([])
 })
 
-test('protocol, core, link and gate import next to nothing from outside', () => {
+test('protocol, core, link, gate and rehearsal import next to nothing from outside', () => {
   const wrong = imports.filter(({ from, to }) => {
     const allowed = mayImportFromOutside[from] ?? mayImportFromOutside[packageOf(from)]
     if (allowed === undefined || to.startsWith('.') || to.startsWith('@anchorhold/') || testOnly(from)) return false
@@ -161,6 +166,16 @@ test('the gate as built contains zod, undici, the X.509 library, the parser of G
   expect(outside).toEqual([])
   const { packages: contents } = built()
   expect(contents.gate).toEqual([...certificates, 'graphql', 'undici', 'zod'].toSorted())
+})
+
+test('the demo model as built is a program of its own: nothing of it is in the gate, and nothing of the gate in it', () => {
+  const { pieces, packages: contents } = built()
+  const modules = (piece: string) => pieces[piece]!.modules.filter((module) => /^packages\/(gate|rehearsal)\//.test(module))
+  expect(modules('gate.mjs').length).toBeGreaterThan(20)
+  expect(modules('gate.mjs').filter((module) => module.startsWith('packages/rehearsal/'))).toEqual([])
+  expect(modules('rehearsal.mjs').length).toBeGreaterThan(5)
+  expect(modules('rehearsal.mjs').filter((module) => module.startsWith('packages/gate/'))).toEqual([])
+  expect(contents.rehearsal).toEqual(['zod'])
 })
 
 test('the daemon as built starts without the schemas of its API, which are there', () => {

@@ -42,6 +42,10 @@ export const statePathBytesMax = 103 - 52
 /** In the gate's folder: that its key is in a keyring, and how that is reached. */
 export const keyringNote = 'key-in-keyring.json'
 
+/** Where the rehearsal listens: beside the folder of the gate that calls it, in a folder of its own. */
+export const rehearsalFolder = (gateFolder: string): string => `${gateFolder.slice(0, gateFolder.lastIndexOf('/'))}/rehearsal`
+export const rehearsalSocket = (folder: string): string => `${folder}/api.sock`
+
 /** A state folder that could not be made. */
 export const unmadeState = (state: string, cause: unknown): Failure =>
   new Failure('bad_request', `Cannot make the state folder "${state}": ${errnoWords(cause)}`, {

@@ -1,5 +1,5 @@
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { statePathBytesMax } from '@anchorhold/core/places'
+import { rehearsalSocket, statePathBytesMax } from '@anchorhold/core/places'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ const id = 'ses_0000000000000000' as SessionId
 
 test('folders() leaves room for every socket below the longest state folder', () => {
   const all = folders('x'.repeat(statePathBytesMax))
-  for (const path of [all.gateSocket, all.keeperSocket(id), `${all.windows(id)}/model.sock`, `${all.gate}/rehearsal.sock`])
+  for (const path of [all.gateSocket, all.keeperSocket(id), `${all.windows(id)}/model.sock`, rehearsalSocket(all.rehearsal)])
     expect(Buffer.byteLength(path)).toBeLessThanOrEqual(103)
 })
 

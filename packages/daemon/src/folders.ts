@@ -1,10 +1,12 @@
-import { unmadeState } from '@anchorhold/core/places'
+import { rehearsalFolder, unmadeState } from '@anchorhold/core/places'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 
 /** The users that the parts run as when the daemon is root: one for the gate, one for each session. The range lies above
  *  what systems give to people, services and containers, and below what 32-bit signed numbers hold. */
 export const gateUser = { uid: 1_900_000_000, gid: 1_900_000_000 } as const
+/** The demo model's: it holds nothing and needs nothing, so it is neither root nor whoever keeps the keys. */
+export const rehearsalUser = { uid: 1_899_999_999, gid: 1_899_999_999 } as const
 export const firstSessionUid = 1_900_000_001
 
 /** The state folder, drawn once. */
@@ -27,11 +29,14 @@ export function folders(state: string) {
     caches: `${state}/caches`,
     /** What was hidden in host folders before, by folder and user. */
     hidden: `${state}/hidden`,
-    /** The gate's own: link socket, outbox, key, the rehearsal's socket. */
+    /** The gate's own: link socket, outbox, key. */
     gate: `${state}/gate`,
     gateSocket: `${state}/gate/link.sock`,
     gateLock: `${state}/gate/gate.lock`,
     gateLog: `${state}/gate.log`,
+    /** The demo model's socket, and what is compiled of it. */
+    rehearsal: rehearsalFolder(`${state}/gate`),
+    rehearsalLog: `${state}/rehearsal.log`,
     session,
     home: (id: SessionId) => `${session(id)}/home`,
     workspace: (id: SessionId) => `${session(id)}/workspace`,
@@ -64,6 +69,12 @@ export function makeFolders(all: Folders, root: boolean): void {
   makeFolder(`${all.state}/unsettled`, 0o700)
   makeFolder(all.runtime, root ? 0o755 : 0o700)
   makeFolder(all.gate, 0o700, root ? gateUser : null)
+}
+
+/** The folder of the demo model's socket. Who may enter it may call the demo model: the gate, and nobody else. As root the two are users of
+ *  their own, and the gate enters by its group; for an ordinary user both are that user. */
+export function makeRehearsalFolder(path: string, root: boolean): void {
+  makeFolder(path, root ? 0o710 : 0o700, root ? { uid: rehearsalUser.uid, gid: gateUser.gid } : null)
 }
 
 type User = { readonly uid: number; readonly gid: number }

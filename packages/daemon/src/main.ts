@@ -43,6 +43,7 @@ import { gateHost, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
 import { keeperHost } from './processes/keeper-host.ts'
 import { keeperProcesses } from './processes/keeper-processes.ts'
 import { boundLogs } from './processes/logs.ts'
+import { rehearsalHost, rehearsalProcess, withRehearsal } from './processes/rehearsal-process.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
 import { sessionUsers } from './processes/session-users.ts'
@@ -124,7 +125,9 @@ async function main(): Promise<void> {
     return { ...(Object.fromEntries(named) as Record<string, string>), ...keyStoreEnv(config, folders) }
   }
   const reconcile = reconciler(() => parts, inbox)
-  const gate = gateProcess({
+  const rehearsalPlace = { folder: folders.rehearsal, log: folders.rehearsalLog, root: config.root, lasting: true }
+  const rehearsal = rehearsalProcess(rehearsalHost(rehearsalPlace, runtime), systemClock, log)
+  const plainGate = gateProcess({
     folders,
     host: gateHost(folders, runtime, config.root),
     sources,
@@ -134,6 +137,7 @@ async function main(): Promise<void> {
     log,
     onUp: (served) => void reconcile.gateUp(served),
   })
+  const gate = withRehearsal(plainGate, rehearsal, log)
   const identity = gitIdentity(process.env)
   const newUser = config.root ? sessionUsers({ folders, store, onDisk }) : () => null
   const keepers = keeperProcesses({
@@ -306,7 +310,7 @@ async function main(): Promise<void> {
       if (!left) tryTo('fill in the chain of hashes', () => store.chains.fill() && fillChains())
     }, chainMs).unref()
   fillChains()
-  const tendLogs = () => boundLogs([folders.log, folders.gateLog, folders.keepersLog])
+  const tendLogs = () => boundLogs([folders.log, folders.gateLog, folders.rehearsalLog, folders.keepersLog])
   tendLogs()
   setInterval(tendLogs, logsMs).unref()
   // A token that runs out ends its streams soon after.

@@ -22,7 +22,6 @@ import { keyPlaces } from './key-places.ts'
 import { sealingKeys } from './sealing-keys.ts'
 import { kindOf } from './secrets.ts'
 import { fileSigner } from './signing.ts'
-import { rehearsalProvider } from './windows/model/rehearsal/provider.ts'
 import type { DialParts } from './windows/net/dial.ts'
 import { type NetOpening, netOpenings } from './windows/net/opening.ts'
 import { type CallLine, modelWindow, type ModelWindow } from './windows/model/window.ts'
@@ -37,8 +36,10 @@ export type Gate = {
 }
 
 export type GateParts = {
-  /** The gate's own: its key, its leases, and the rehearsal provider's socket. */
+  /** The gate's own: its key and its leases. */
   readonly folder: string
+  /** Where the rehearsal provider listens, a process of its own. */
+  readonly rehearsalSocket: string
   readonly outbox: Outbox
   /** Whether it serves a single cell without a daemon: nobody is there to be asked, and no command reaches a budget. */
   readonly alone?: boolean
@@ -114,9 +115,9 @@ export async function gate(parts: GateParts): Promise<Gate> {
   }
   const recovered = await books.recover()
   if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
-  const rehearsal = await rehearsalProvider(join(parts.folder, 'rehearsal.sock'))
   const lines = connections()
-  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket: rehearsal.path, connections: lines }
+  const { rehearsalSocket } = parts
+  const providers: ProviderParts = { secrets, env: parts.env, rehearsalSocket, connections: lines }
   const openings = await netOpenings({ folder: parts.folder, dial: parts.dial, openSecret: secrets.open, alone, log, now })
   const served = new Map<SessionId, Promise<Served>>()
   const closing = new Map<SessionId, Promise<void>>()
@@ -432,7 +433,6 @@ export async function gate(parts: GateParts): Promise<Gate> {
       books.rest()
       await books.flush().catch(() => {})
       await lines.close()
-      await rehearsal.close()
     },
   }
 }

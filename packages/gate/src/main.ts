@@ -1,5 +1,6 @@
 // The gate's process: serves every cell's windows, and alone holds secrets.
 //   node gate.mjs FOLDER [--lifeline]
+import { rehearsalFolder, rehearsalSocket } from '@anchorhold/core/places'
 import { hurryNoMore } from '@anchorhold/link/hurry'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { folderDisk } from '@anchorhold/link/disk'
@@ -9,6 +10,7 @@ import { listenAsSource } from '@anchorhold/link/source'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { Failure } from '@anchorhold/protocol/failures'
 import { GateCommand } from '@anchorhold/protocol/gate-commands'
+import { resolve } from 'node:path'
 import { gate } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
@@ -46,6 +48,7 @@ const outbox = await openOutbox({ disk: folderDisk(`${folder}/outbox`), now: Dat
 let gatheredTo = outbox.last
 const one = await gate({
   folder,
+  rehearsalSocket: rehearsalSocket(rehearsalFolder(resolve(folder))),
   alone: isAlone,
   env: { ...process.env },
   outbox,

@@ -38,7 +38,7 @@ test('testProvider() says unreachable when nobody listens, and refused when ther
   await using it = await testGate({ provider: rehearsal })
   expect(await it.gate.handle({ do: 'test', provider: local(upstream.url), model: 'm' })).toEqual({
     verdict: 'unreachable',
-    message: 'Cannot reach provider "test": ECONNREFUSED',
+    message: `Cannot reach provider "test" at ${upstream.url}: ECONNREFUSED`,
   })
   const none = local(upstream.url, { credential: { from: 'env', name: 'NOT_SET' } })
   expect(await it.gate.handle({ do: 'test', provider: none, model: 'm' })).toMatchObject({
@@ -49,7 +49,13 @@ test('testProvider() says unreachable when nobody listens, and refused when ther
 
 test('testProvider() finds that the rehearsal provider works', async () => {
   await using it = await testGate({ provider: rehearsal })
-  expect(await it.gate.handle({ do: 'test', provider: rehearsal, model: 'rehearsal-1' })).toMatchObject({ verdict: 'ok' })
+  const asked = { do: 'test', provider: rehearsal, model: 'rehearsal-1' } as const
+  expect(await it.gate.handle(asked)).toMatchObject({ verdict: 'ok' })
+  await it.endRehearsal()
+  expect(await it.gate.handle(asked)).toEqual({
+    verdict: 'unreachable',
+    message: expect.stringMatching(/^The demo model .* is not running: ENOENT\. It is started again .*rehearsal\.log/),
+  })
 })
 
 test('gate() opens a sealed credential for the provider that it belongs to', async () => {

@@ -16,8 +16,8 @@ export type Upstream = {
   /** Whether anyone could be charged: a provider that takes no credential bills nobody. */
   readonly billed: boolean
   readonly seller: Seller
-  /** Scheme, host and port, for messages. */
-  readonly origin: string
+  /** Says that it cannot be reached, why, and what to do where that is known. */
+  unreachable(code: string): string
   /** The headers that carry the credential, looked up now. Throws `provider_unavailable` when it is gone. */
   authorise(): Promise<Readonly<Record<string, string>>>
   /** Sends a request to a path of the Messages API. It never follows a redirect. */
@@ -27,7 +27,7 @@ export type Upstream = {
 export type ProviderParts = {
   readonly secrets: Secrets
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Where the gate's own rehearsal provider listens. */
+  /** Where the rehearsal provider listens. */
   readonly rehearsalSocket: string
   readonly connections: Connections
 }
@@ -38,6 +38,10 @@ const defaultBase: Record<ProviderKind, string> = {
   local: 'http://127.0.0.1:11434',
   rehearsal: 'http://rehearsal.internal',
 }
+/** The daemon, or whoever launched the cell, starts it, and starts it again when it has died. */
+const rehearsalRemedy =
+  'It is started again within seconds where Anchorhold runs (anchorhold status); if it stays away, see rehearsal.log in the state folder'
+
 /** Sent with a login of the owner's own, as the CLI does. */
 export const oauthBeta = 'oauth-2025-04-20'
 const credentialBytesMax = 16 * 1024
@@ -56,7 +60,10 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
     notional: provider.auth === 'oauth',
     billed: provider.kind !== 'local' || provider.auth !== 'none',
     seller: provider.kind === 'openrouter' ? 'reseller' : 'maker',
-    origin: base.origin,
+    unreachable: (code) =>
+      simulated
+        ? `The demo model (provider "rehearsal") is not running: ${code}. ${rehearsalRemedy}`
+        : `Cannot reach provider "${provider.name}" at ${base.origin}: ${code}`,
     async authorise() {
       if (provider.auth === 'none' || simulated) return {}
       sealed ??= provider.credential.from === 'sealed' ? parts.secrets.open(provider.credential.box) : null
@@ -106,8 +113,7 @@ export async function testProvider(provider: Provider, model: string, parts: Pro
     ;({ status, answer } = await exchange(target, { path: '/v1/messages', headers, body }))
   } catch (error) {
     if (error instanceof Failure) return { verdict: 'refused', message: error.message }
-    const code = (error as NodeJS.ErrnoException).code ?? (error as Error).message
-    return { verdict: 'unreachable', message: `Cannot reach provider "${provider.name}": ${code}` }
+    return { verdict: 'unreachable', message: (error as Error).message }
   }
   return judge(provider, model, status, answer)
 }
@@ -142,7 +148,7 @@ function exchange(target: Upstream, request: Outgoing): Promise<{ status: number
   const chunks: Buffer[] = []
   let status = 0
   let bytes = 0
-  const fail = (code: string) => reject(Object.assign(new Error(`The call failed: ${code}`), { code }))
+  const fail = (code: string) => reject(new Error(target.unreachable(code)))
   const sent = target.dial(
     request,
     {

@@ -11,6 +11,7 @@ import type { Provider } from '@anchorhold/protocol/providers'
 import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
+import { rehearsal as startRehearsal } from '@anchorhold/rehearsal/server'
 import { type Gate, gate, type GateParts } from './gate.ts'
 import type { CallLine } from './windows/model/window.ts'
 
@@ -64,7 +65,11 @@ export async function testGate(
   }
   const lines: CallLine[] = []
   const env: Record<string, string | undefined> = { TEST_KEY: realKey, ...given }
-  const made: Gate = await gate({ folder: join(root, 'gate'), outbox: watched, env, log: (line) => lines.push(line), ...more })
+  const rehearsalSocket = join(root, 'api.sock')
+  let demo = open.provider.kind === 'rehearsal' ? await startRehearsal(rehearsalSocket) : null
+  const made: Gate = await gate({
+    ...{ folder: join(root, 'gate'), rehearsalSocket, outbox: watched, env, log: (line) => lines.push(line), ...more },
+  })
   const command = {
     do: 'open' as const,
     session,
@@ -102,6 +107,9 @@ export async function testGate(
     root,
     folder,
     socketPath,
+    /** The demo model goes, and comes again. */
+    endRehearsal: async () => demo?.close(),
+    startRehearsal: async () => void (demo = await startRehearsal(rehearsalSocket)),
     events,
     lines,
     env,
@@ -117,6 +125,7 @@ export async function testGate(
     notices: (): string[] => events.flatMap((event) => (event.type === 'notice' ? [event.body.code] : [])),
     async [Symbol.asyncDispose]() {
       await made.close()
+      await demo?.close()
       // What is kept for the next gate may still be on its way to the disk.
       await rm(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 })
     },

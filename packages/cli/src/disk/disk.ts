@@ -39,7 +39,7 @@ export function diskReport(state: string): DiskReport {
   const left = [...unfinishedIn(folders), ...launchedLeftIn(folders), ...trialsIn(tmpdir())]
   const unowned = [...withoutSession, ...left.map(({ path }) => ({ path, bytes: sizeOf(path) }))]
   const total = (list: readonly { readonly bytes: number }[]) => list.reduce((sum, { bytes }) => sum + bytes, 0)
-  const known = new Set(['sessions', 'windows', 'runtime', 'images', 'caches', 'homes', 'compiled', 'gate'])
+  const known = new Set(['sessions', 'windows', 'runtime', 'images', 'caches', 'homes', 'compiled', 'gate', 'rehearsal'])
   const files = entriesOf(state).filter((name) => !known.has(name))
   const sumOf = (names: readonly string[]) => names.reduce((sum, name) => sum + sizeOf(join(state, name)), 0)
   return {
@@ -79,7 +79,13 @@ export function diskReport(state: string): DiskReport {
       },
       {
         name: 'the rest',
-        bytes: sumOf(['gate', 'compiled', 'windows', ...files.filter((name) => !/^anchorhold\.db|\.log$/.test(name))]),
+        bytes: sumOf([
+          'gate',
+          'rehearsal',
+          'compiled',
+          'windows',
+          ...files.filter((name) => !/^anchorhold\.db|\.log$/.test(name)),
+        ]),
         what: "the gate's own, compiled programs, windows",
         free: null,
       },

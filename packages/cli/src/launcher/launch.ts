@@ -211,6 +211,7 @@ async function openGate(
   const repo = hasNet ? repoOf(config, folders.database, { from }) : null
   const gate = await privateGate({
     folder: join(base, 'gate'),
+    rehearsalLog: folders.rehearsalLog,
     runtime,
     root: config.root,
     session: newSessionId(randomBytes),

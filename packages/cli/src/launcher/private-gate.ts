@@ -1,7 +1,9 @@
-import { keyringNote } from '@anchorhold/core/places'
+import { keyringNote, rehearsalFolder } from '@anchorhold/core/places'
+import { systemClock } from '@anchorhold/link/clock'
 import { attachTo } from '@anchorhold/link/attach'
 import { gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { launch } from '@anchorhold/daemon/processes/launch'
+import { rehearsalHost, rehearsalProcess } from '@anchorhold/daemon/processes/rehearsal-process'
 import type { Runtime } from '@anchorhold/daemon/processes/runtime'
 import { type EventBody, eventBodies, type RequestAction } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
@@ -14,6 +16,8 @@ import { join } from 'node:path'
 
 export type PrivateGateOptions = {
   readonly folder: string
+  /** Where what the demo model has to say of itself goes. */
+  readonly rehearsalLog: string
   readonly runtime: Runtime
   readonly root: boolean
   readonly session: SessionId
@@ -57,6 +61,10 @@ export async function privateGate(options: PrivateGateOptions): Promise<PrivateG
     options.provider.credential.from === 'sealed' || options.net?.credentials.some(({ box }) => box !== null) === true
   if (needsKey) copyKeys(options.keys, folder, owner)
   const log = join(folder, 'gate.log')
+  // It stands by the time that the cell does, and is held by this process: the two end together, and it is started again when it dies.
+  const place = { folder: rehearsalFolder(folder), log: options.rehearsalLog, root, lasting: false }
+  const rehearsal = rehearsalProcess(rehearsalHost(place, runtime), systemClock, () => {})
+  if (options.provider.kind === 'rehearsal') void rehearsal.hold().catch(() => {})
   const launched = await launch({
     node: runtime.node,
     script: runtime.gate,
@@ -69,6 +77,7 @@ export async function privateGate(options: PrivateGateOptions): Promise<PrivateG
     signal: new AbortController().signal,
     lifeline: true,
   })
+  if (!launched.ready) rehearsal.letGo()
   if (!launched.ready) throw new Failure('gate_unavailable', 'Cannot start a gate for the cell', { hint: `See ${log}` })
   const gate = await attachTo({
     socketPath: join(folder, 'link.sock'),
@@ -110,6 +119,7 @@ export async function privateGate(options: PrivateGateOptions): Promise<PrivateG
     async [Symbol.asyncDispose]() {
       await gate.do({ do: 'leave' }).catch(() => {})
       gate.close()
+      rehearsal.letGo()
     },
   }
 }

@@ -10,7 +10,7 @@ function release(): { readonly dist: string; readonly runtimes: string } {
   onTestFinished(() => rmSync(root, { recursive: true }))
   const [dist, runtimes] = [join(root, 'dist'), join(root, 'runtimes')]
   for (const folder of [dist, runtimes]) mkdirSync(folder)
-  for (const name of ['keeper', 'gate', 'doctor', 'forwarder', 'reader', 'reap', 'watcher'])
+  for (const name of ['keeper', 'gate', 'rehearsal', 'doctor', 'forwarder', 'reader', 'reap', 'watcher'])
     writeFileSync(join(dist, `${name}.mjs`), '')
   writeFileSync(join(dist, 'inside.cjs'), '')
   return { dist, runtimes }

@@ -23,6 +23,7 @@ export type Runtime = {
   readonly node: string
   readonly keeper: string
   readonly gate: string
+  readonly rehearsal: string
   readonly doctor: string
   readonly forwarder: string
   readonly reader: string
@@ -42,6 +43,7 @@ export const filesOf = ({ agent, node, forwarder, reader, inside, engine }: Runt
 const scripts = [
   'keeper.mjs',
   'gate.mjs',
+  'rehearsal.mjs',
   'doctor.mjs',
   'forwarder.mjs',
   'reader.mjs',
@@ -82,6 +84,7 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
     node: at('node'),
     keeper: at('keeper.mjs'),
     gate: at('gate.mjs'),
+    rehearsal: at('rehearsal.mjs'),
     doctor: at('doctor.mjs'),
     forwarder: at('forwarder.mjs'),
     reader: at('reader.mjs'),

@@ -194,9 +194,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
       } else if (unread) {
         dial('fresh')
       } else {
-        const words = `Cannot reach provider "${upstream.name}" at ${upstream.origin}: ${code}`
         // What was sent may have been worked on, whether or not anything of it came back.
-        replace(wasSent ? broken(0) : costless(0), unreachable(words))
+        replace(wasSent ? broken(0) : costless(0), unreachable(upstream.unreachable(code)))
       }
     },
   }

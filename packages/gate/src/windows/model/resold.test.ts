@@ -35,7 +35,7 @@ async function windowTo(seller: Seller, answer: string, { budget = usd, allow = 
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const sent: string[] = []
   const upstream: Upstream = {
-    ...{ name: 'test', simulated: false, notional: false, billed: true, seller, origin: 'http://test' },
+    ...{ name: 'test', simulated: false, notional: false, billed: true, seller, unreachable: (code: string) => code },
     authorise: async () => ({}),
     dial({ body }, listener) {
       sent.push(body)

@@ -1,5 +1,5 @@
 import { type Answer, malformed, refused } from './answers.ts'
-import { base64ImageSize } from './image-size.ts'
+import { base64ImageSize } from '@anchorhold/core/image-size'
 import { withoutTools } from './without-tools.ts'
 import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
 import { callTokensMax, imageTokens } from '@anchorhold/core/prices'

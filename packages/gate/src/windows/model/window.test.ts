@@ -777,7 +777,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   const money = { budget_nanos: 1e9, spent_nanos: 0, spent_to: 0, closed: false }
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
-    ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', origin: 'http://test' },
+    ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', unreachable: (code) => code },
     authorise: async () => ({}),
     dial() {
       throw new Error('a bug')
@@ -815,4 +815,23 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   expect(account.lease).toMatchObject({ spentNanos: 0, reservedNanos: 0 })
   await window.close()
   await rm(root, { recursive: true })
+})
+
+test('modelWindow() says that the demo model is not running, charges nobody for it, and reaches the next one', async () => {
+  await using it = await testGate({ provider: rehearsal, budget_nanos: 1_000_000_000 })
+  const asked = small({ model: 'rehearsal-1', messages: [{ role: 'user', content: 'say hi' }] })
+  expect((await it.call(messages, asked)).status).toBe(200)
+  await it.endRehearsal()
+  const gone = await it.call(messages, asked)
+  // Agents try again after this one.
+  expect(gone.status).toBe(502)
+  expect(errorIn(gone.body).message).toMatch(/^The demo model .* is not running: .* see rehearsal\.log in the state folder$/)
+  await it.startRehearsal()
+  expect((await it.call(messages, asked)).status).toBe(200)
+  await it.call(settlePath, '')
+  expect(it.usage().map(({ status, simulated, cost_nanos }) => [status, simulated, cost_nanos > 0])).toEqual([
+    [200, true, true],
+    [0, true, false],
+    [200, true, true],
+  ])
 })

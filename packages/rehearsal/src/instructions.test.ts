@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
-import { reply } from './brain.ts'
+import { reply as replyTo } from './brain.ts'
+import { type ApiRequest, conversationOf } from './messages/request.ts'
 import { parseInstruction } from './instructions.ts'
 
+const reply = (request: ApiRequest) => replyTo(conversationOf(request))
 const many = 200_000
 
 // Each of these took minutes or hours once, while every other session of the gate waited.

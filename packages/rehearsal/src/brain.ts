@@ -1,6 +1,5 @@
 import { isAbsolute, join, normalize } from 'node:path/posix'
-import type { ApiRequest, Conversation, Outcome } from './conversation.ts'
-import { conversationOf } from './conversation.ts'
+import type { Conversation, Outcome } from './conversation.ts'
 import { known, parseInstruction, type Step } from './instructions.ts'
 import { allowedAgain } from './settled.ts'
 import { scriptedReply, scriptIn } from './script.ts'
@@ -19,9 +18,8 @@ export type Reply =
   | { readonly kind: 'error'; readonly status: number; readonly message: string }
 
 /** The next message of the assistant. It follows plain instructions, and knows where it stands from the conversation alone. */
-export function reply(request: ApiRequest): Reply {
-  const talk = conversationOf(request)
-  if (wantsTitle(request)) return moves(say(JSON.stringify({ title: titleOf(talk.instruction) })))
+export function reply(talk: Conversation): Reply {
+  if (talk.wantsTitle) return moves(say(JSON.stringify({ title: titleOf(talk.instruction) })))
   const script = scriptIn(talk.instruction)
   if (script !== null) return scriptedReply(script, talk.replies)
   const notification = between(talk.instruction, 'task-notification')
@@ -61,48 +59,62 @@ type Next =
   /** The step is over, with what is to be said of it; `stop` ends all that follows as well. */
   | { readonly want: 'nothing'; readonly note: string; readonly stop?: boolean }
 
+/** Results of calls, in their order, and how many of them were spent on steps. */
+type Results = { readonly all: readonly Outcome[]; spent: number }
+
 /** Goes through the steps again from the first, spending the results that are there, up to the first that is missing. */
 function follow(steps: readonly Step[], talk: Conversation): Reply {
-  const results = talk.outcomes.filter(({ tool }) => tool !== 'ToolSearch')
+  const results: Results = { all: talk.outcomes.filter(({ tool }) => tool !== 'ToolSearch'), spent: 0 }
   const searched = new Set(talk.outcomes.filter(({ tool }) => tool === 'ToolSearch').map(({ input }) => JSON.stringify(input)))
   const notes: string[] = []
   let unsaid: Move[] = []
 
   for (const step of steps) {
-    const spent: Outcome[] = []
-    for (;;) {
-      const next = nextOf(step, spent, talk)
-      if (next.want === 'error') return { kind: 'error', status: next.status, message: next.message }
-      if (next.want === 'moves') {
+    const before = results.spent
+    const next = step.do === 'plan' ? plan(step, results, talk) : spend(step, results, talk, sameTool)
+    // What was to be said before a call was said along with it.
+    if (results.spent > before) unsaid = []
+    switch (next.want) {
+      case 'error':
+        return { kind: 'error', status: next.status, message: next.message }
+      case 'moves':
         unsaid.push(...next.moves)
         break
-      }
-      if (next.want === 'nothing') {
+      case 'nothing':
         if (next.note !== '') notes.push(next.note)
         if (next.stop === true) return moves(...unsaid, say(summary(notes)), say(label))
         break
+      case 'calls': {
+        const { tool } = next.calls[0]!
+        if (talk.tools.has(tool)) {
+          return moves(...unsaid, say(next.words), ...next.calls.map((call): Move => ({ do: 'call', ...call })))
+        }
+        const search = { query: `select:${tool}`, max_results: 5 }
+        if (talk.deferred.has(tool) && talk.tools.has('ToolSearch') && !searched.has(JSON.stringify(search))) {
+          return moves(...unsaid, { do: 'call', tool: 'ToolSearch', input: search })
+        }
+        notes.push(`I would need the tool ${tool} to ${inWords(step)}, and this session does not offer it.`)
       }
-      const done = results.splice(0, results[0]?.tool === next.calls[0]!.tool ? next.calls.length : 0)
-      if (done.length > 0) {
-        // What was to be said before a call was said along with it.
-        unsaid = []
-        spent.push(...done)
-        continue
-      }
-      const { tool } = next.calls[0]!
-      if (talk.tools.has(tool)) {
-        return moves(...unsaid, say(next.words), ...next.calls.map((call): Move => ({ do: 'call', ...call })))
-      }
-      const search = { query: `select:${tool}`, max_results: 5 }
-      if (talk.deferred.has(tool) && talk.tools.has('ToolSearch') && !searched.has(JSON.stringify(search))) {
-        return moves(...unsaid, { do: 'call', tool: 'ToolSearch', input: search })
-      }
-      notes.push(`I would need the tool ${tool} to ${inWords(step)}, and this session does not offer it.`)
-      break
     }
   }
   if (notes.length > 0) unsaid.push(say(summary(notes)))
   return moves(...unsaid, say(label))
+}
+
+type Planned = Exclude<Step, { do: 'plan' }>
+type Calls = Extract<Next, { want: 'calls' }>['calls']
+const sameTool = (calls: Calls, { all, spent }: Results) => all[spent]?.tool === calls[0]!.tool
+const enough = (calls: Calls, { all, spent }: Results) => all.length - spent >= calls.length
+
+/** What a step wants when it has been given the results that are there for it. */
+function spend(step: Planned, results: Results, talk: Conversation, has: (calls: Calls, results: Results) => boolean): Next {
+  const own: Outcome[] = []
+  for (;;) {
+    const next = nextOf(step, own, talk)
+    if (next.want !== 'calls' || !has(next.calls, results)) return next
+    own.push(...results.all.slice(results.spent, results.spent + next.calls.length))
+    results.spent = Math.min(results.all.length, results.spent + next.calls.length)
+  }
 }
 
 function stepsOf(talk: Conversation): readonly Step[] {
@@ -119,7 +131,8 @@ function stepsOf(talk: Conversation): readonly Step[] {
   return [...seen, ...steps]
 }
 
-function nextOf(step: Step, spent: readonly Outcome[], talk: Conversation): Next {
+/** A plan is followed by `plan`. */
+function nextOf(step: Planned, spent: readonly Outcome[], talk: Conversation): Next {
   const [first, second] = spent
   const at = (path: string) => (isAbsolute(path) || talk.folder === null ? path : normalize(join(talk.folder, path)))
   switch (step.do) {
@@ -183,8 +196,6 @@ function nextOf(step: Step, spent: readonly Outcome[], talk: Conversation): Next
       if (first === undefined) return calls('I have a question.', { tool: 'AskUserQuestion', input: { questions: [question] } })
       return told(first, `You answered “${answerIn(first.text)}”.`, 'My question was not answered')
     }
-    case 'plan':
-      return plan(step, spent, talk)
     case 'fail':
       return {
         want: 'error',
@@ -235,11 +246,17 @@ function nextOf(step: Step, spent: readonly Outcome[], talk: Conversation): Next
   }
 }
 
-function plan(step: Extract<Step, { do: 'plan' }>, spent: readonly Outcome[], talk: Conversation): Next {
-  const made = (tool: string) => spent.find((outcome) => outcome.tool === tool)
+/** Each planned step is taken in turn, with the results that are left for it. */
+function plan(step: Extract<Step, { do: 'plan' }>, results: Results, talk: Conversation): Next {
+  const { all, spent } = results
+  let exitAt = spent
+  while (exitAt < all.length && all[exitAt]!.tool !== 'ExitPlanMode') exitAt++
+  const before = all.slice(spent, exitAt)
+  results.spent = Math.min(exitAt + 1, all.length)
+  const made = (tool: string) => before.find((outcome) => outcome.tool === tool)
   const text = planText(step)
   const available = (tool: string) => talk.tools.has(tool) || (talk.deferred.has(tool) && talk.tools.has('ToolSearch'))
-  const exit = made('ExitPlanMode')
+  const exit = all[exitAt]
   if (exit === undefined) {
     const entered = made('EnterPlanMode')
     if (!talk.planning && entered === undefined && available('EnterPlanMode')) {
@@ -250,30 +267,16 @@ function plan(step: Extract<Step, { do: 'plan' }>, spent: readonly Outcome[], ta
       return calls('I will write the plan down.', { tool: 'Write', input: { file_path: talk.planFile, content: text } })
     }
     if (available('ExitPlanMode')) return calls('Here is the plan.', { tool: 'ExitPlanMode', input: { plan: text } })
-    if (spent.length === 0) return { want: 'moves', moves: [say(text)] }
+    if (before.length === 0) return { want: 'moves', moves: [say(text)] }
     return { want: 'nothing', note: 'I made a plan, and nobody could be asked to approve it.', stop: true }
   }
   if (exit.failed) return { ...told(exit, '', 'The plan was not approved'), stop: true }
-  // Each planned step is taken in turn, with the results that are left for it.
-  let left = spent.slice(spent.indexOf(exit) + 1)
   const notes = ['The plan was approved.']
   for (const inner of step.steps) {
-    const own: Outcome[] = []
-    for (;;) {
-      const next = nextOf(inner, own, talk)
-      if (next.want === 'error') return next
-      if (next.want === 'moves') {
-        notes.push(...next.moves.flatMap((move) => (move.do === 'text' ? [move.text] : [])))
-        break
-      }
-      if (next.want === 'nothing') {
-        notes.push(next.note)
-        break
-      }
-      if (left.length < next.calls.length) return next
-      own.push(...left.slice(0, next.calls.length))
-      left = left.slice(next.calls.length)
-    }
+    const next = inner.do === 'plan' ? plan(inner, results, talk) : spend(inner, results, talk, enough)
+    if (next.want === 'calls' || next.want === 'error') return next
+    if (next.want === 'nothing') notes.push(next.note)
+    else notes.push(...next.moves.flatMap((move) => (move.do === 'text' ? [move.text] : [])))
   }
   return { want: 'nothing', note: notes.join('\n\n') }
 }
@@ -380,10 +383,6 @@ const abilities = [
   'Join them with “then”.',
 ].join('\n')
 
-function wantsTitle(request: ApiRequest): boolean {
-  const format = request.output_config?.format as { schema?: { properties?: { title?: unknown } } } | undefined
-  return format?.schema?.properties?.title !== undefined && (request.tools ?? []).length === 0
-}
 const titleOf = (text: string) =>
   text
     .replaceAll(/<\/?[\w-]+>/g, ' ')

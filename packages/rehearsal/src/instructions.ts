@@ -42,14 +42,18 @@ const shellWord = /^(?:cat|echo|find|grep|ls)\b/
  *  steps than it has characters. */
 const wordsCharsMax = 16_000
 const questionCharsMax = 2000
+/** Of an instruction with all that it quotes. */
+const textCharsMax = 1024 * 1024
 /** Plans in plans. */
 const plansMax = 3
+/** In one instruction, plans with all that they plan. */
+const stepsMax = 200
 const toolsMax = 100
 const countMax = 10_000
 const waitMsMax = 600_000
 
 /** The steps that an instruction in plain words asks for, in their order. */
-export const parseInstruction = (text: string): Step[] => stepsIn(text, 0)
+export const parseInstruction = (text: string): Step[] => stepsIn(text.slice(0, textCharsMax), 0)
 
 function stepsIn(text: string, depth: number): Step[] {
   if (depth > plansMax) return []
@@ -67,7 +71,7 @@ function stepsIn(text: string, depth: number): Step[] {
     .split(separator)
     .flatMap((sentence) => clausesIn(sentence, isStep))
     .filter((clause) => !/^(?:steps?|do this|the following|do the following):?$/i.test(clause))
-  return gather(clauses.map((clause) => parseClause(clause, unmask, depth)))
+  return gather(clauses.slice(0, stepsMax).map((clause) => parseClause(clause, unmask, depth)))
 }
 /** At a semicolon the next step begins. What is none after a command is the rest of that command: `run id; uname -a`. */
 function clausesIn(sentence: string, isStep: (clause: string) => boolean): string[] {

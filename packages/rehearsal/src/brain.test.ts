@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { type Move, reply } from './brain.ts'
-import type { ApiRequest } from './conversation.ts'
+import { type Move, reply as replyTo } from './brain.ts'
+import { type ApiRequest, conversationOf, type Message } from './messages/request.ts'
 
-type Message = ApiRequest['messages'][number]
+const reply = (request: ApiRequest) => replyTo(conversationOf(request))
 const tools = ['Bash', 'Read', 'Write', 'Edit', 'Agent', 'AskUserQuestion', 'ExitPlanMode', 'EnterPlanMode'].map((name) => ({
   name,
 }))
