@@ -77,3 +77,10 @@ test('executed() keeps to where all changes of folder lead when there are too ma
   expect(files.length).toBeLessThan(20)
   expect(files[0]).toMatch(/^d0\/d1\/.*\/d29\/run\.sh$/)
 })
+
+// With a look back from each letter this takes hours.
+test('executed() gets through an option of a million letters', () => {
+  const option = `-${'o'.repeat(1_000_000)}`
+  expect(executed([['bash', option, 'run.sh']]).map(({ name }) => name)).not.toContain('run.sh')
+  expect(filesIn('bash -ooe pipefail extglob run.sh')).toEqual(['run.sh'])
+})

@@ -49,7 +49,7 @@ type Interpreter = {
   /** What is an option, where other words than those with a dash are. */
   readonly options?: RegExp
   /** Letters in an option that take a value each. */
-  readonly letters?: RegExp
+  readonly letters?: string
   /** Options with a value of their own that is not run. */
   readonly takes?: RegExp
   /** Options that may have one. */
@@ -70,7 +70,7 @@ const scripting: readonly Interpreter[] = [
   {
     names: /^(sh|bash|dash|ash|zsh|ksh|mksh|rbash|fish|csh|tcsh)$/,
     options: /^[-+]./,
-    letters: /(?<=^[-+]\w*)[oO]/g,
+    letters: 'oO',
     loads: /^--(rcfile|init-file)$/,
     inline: /^[-+]\w*[cs]/,
   },
@@ -127,7 +127,7 @@ function scriptsOf(kind: Interpreter, words: readonly ShellWord[]): readonly str
     else if (kind.inline?.test(word) === true) isInline = true
     else if (isInline) continue
     else if (word === '--' || word === '-') return [...found, words[at + 1] ?? '']
-    else if (options.test(word)) at += kind.letters === undefined ? 0 : (word.match(kind.letters)?.length ?? 0)
+    else if (options.test(word)) at += lettersIn(word, kind.letters ?? '')
     else {
       found.push(word)
       const isSurely = kind.mayTake?.test(words[at - 1] ?? '') !== true && kind.subcommands?.test(word) !== true
@@ -135,6 +135,12 @@ function scriptsOf(kind: Interpreter, words: readonly ShellWord[]): readonly str
     }
   }
   return found.filter((name) => name !== '')
+}
+
+/** Of the letters that an option begins with, how many are these. */
+const lettersIn = (word: string, letters: string): number => {
+  const [bundle = ''] = /^[-+]\w*/.exec(word) ?? []
+  return bundle.split('').filter((letter) => letters.includes(letter)).length
 }
 
 /** An option and the value that is joined to it, as far as it is one that loads a file. */

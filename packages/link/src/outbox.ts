@@ -1,3 +1,4 @@
+import { parseFrame } from './parse-frame.ts'
 import type { LinkRecord, OutboxRecord } from '@anchorhold/protocol/link'
 import { frameBytesMax, OutboxRecord as OutboxRecordSchema } from '@anchorhold/protocol/link'
 import type { NewEvent } from '@anchorhold/protocol/events'
@@ -326,7 +327,7 @@ async function* linesIn(disk: Disk, name: string): AsyncGenerator<Kept> {
     for (let end = bytes.indexOf(0x0a, rest.length); end !== -1; end = bytes.indexOf(0x0a, start)) {
       const json = bytes.toString('utf8', start + 9, end)
       if (crc32(json).toString(16).padStart(8, '0') !== bytes.toString('latin1', start, start + 8)) return
-      yield { record: OutboxRecordSchema.parse(JSON.parse(json)), bytes: end + 1 - start }
+      yield { record: OutboxRecordSchema.parse(parseFrame(bytes.subarray(start + 9, end))), bytes: end + 1 - start }
       start = end + 1
     }
     if (piece.length < pieceBytes || bytes.length - start > frameBytesMax) return

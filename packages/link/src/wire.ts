@@ -1,4 +1,5 @@
 import { frameBytesMax } from '@anchorhold/protocol/link'
+import { parseFrame } from './parse-frame.ts'
 import { lstatSync } from 'node:fs'
 import { chmod, rm } from 'node:fs/promises'
 import { createConnection, createServer, type Socket } from 'node:net'
@@ -109,12 +110,12 @@ function readLines(socket: Socket, onFrame: (frame: unknown) => void): void {
     let start = 0
     for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, start)) {
       parts.push(chunk.subarray(start, end))
-      const line = (parts.length === 1 ? parts[0]! : Buffer.concat(parts)).toString('utf8')
+      const line = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
       parts = []
       size = 0
       start = end + 1
       try {
-        onFrame(JSON.parse(line))
+        onFrame(parseFrame(line))
       } catch (error) {
         socket.destroy(error instanceof Error ? error : new Error(String(error)))
         return

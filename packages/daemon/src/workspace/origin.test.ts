@@ -50,3 +50,9 @@ test.each([
 ])('originIn(%j)', (config, url) => {
   expect(originIn(config)).toBe(url)
 })
+
+// As long as what is read of a file may be: looked at from each of its blanks, one such line holds the daemon up for seconds.
+test('originIn() gets through a line that is full of blanks, many times', { timeout: 30_000 }, () => {
+  const line = `[remote "origin"]\nurl = a${' '.repeat(64_000)}x`
+  for (let time = 0; time < 100; time++) expect(originIn(line)).toBeNull()
+})

@@ -24,8 +24,8 @@ export function originIn(config: string): string | null {
     if (section !== undefined) inOrigin = /^remote\s+"origin"$/i.test(section)
     else if (/^\s*\[/.test(line)) return null
     if (!inOrigin) continue
-    const url = /^\s*url\s*=\s*(.*?)\s*$/i.exec(line)?.[1]
-    if (url !== undefined) urls.add(url)
+    const url = /^\s*url\s*=(.*)$/i.exec(line)?.[1]
+    if (url !== undefined) urls.add(url.trim())
   }
   const [url, ...more] = urls
   return url === undefined || more.length > 0 || /[\\"#;\s]/.test(url) ? null : url

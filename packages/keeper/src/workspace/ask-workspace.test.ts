@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type WorkspaceAnswer, type WorkspaceAsk, workspaceBounds } from '@anchorhold/protocol/workspace'
 import { describe, expect, test } from 'vitest'
-import type { CellDriver, CellSpec } from '../cells/cell.ts'
+import { PassThrough, Readable } from 'node:stream'
+import type { Cell, CellDriver, CellSpec } from '../cells/cell.ts'
 import { bwrapDriver } from '../cells/bwrap/bwrap.ts'
 import { noneDriver } from '../cells/none/none.ts'
 import { trialFiles } from '../cells/trial-files.ts'
@@ -338,4 +339,25 @@ test('askWorkspace() sees of a hidden file what covers it', async () => {
       return [{ path: join(folder, '.env'), by }]
     },
   )
+})
+
+/** What something in the cell says in the place of our program. */
+const sayingCell = (text: string): Cell => {
+  const cell: Pick<Cell, 'place' | 'spawn' | 'limits'> = {
+    place: (path) => path,
+    limits: [],
+    spawn: () => {
+      const stdout = Readable.from([Buffer.from(text)])
+      return { stdin: new PassThrough(), stdout, stderr: Readable.from([]), exited: Promise.resolve(0), kill() {} } as never
+    },
+  }
+  return cell as Cell
+}
+// A schema that lists what is wrong with each of so many values takes more memory than there is.
+test.each([
+  ['millions of names', `{"answer":{"names":[${'1,'.repeat(10_000_000)}1],"more":false}}`],
+  ['what is nested deeply', `{"answer":${'['.repeat(10_000_000)}${']'.repeat(10_000_000)}}`],
+])('askWorkspace() refuses an answer of %s', async (_, text) => {
+  const place = { workspace: '/w', folder: '/f', files }
+  await expect(askWorkspace(sayingCell(text), place, { ask: 'names' })).rejects.toMatchObject({ code: 'too_large' })
 })

@@ -1,3 +1,4 @@
+import { exceedsJson } from '@anchorhold/protocol/json-shape'
 import { printableLine } from '@anchorhold/core/printable'
 import { Failure } from '@anchorhold/protocol/failures'
 import { slownessOf } from '@anchorhold/protocol/rungs'
@@ -12,6 +13,7 @@ export type WorkspacePlace = { readonly workspace: string; readonly folder: stri
 
 const askMsMax = 30_000
 /** The largest file that can be asked for, as JSON. */
+const answerBounds = { partsMax: 50_000, depthMax: 10 }
 const answerBytesMax = 32 * 1024 * 1024
 
 const Looked = z.union([
@@ -31,6 +33,8 @@ export async function askWorkspace(
   process.stdin.end(JSON.stringify({ asked, bounds: workspaceBounds }))
   try {
     const { text } = await outputOf(process, { bytesMax: answerBytesMax, withinMs: askMsMax * slownessOf(cell.limits) })
+    // Whatever is in the cell may answer in place of our program, and a schema lists what is wrong with each of a million values.
+    if (exceedsJson(Buffer.from(text), answerBounds)) throw new TooMuchSaid()
     const looked = Looked.parse(JSON.parse(text))
     if (!('refused' in looked)) return workspaceAnswers[asked.ask].parse(looked.answer)
     throw new Failure(looked.refused, printableLine(looked.message))

@@ -1,5 +1,5 @@
 import { base64ImageSize } from '@anchorhold/core/image-size'
-import { exceedsJson } from '@anchorhold/core/json-shape'
+import { exceedsJson } from '@anchorhold/protocol/json-shape'
 import { z } from 'zod'
 import type { Conversation, Outcome } from '../conversation.ts'
 

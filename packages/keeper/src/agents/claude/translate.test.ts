@@ -301,3 +301,30 @@ test('claudeTranslator() shows no more than is bounded of what never ends, over 
   for (const message of [block(0, 'text', 't0'), ...Array.from({ length: 9 }, () => delta(0, text, 't0'))]) translate(message)
   expect(shown()).toBe(most + Math.min(bounds.textChars, stored + 2 * text.length))
 })
+
+test('claudeTranslator() makes no more events of one message than any agent has blocks, and says that there were more', () => {
+  const { translate, events } = translator()
+  const many = 1_000_000
+  translate(
+    said(
+      'm',
+      Array.from({ length: many }, () => ({ type: 'text', text: 'a' })),
+    ),
+  )
+  translate({
+    type: 'user',
+    message: { content: Array.from({ length: many }, () => ({ type: 'tool_result', tool_use_id: 'x' })) },
+  })
+  translate({
+    type: 'user',
+    message: {
+      content: [
+        { type: 'tool_result', tool_use_id: 'x', content: Array.from({ length: many }, () => ({ type: 'text', text: '' })) },
+      ],
+    },
+  })
+  expect(events.filter(({ type }) => type === 'text')).toHaveLength(1000)
+  expect(events.filter(({ type }) => type === 'tool.finished')).toHaveLength(1001)
+  expect(events.filter(({ type }) => type === 'agent.raw')).toHaveLength(2)
+  expect(events.at(-1)).toMatchObject({ body: { truncated: false } })
+})

@@ -102,8 +102,15 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
     say({ type: kind, body: { block: streamed?.id ?? newBlock(), text: clip(text, bounds.textChars), parent, ...from } })
   }
 
+  /** The blocks of a message. Where there are more than any agent's, what is left out is told: each is an event, and a line of the CLI's
+   *  has room for millions. */
+  function few(content: readonly unknown[]): Raw[] {
+    if (content.length > keptMax) keep('too_many_blocks', content.slice(keptMax, 2 * keptMax))
+    return content.slice(0, keptMax).map(fields)
+  }
+
   function assistant(parent: string | null, messageId: string, content: readonly unknown[], from: Part): void {
-    for (const block of content.map(fields)) {
+    for (const block of few(content)) {
       if (block.type === 'text') finished('text', textIn(block.text), parent, messageId, from)
       else if (block.type === 'thinking') finished('thinking', textIn(block.thinking), parent, messageId, from)
       else if (block.type === 'tool_use') {
@@ -117,7 +124,7 @@ export function claudeTranslator(heard: Heard, newBlock: () => BlockId): (messag
 
   function toolResults(parent: string | null, content: unknown, from: Part): void {
     if (!Array.isArray(content)) return
-    for (const block of content.map(fields)) {
+    for (const block of few(content)) {
       if (block.type !== 'tool_result') continue
       const call = clip(word(block.tool_use_id), 200)
       const text = textOf(block.content)
@@ -263,10 +270,14 @@ function boundedInput(input: unknown): { readonly input: unknown; readonly trunc
     : { input, truncated: false }
 }
 
+/** Of one tool's result: with an empty text each, they are as much as is kept of it. */
+const partsMax = bounds.toolOutputChars
+
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content
+    .slice(0, partsMax)
     .map(fields)
     .map((part) => (part.type === 'text' ? textIn(part.text) : `[${word(part.type)}]`))
     .join('\n')
