@@ -200,11 +200,23 @@ describe('what outlives what', () => {
     expect(told.out).toContain('anchorhold down --all')
     expect(processesOf(state).length).toBeGreaterThan(0)
     // Without a daemon, too: what stops every agent starts one to reach them, and leaves nothing behind.
+    const launched = anchorhold(state, 'sandbox', '--', 'sh', '-c', 'echo inside; sleep 600')
+    await until(() => launched.out.includes('inside'))
     const panic = await anchorhold(state, 'panic').ended
-    expect(panic).toMatchObject({ code: 0, out: expect.stringContaining('1 session was stopped') as string })
+    expect(panic).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('1 session was stopped, and 1 launched sandbox') as string,
+    })
+    expect((await launched.ended).code).not.toBe(0)
     await until(() => processesOf(state).length === 0)
     const again = await anchorhold(state, 'panic').ended
     expect(again).toMatchObject({ code: 0, out: expect.stringContaining('no agent is left') as string })
+    // It holds until somebody lifts it, also over a restart.
+    const refused = await anchorhold(state, 'run', 'say hello').ended
+    expect([refused.code, refused.err]).toEqual([expect.any(Number), expect.stringContaining('anchorhold panic --lift')])
+    expect((await anchorhold(state, 'status').ended).out).toContain('nothing runs until it is lifted')
+    expect(await anchorhold(state, 'panic', '--lift').ended).toMatchObject({ code: 0 })
+    expect(await anchorhold(state, 'run', 'say hello').ended).toMatchObject({ code: 0 })
     expect(await anchorhold(state, 'down', '--all').ended).toMatchObject({ code: 0 })
   })
 })

@@ -101,7 +101,9 @@ test.each(doors)('panic by $name stops every session and leaves no process of th
   await meanwhile()
   for (const id of ids) expect(await session(id)).toMatchObject({ state: 'stopped' })
   expect((await it.api.status()).keepers).toBe(1)
-  // Each can be started again by hand.
+  // Once it is lifted, each can be started again by hand.
+  await expect(it.api.prompt({ params: { id: rests.id }, body: { text: 'Go on' } })).rejects.toThrow()
+  expect(await it.api.liftPanic()).toEqual({ lifted: true })
   await door.verb('start', rests.id)
   expect(textOf(await it.turn(rests.id, 'what did I ask you'))).toContain('the herring flies')
 })

@@ -1,7 +1,7 @@
 import { places } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { allSessions } from './all-sessions.ts'
 import { type Daemon, findDaemon, givenBefore, startDaemon, whereabouts, type Where, type WhereFlags } from './daemon.ts'
 import { homeFolder } from './here.ts'
@@ -21,7 +21,7 @@ export interface Context {
   /** The daemon, started first when none runs. */
   daemonOrStart(): Promise<Daemon>
   /** What is needed to end agents: the daemon, or one that is started to reach agents that go on without. Null when there are none. */
-  daemonToEnd(): Promise<{ readonly daemon: Daemon; readonly started: boolean } | null>
+  daemonToEnd(also?: { readonly launched: boolean }): Promise<{ readonly daemon: Daemon; readonly started: boolean } | null>
   /** A session by its id, the beginning of its id, or `last`: the first that `anchorhold ls` shows. */
   session(daemon: Daemon, name: string): Promise<Session>
   /** Ends the program with this code once everything is written. */
@@ -65,12 +65,13 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
       terminal.still()
       return daemon
     },
-    async daemonToEnd() {
+    async daemonToEnd({ launched } = { launched: false }) {
       const { as, state } = where()
       if (as !== null) return { daemon: await running(), started: false }
       const found = await findDaemon(where())
       if (found !== null) return { daemon: found, started: false }
-      if (!existsSync(`${state}/gate/link.sock`)) return null
+      const isLeft = existsSync(`${state}/gate/link.sock`) || (launched && isFilled(`${state}/launched`))
+      if (!isLeft) return null
       return { daemon: await startDaemon({ where: where(), port: '0' }), started: true }
     },
     async session(daemon, name) {
@@ -98,5 +99,13 @@ export function context(terminal: Terminal, flags: () => WhereFlags): Context {
     exit(code) {
       process.exitCode = code
     },
+  }
+}
+
+function isFilled(folder: string): boolean {
+  try {
+    return readdirSync(folder).length > 0
+  } catch {
+    return false
   }
 }

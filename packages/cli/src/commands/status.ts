@@ -95,7 +95,7 @@ export function status(program: Command, context: Context): void {
             : 'Nothing is held: nobody has panicked.',
         )
       }
-      const found = await context.daemonToEnd()
+      const found = await context.daemonToEnd({ launched: true })
       if (found === null) return context.terminal.line('No daemon is running, and no agent is left.')
       const { api } = found.daemon
       const { sessions, launched, left } = await api.panic()
