@@ -95,7 +95,7 @@ describe('a folder that is swapped for a link while the daemon passes through', 
       home: join(base, 'home'),
       reserved: [],
       within: null,
-      base,
+      granted: join(base, 'granted.json'),
     } as const
     const access = () => execFileSync('getfacl', ['-n', '-p', '-R', victim], { encoding: 'utf8' })
     let granted = 0
@@ -125,7 +125,14 @@ async function swapperAbove(): Promise<
   const child = spawn('perl', ['-e', swap, join(shared, 'a'), victim], { stdio: ['ignore', 'pipe', 'inherit'] })
   await new Promise((resolve) => child.stdout.once('data', resolve))
   const asked = join(shared, 'a/x/y')
-  const options = { asked, fresh: isRoot ? fresh : null, home: join(base, 'home'), reserved: [], within: null, base }
+  const options = {
+    asked,
+    fresh: isRoot ? fresh : null,
+    home: join(base, 'home'),
+    reserved: [],
+    within: null,
+    granted: join(base, 'granted.json'),
+  }
   return { asked, options, [Symbol.dispose]: () => void child.kill('SIGKILL') }
 }
 

@@ -1,6 +1,6 @@
 import { rehearsalFolder, unmadeState } from '@anchorhold/core/places'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { chmodSync, closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync } from 'node:fs'
 
 /** The users that the parts run as when the daemon is root: one for the gate, one for each session. The range lies above
  *  what systems give to people, services and containers, and below what 32-bit signed numbers hold. */
@@ -86,9 +86,17 @@ export function makeWindows(all: Folders, id: SessionId, runAs: User | null): st
   return path
 }
 
-/** A folder with exactly this mode and owner, whatever the umask. */
+/** A folder with exactly this mode and owner, whatever the umask. One that is given to somebody may lie in a folder of theirs: a link that
+ *  they have laid in its place is not followed, and refused. */
 export function makeFolder(path: string, mode: number, owner: User | null = null): void {
   mkdirSync(path, { recursive: true, mode })
-  chmodSync(path, mode)
-  if (owner !== null) chownSync(path, owner.uid, owner.gid)
+  if (owner === null) return chmodSync(path, mode)
+  const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
+  const folder = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  try {
+    fchmodSync(folder, mode)
+    fchownSync(folder, owner.uid, owner.gid)
+  } finally {
+    closeSync(folder)
+  }
 }

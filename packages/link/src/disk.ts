@@ -13,7 +13,7 @@ import {
 import { open, readdir, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { openFound } from './found-file.ts'
+import { openFolder, openFound } from './found-file.ts'
 
 /** The few things an outbox does to a disk, so that a simulation can stand in for one. */
 export interface Disk {
@@ -28,6 +28,8 @@ export interface Disk {
   /** Does the same before it returns, where that has lately been quicker than to hand it to a thread and to be told by it; otherwise does
    *  nothing, and says so. */
   syncHere(): boolean
+  /** Resolves when a file that another process has left, and its name, are on the disk to stay. */
+  syncLeft(name: string): Promise<void>
   /** So many bytes of a file, from there on; fewer only where it ends. */
   read(name: string, from: number, bytes: number): Promise<Buffer>
   truncate(name: string, bytes: number): Promise<void>
@@ -59,8 +61,8 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
   let unsyncedName: string | null = null
   let usualMs = unseenMs
   const timed = (startedAt: number) => void (usualMs += (now() - startedAt - usualMs) / lastSyncs)
-  async function syncFolder(): Promise<void> {
-    const handle = await open(folder, 'r')
+  async function syncFolder(at = folder): Promise<void> {
+    const handle = await open(at, 'r')
     try {
       await handle.sync()
     } finally {
@@ -99,8 +101,16 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
     }
   }
   return {
-    // Made by whoever writes, not by whoever looks: a daemon that is root looks into folders of others.
-    list: () => readdir(folder).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : Promise.reject(error))),
+    // Made by whoever writes, not by whoever looks: a daemon that is root looks into folders of others, who may put a link in its place.
+    async list() {
+      try {
+        await using found = await openFolder(folder)
+        return await readdir(found.at)
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+        throw error
+      }
+    },
     use(name, begun) {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       const file = begun === undefined ? openToWrite(join(folder, name), 0) : begin(join(folder, name), begun)
@@ -130,9 +140,20 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
       timed(startedAt)
       return true
     },
-    // A daemon that is root reads folders of others.
+    // By a descriptor that only reads: one that is opened to be written to could be a fifo by now, and wait for a reader for good.
+    async syncLeft(name) {
+      await using found = await openFolder(folder)
+      const { file } = await openFound(join(found.at, name))
+      try {
+        await file.datasync()
+      } finally {
+        await file.close()
+      }
+      await syncFolder(found.at)
+    },
     async read(name, from, bytes) {
-      const { file, sizeBytes } = await openFound(join(folder, name))
+      await using found = await openFolder(folder)
+      const { file, sizeBytes } = await openFound(join(found.at, name))
       try {
         const into = Buffer.allocUnsafeSlow(Math.min(bytes, Math.max(0, sizeBytes - from)))
         let length = 0

@@ -1,7 +1,18 @@
-import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+} from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { type Clock, pause } from './clock.ts'
+import { O_PATH } from './found-file.ts'
 import { isBeingEnded } from './owner.ts'
 
 export interface Lock {
@@ -71,21 +82,49 @@ export function isUnlocked(path: string): boolean {
 export const tellsLockHolders = (): boolean => existsSync('/proc/locks')
 
 /** The process that holds the lock, as the kernel says; null when nobody does, or where it does not tell. */
-export function lockHolder(path: string): number | null {
-  try {
-    const { ino } = lstatSync(path)
-    const real = realpathSync(path)
-    // proc_locks(5): the number of the process is the fifth field, and the file's inode ends the sixth. Other filesystems have the same
-    // inodes, so the process must have this very file open.
-    for (const line of readFileSync('/proc/locks', 'latin1').split('\n')) {
-      const [, kind, , mode, pid, file] = line.split(/\s+/)
-      if (kind === 'POSIX' && mode === 'WRITE' && file?.endsWith(`:${ino}`) && hasOpen(Number(pid), real)) return Number(pid)
-    }
-  } catch {
-    // No such file, or no such table.
-  }
-  return null
+export const lockHolder = (path: string): number | null => writersOf(path).find(({ isOpen }) => isOpen)?.pid ?? null
+
+/** Whether a process holds the lock on a file that may be another user's. The kernel is asked, and the file is not opened: SQLite believes
+ *  what lies beside a file. It plays a journal back, and removes the one that is named in it, for root as well. A link is no lock. */
+export function isLocked(path: string): boolean {
+  if (!tellsLockHolders()) return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true && !isUnlocked(path)
+  return writersOf(path).some(({ isOpen, isSame }) => isOpen || isSame)
 }
+
+type Writer = {
+  readonly pid: number
+  /** Whether it has the file open, as far as that is told. A process that is ending has let go of its files and not yet of its locks. */
+  readonly isOpen: boolean
+  /** Whether the kernel names the file's own device. Some file systems have another name for it here than there. */
+  readonly isSame: boolean
+}
+
+/** The processes that hold a lock to write on a file of this number. Other file systems have files of the same number. */
+function writersOf(path: string): readonly Writer[] {
+  // Opened without following a link and without touching the file, so that number and place are those of one file.
+  let file: number
+  try {
+    file = openSync(path, (process.platform === 'linux' ? O_PATH : 0) | constants.O_NOFOLLOW)
+  } catch {
+    return []
+  }
+  try {
+    const { ino, dev } = fstatSync(file)
+    const real = readlinkSync(`/proc/self/fd/${file}`)
+    const device = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}`
+    // proc_locks(5): the number of the process is the fifth field, and the sixth is the file's device and inode.
+    return readFileSync('/proc/locks', 'latin1')
+      .split('\n')
+      .map((line) => line.split(/\s+/))
+      .filter(([, kind, , mode, , at]) => kind === 'POSIX' && mode === 'WRITE' && at?.endsWith(`:${ino}`))
+      .map(([, , , , pid, at]) => ({ pid: Number(pid), isOpen: hasOpen(Number(pid), real), isSame: at === `${device}:${ino}` }))
+  } catch {
+    return [] // there is no such table
+  } finally {
+    closeSync(file)
+  }
+}
+const hex = (number: number) => number.toString(16).padStart(2, '0')
 
 function hasOpen(pid: number, path: string): boolean {
   const folder = `/proc/${pid}/fd`

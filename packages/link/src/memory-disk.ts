@@ -41,6 +41,16 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
   const writeFails = () => write !== null && --write.left === 0
   const never = new Promise<never>(() => {})
 
+  async function syncFile(name: string): Promise<void> {
+    alive()
+    const length = get(name).length
+    const fails = syncFails()
+    await (held?.promise ?? Promise.resolve())
+    if (dead) return never
+    if (fails) throw failure(sync!.code)
+    syncedBytes.set(name, Math.max(length, syncedBytes.get(name) ?? 0))
+  }
+
   return {
     files,
     failWrite: (n, code, bytes = 0) => void (write = { left: n, code, bytes }),
@@ -90,16 +100,8 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
       syncedBytes.set(used!, get(used).length)
       return true
     },
-    async sync() {
-      alive()
-      const name = used!
-      const length = get(name).length
-      const fails = syncFails()
-      await (held?.promise ?? Promise.resolve())
-      if (dead) return never
-      if (fails) throw failure(sync!.code)
-      syncedBytes.set(name, Math.max(length, syncedBytes.get(name) ?? 0))
-    },
+    sync: () => syncFile(used!),
+    syncLeft: syncFile,
     read: async (name, from, bytes) => get(name).subarray(from, from + bytes),
     async truncate(name, bytes) {
       alive()

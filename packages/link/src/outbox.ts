@@ -373,15 +373,7 @@ export async function readDeadOutbox(disk: Disk, n: number): Promise<DeadOutbox>
   const segments = await segmentsOn(disk)
   const newest = segments.at(-1)
   const last = newest === undefined ? null : (await soundIn(disk, newest)).last
-  if (last !== null && last > n) {
-    disk.use(nameOf(newest!))
-    try {
-      await disk.sync()
-    } finally {
-      // It is read again where it could not be synced, and each time would cost a descriptor.
-      await disk.close()
-    }
-  }
+  if (last !== null && last > n) await disk.syncLeft(nameOf(newest!))
   return { records: inPieces(disk, segments, n), last }
 }
 

@@ -1,8 +1,9 @@
 import { frameBytesMax } from '@anchorhold/protocol/link'
 import { parseFrame } from './parse-frame.ts'
-import { lstatSync } from 'node:fs'
-import { chmod, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { chmod, lstat, open, rm } from 'node:fs/promises'
 import { createConnection, createServer, type Socket } from 'node:net'
+import { O_PATH } from './found-file.ts'
 
 /** How frames travel between the processes of one machine, so that a simulation can stand in for it. */
 export interface Wire {
@@ -35,10 +36,11 @@ export interface Listening {
 /** Lines of JSON over unix sockets that only this user can enter. */
 export const unixWire: Wire = {
   async connect(path, heard) {
-    // Whoever owns the folder may have laid a link there, to a socket that only this end may enter. It is looked at and entered without
-    // a turn in between, and who answers is asked for his name all the same.
-    if (!lstatSync(path).isSocket()) throw new Error(`Cannot connect to "${path}": it is no socket`)
-    const socket = createConnection(path)
+    // Whoever owns the folder may lay a link there, to a socket that only this end may enter. So what is looked at is held open and entered
+    // by that, and who answers is asked for his name all the same.
+    await using held = process.platform === 'linux' ? await open(path, O_PATH | constants.O_NOFOLLOW) : null
+    if (!(await (held?.stat() ?? lstat(path))).isSocket()) throw new Error(`Cannot connect to "${path}": it is no socket`)
+    const socket = createConnection(held === null ? path : `/proc/self/fd/${held.fd}`)
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject)
       socket.once('connect', () => {

@@ -1,6 +1,7 @@
 import type { Config } from '@anchorhold/daemon/config'
 import { type Folders, gateUser, makeFolder } from '@anchorhold/daemon/folders'
 import { delegateCgroups, withdrawCgroups } from '@anchorhold/daemon/processes/cgroups'
+import { grantedIn } from '@anchorhold/daemon/workspace/granted'
 import { giveTree } from '@anchorhold/daemon/workspace/trees'
 import { prepareWorkspace, undoFolder, type Workspace } from '@anchorhold/daemon/workspace/workspace'
 import { type Lock, takeLock } from '@anchorhold/link/lock'
@@ -43,7 +44,9 @@ export async function prepareGround(
   // Before the lock is released: another launcher would take the folder for left behind, and remove it at the same time. What cannot be
   // undone stays written down there, for the next one to try again.
   undone.defer(() =>
-    undoFolder(base).catch((error: unknown) => warn((error instanceof Error ? error.message : String(error)).split('\n')[0]!)),
+    undoFolder(base, grantedIn(base)).catch((error: unknown) =>
+      warn((error instanceof Error ? error.message : String(error)).split('\n')[0]!),
+    ),
   )
   const uid = launcherUid(process.pid)
   const { path, runAs, from } = await prepareWorkspace({
@@ -54,14 +57,16 @@ export async function prepareGround(
     home: config.home,
     reserved: [config.state, config.config],
     within: null,
-    base,
+    granted: grantedIn(base),
   })
   const home = isAgent && !path.startsWith(`${base}/`) ? keptHome(folders.state, path, runAs) : join(base, 'home')
   const [windows, scratch] = [join(base, 'windows'), join(base, 'cell')]
   const isNew = !existsSync(home)
-  for (const each of [scratch, home]) makeFolder(each, 0o700, runAs)
-  if (isAgent && isNew) furnishHome(home, runAs)
-  if (isAgent && runAs !== null) await giveTree(home, runAs)
+  makeFolder(scratch, 0o700, runAs)
+  // What is put into a new one is there before it is the user's, who could lay a link in the way.
+  makeFolder(home, 0o700, isNew ? null : runAs)
+  if (isAgent && isNew) furnishHome(home)
+  if (runAs !== null && (isAgent || isNew)) await giveTree(home, runAs)
   makeFolder(windows, runAs === null ? 0o700 : 0o770, runAs === null ? null : { uid: runAs.uid, gid: gateUser.gid })
   const cgroups = runAs === null ? [] : delegateCgroups(`launcher-${process.pid}`, runAs)
   undone.defer(async () => withdrawCgroups(cgroups))
@@ -85,8 +90,8 @@ function keptHome(state: string, workspace: string, runAs: Workspace['runAs']): 
 }
 
 /** Who starts the agent here has seen what Anchorhold says of it; its own first questions would only stand in the way. */
-function furnishHome(home: string, runAs: Workspace['runAs']): void {
-  makeFolder(join(home, '.claude'), 0o700, runAs)
+function furnishHome(home: string): void {
+  makeFolder(join(home, '.claude'), 0o700)
   const settled = { hasCompletedOnboarding: true, theme: 'dark', projects: { '/workspace': { hasTrustDialogAccepted: true } } }
   writeFileSync(join(home, '.claude/.claude.json'), JSON.stringify(settled), { mode: 0o600 })
   writeFileSync(join(home, '.gitconfig'), '[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n', { mode: 0o644 })

@@ -91,7 +91,7 @@ async function make(
       home: parts.config.home,
       reserved: [parts.config.state, parts.config.config],
       within: may(actor, 'session.any_folder') ? null : parts.config.sharedFolders,
-      base: parts.folders.session(id),
+      granted: parts.folders.unsettled(id),
     })
     const { path, runAs, grants } = workspace
     // Now that the folder is one that may be used, and before a cell is in it.
@@ -134,7 +134,7 @@ async function make(
     })
   } catch (error) {
     // What cannot be undone now is left to the next daemon, which finds the folder marked, with no session to own it.
-    await undoFolder(parts.folders.session(id)).then(
+    await undoFolder(parts.folders.session(id), parts.folders.unsettled(id)).then(
       () => markSettled(parts.folders, id),
       (left: unknown) => parts.log(left instanceof Error ? left.message : String(left)),
     )

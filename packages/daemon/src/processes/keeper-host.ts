@@ -1,6 +1,6 @@
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
-import { isUnlocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
+import { isLocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
@@ -8,7 +8,6 @@ import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
-import { lstatSync } from 'node:fs'
 import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTrees } from '../workspace/trees.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
@@ -135,11 +134,7 @@ export function keeperHost({
       const prepared = known?.alive ? known : (pool.take(session) ?? spares.take(runAs))
       return prepared.begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal })
     },
-    isHeld(session) {
-      // The file is the keeper's: one that the daemon made would be closed to the keeper's user. A link of theirs is no lock.
-      const lock = folders.keeperLock(session)
-      return lstatSync(lock, { throwIfNoEntry: false })?.isFile() === true && !isUnlocked(lock)
-    },
+    isHeld: (session) => isLocked(folders.keeperLock(session)),
     kill(session, said) {
       const isRoot = process.getuid?.() === 0
       const pid = tellsLockHolders() ? lockHolder(folders.keeperLock(session)) : isRoot ? null : said

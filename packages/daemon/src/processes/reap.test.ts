@@ -1,4 +1,15 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { takeLock } from '@anchorhold/link/lock'
@@ -7,7 +18,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Folders, folders as foldersOf } from '../folders.ts'
 import { fakeAccessLists } from '../workspace/fake-access-lists.ts'
-import { writeGranted } from '../workspace/granted.ts'
+import { grantedIn, writeGranted } from '../workspace/granted.ts'
 import { hiddenFolderOf } from '../workspace/hidden-folder.ts'
 import { isUnsettled, markUnsettled } from '../workspace/unsettled.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
@@ -18,6 +29,8 @@ let folders: Folders
 let runtime: Runtime
 beforeEach(() => {
   state = mkdtempSync(join(tmpdir(), 'ah-'))
+  // Where a reaper that is not root writes down what it was called for.
+  chmodSync(state, 0o777)
   folders = foldersOf(state)
   // Others of this machine have things in the folder for temporary files.
   vi.stubEnv('TMPDIR', join(state, 'tmp'))
@@ -39,8 +52,13 @@ const reaped = () => (existsSync(join(state, 'reaped')) ? readFileSync(join(stat
 
 function makeSession(id: SessionId): void {
   mkdirSync(join(state, 'unsettled'), { recursive: true })
-  mkdirSync(folders.cell(id), { recursive: true })
-  writeFileSync(join(folders.cell(id), 'left'), '')
+  makeCell(folders.cell(id))
+}
+/** A folder of a cell, with something in it. As root it is a user's: in one of root's own no cell was. */
+function makeCell(path: string): void {
+  mkdirSync(path, { recursive: true })
+  writeFileSync(join(path, 'left'), '')
+  if (process.getuid?.() === 0) chownSync(path, 1_900_000_777, 1_900_000_777)
 }
 const reapThem = (log: (message: string) => void = () => {}) =>
   reapAll({
@@ -93,7 +111,7 @@ test('reapAll() removes what was hidden in a folder that is gone', async () => {
   expect(existsSync(gone)).toBe(false)
 })
 
-test('reapAll() takes back what was granted to a session that was never made, and nothing of a fork or of another user', async () => {
+test('reapAll() takes back what was granted to a session that was never made, nothing of a fork, and believes no word of a folder that is a user’s', async () => {
   const lists = fakeAccessLists(join(state, 'bin'))
   vi.stubEnv('PATH', `${lists.path}:${process.env['PATH']}`)
   const own = { uid: process.getuid!(), gid: process.getgid!() }
@@ -102,12 +120,12 @@ test('reapAll() takes back what was granted to a session that was never made, an
     [owned!, never!, own],
     [lost!, never!, own],
     [held!, forked!, own],
-    ['ses_0000000000000004' as SessionId, others!, { uid: own.uid + 1, gid: own.gid }],
   ] as const) {
     mkdirSync(workspace, { recursive: true })
     makeSession(id)
     markUnsettled(folders, id)
-    writeGranted(folders.session(id), { runAs, grants: [workspace] })
+    writeGranted(join(folders.session(id), 'granted.json'), { runAs: own, grants: [others!] })
+    writeGranted(folders.unsettled(id), { runAs, grants: [workspace] })
   }
   await reapAll({
     ...{ folders, runtime, sessions: sessionsOnDisk(folders), log: () => {} },
@@ -161,7 +179,7 @@ test('reapAll() removes trials in the folder for temporary files whose process h
     ...[`ah-trial-${ownerMark()}-AbC123`, 'ah-trial-AbC123', `notes-${deadMark()}-AbC123`, `ah-attack-${deadMark()}-busy00`],
   ]
   for (const name of names) mkdirSync(join(at(name), 'scratch'), { recursive: true })
-  writeFileSync(join(at(names[0]!), 'scratch/cell.json'), '')
+  makeCell(join(at(names[0]!), 'scratch'))
   // Something that an attack has started lives still.
   mkdirSync(join(at(names.at(-1)!), `ah-trial-${ownerMark()}-AbC123/scratch`), { recursive: true })
   mkdirSync(at('elsewhere'))
@@ -179,8 +197,7 @@ test('reapLaunched() clears away what a launcher left, and nothing of one that l
   const [dead, alive, unknown] = ['dead', 'alive', 'unknown'].map((name) => join(folders.launched, name))
   const [cut, begun] = [deadMark(), ownerMark()].map((mark) => join(folders.launched, `${mark}-AbC123`))
   for (const base of [dead!, alive!, unknown!, cut!, begun!]) {
-    mkdirSync(join(base, 'cell'), { recursive: true })
-    writeFileSync(join(base, 'cell/left'), '')
+    makeCell(join(base, 'cell'))
   }
   takeLock(join(dead!, 'lock'))?.release()
   const lock = takeLock(join(alive!, 'lock'))
@@ -197,7 +214,7 @@ test('reapLaunched() takes back what was granted, and keeps the folder where tha
   const [base, workspace] = [join(folders.launched, 'dead'), join(state, 'project')]
   for (const folder of [base, workspace]) mkdirSync(folder, { recursive: true })
   takeLock(join(base, 'lock'))?.release()
-  writeGranted(base, { runAs: { uid: 7, gid: 7 }, grants: [workspace] })
+  writeGranted(grantedIn(base), { runAs: { uid: 7, gid: 7 }, grants: [workspace] })
   const said: string[] = []
   const reap = () => reapLaunched(folders, runtime, (line) => said.push(line))
   lists.refuse('u:7')
@@ -216,7 +233,7 @@ test('reapLaunched() goes on to the next where one cannot be cleared away, and s
     takeLock(join(base, 'lock'))?.release()
   }
   // Only the first has something that a cell left, which is cleared away by a program that is not there.
-  writeFileSync(join(first!, 'cell/left'), '')
+  makeCell(join(first!, 'cell'))
   const said: string[] = []
   await reapLaunched(folders, { ...runtime, reap: join(state, 'nothing.mjs') }, (line) => said.push(line))
   expect([first!, second!].map((base) => existsSync(base))).toEqual([true, false])
@@ -225,8 +242,7 @@ test('reapLaunched() goes on to the next where one cannot be cleared away, and s
 
 test('reapLaunched() leaves to whoever is at it what is being cleared away', async () => {
   const base = join(folders.launched, 'dead')
-  mkdirSync(join(base, 'cell'), { recursive: true })
-  writeFileSync(join(base, 'cell/left'), '')
+  makeCell(join(base, 'cell'))
   takeLock(join(base, 'lock'))?.release()
   const said: string[] = []
   const reap = () => reapLaunched(folders, runtime, (line) => said.push(line))

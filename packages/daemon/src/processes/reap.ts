@@ -1,15 +1,17 @@
-import { isUnlocked, takeLock, takeLockThere } from '@anchorhold/link/lock'
+import { isLocked, takeLock, takeLockThere } from '@anchorhold/link/lock'
 import { isOwnerGone, ownerMark } from '@anchorhold/link/owner'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Folders } from '../folders.ts'
 import { reapCaches } from '../workspace/caches.ts'
-import { type Granted, readGranted } from '../workspace/granted.ts'
+import { type Granted, grantedIn, readGranted } from '../workspace/granted.ts'
+import { type HeldFolder, holdEntry } from '../workspace/held-folder.ts'
 import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTree, removeTrees } from '../workspace/trees.ts'
 import { isUnsettled, markSettled } from '../workspace/unsettled.ts'
@@ -40,9 +42,8 @@ export const sessionsOnDisk = ({ state }: Folders): SessionId[] => [
  *  and is named as we name things. */
 export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, log }: ReapOptions): Promise<void> {
   const attempt = attempting(log)
-  // The folder is that user's: what is written there undoes what they have, and nothing of another. Nor of a fork, which has the same.
-  const isLeft = ({ runAs: { uid }, grants }: Granted, folder: string) =>
-    statSync(folder).uid === uid && !worksIn(grants.at(-1) ?? '', uid)
+  // A fork may have the same.
+  const isLeft = ({ runAs: { uid }, grants }: Granted) => !worksIn(grants.at(-1) ?? '', uid)
   // At once, because one that is removed just now is marked anew.
   await attempt('marks of sessions', () => sessions.filter(isOwned).forEach((id) => markSettled(folders, id)))
   const unowned = sessions.filter((each) => !isOwned(each))
@@ -52,11 +53,11 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
   if (unknown.length > 0) log(leftAlone(unknown.map(folders.session)))
   for (const id of nobodys)
     await attempt(`what is left of ${id}`, async () => {
-      if (!isFree(folders.keeperLock(id))) return
+      if (isLocked(folders.keeperLock(id))) return
       await reapCells(runtime, [folders.cell(id)])
       await removeCgroups(id)
-      const granted = await readGranted(folders.session(id))
-      if (granted !== null && isLeft(granted, folders.session(id))) await revokeGrants(granted.grants, granted.runAs)
+      const granted = await readGranted(folders.unsettled(id))
+      if (granted !== null && isLeft(granted)) await revokeGrants(granted.grants, granted.runAs)
       await removeTrees([folders.session(id), folders.windows(id)])
       markSettled(folders, id)
     })
@@ -71,8 +72,7 @@ export async function reapAll({ folders, runtime, sessions, isOwned, worksIn, lo
   for (const { path, cells } of [...unfinishedIn(folders), ...trialsIn(tmpdir())])
     await attempt(`"${path}"`, async () => {
       await reapCells(runtime, cells)
-      if (statSync(path).isDirectory()) await removeTree(path)
-      else rmSync(path)
+      await removeTree(path)
     })
   await attempt('programs of other releases', () => reapRuntimes(folders, runtime))
 }
@@ -112,7 +112,7 @@ export async function reapLaunched(folders: Folders, runtime: Runtime, log: Reap
         // From here on it is this process that it speaks of: its lock goes somewhere in the middle, and nobody else is to begin then.
         const going = join(folders.launched, `${ownerMark()}-${randomBytes(4).toString('hex')}`)
         renameSync(base, going)
-        await undoFolder(going)
+        await undoFolder(going, grantedIn(going))
       } finally {
         lock.release()
       }
@@ -135,22 +135,31 @@ async function reapRuntimes(folders: Folders, runtime: Runtime): Promise<void> {
   )
 }
 
-/** A process of its own and of the owner's: what a cell left in these folders is the cell's word. */
+/** A process of its own and of the owner's: what a cell left in these folders is the cell's word. It begins in the folder that was
+ *  looked at here, whatever has got that folder's name by then. */
 export async function reapCells(runtime: Runtime, scratches: readonly string[]): Promise<void> {
   for (const scratch of scratches) {
-    const stat = statSync(scratch, { throwIfNoEntry: false })
-    if (stat === undefined || entriesOf(scratch).length === 0) continue
-    const as = process.getuid?.() === 0 ? { uid: stat.uid, gid: stat.gid } : {}
-    await promisify(execFile)(runtime.node, [runtime.reap, scratch], { env: {}, cwd: '/', timeout: reapMs, ...as })
+    await using folder = await holdEntry(scratch)
+    if (folder === null || entriesOf(folder.at).length === 0) continue
+    const as = process.getuid?.() === 0 ? await ownerOf(folder) : {}
+    if (as === null) continue
+    await promisify(execFile)(runtime.node, [runtime.reap, scratch], { env: {}, cwd: folder.at, timeout: reapMs, ...as })
   }
 }
 const reapMs = 30_000
 
-const isSession = (name: string): name is SessionId => /^ses_[0-9a-z]{16}$/.test(name)
-
-function isFree(path: string): boolean {
-  return !existsSync(path) || isUnlocked(path)
+/** Whom root has a folder cleared by; null where it is root's own, in which no cell was. The folder above says whose it is: root has given
+ *  that to the session's user or kept it, and only root gives a folder away. Invariant: never root, and no user but that one. */
+async function ownerOf({ path, at }: HeldFolder): Promise<{ readonly uid: number; readonly gid: number } | null> {
+  const { uid, gid } = await stat(at)
+  if (uid === 0) return null
+  const above = lstatSync(dirname(path)).uid
+  if (above !== 0 && above !== uid)
+    throw new Error(`"${path}" belongs to the user ${uid}, and the folder that it is in to ${above}`)
+  return { uid, gid }
 }
+
+const isSession = (name: string): name is SessionId => /^ses_[0-9a-z]{16}$/.test(name)
 
 function entriesOf(folder: string): string[] {
   try {

@@ -13,18 +13,20 @@ const Granted = z.lazy(() =>
 export type Granted = z.infer<typeof Granted>
 
 const bytesMax = 1024 * 1024
-const fileIn = (folder: string) => join(folder, 'granted.json')
 
-/** Writes it down in a folder that whoever finds it with no one to own it clears away. Before the first entry is made: of one that
- *  nobody knows of, a later session under the same number would have the use. */
-export function writeGranted(folder: string, granted: Granted): void {
-  writeFileSync(fileIn(folder), JSON.stringify(granted), { mode: 0o600 })
+/** Where it is written down of what is no session's. A session's mark says it (`Folders.unsettled`). */
+export const grantedIn = (base: string): string => join(base, 'granted.json')
+
+/** Writes it down before the first entry is made: of one that nobody knows of, a later session under the same number would have the use.
+ *  Invariant: the file is in a folder that only this user may write. Root goes by what it says. */
+export function writeGranted(file: string, granted: Granted): void {
+  writeFileSync(file, JSON.stringify(granted), { mode: 0o600 })
 }
 
 /** Null where nothing was granted. */
-export async function readGranted(folder: string): Promise<Granted | null> {
+export async function readGranted(file: string): Promise<Granted | null> {
   try {
-    return Granted.parse(JSON.parse(await readFound(fileIn(folder), bytesMax)))
+    return Granted.parse(JSON.parse(await readFound(file, bytesMax)))
   } catch {
     return null
   }

@@ -1,7 +1,8 @@
+import { O_PATH } from '@anchorhold/link/found-file'
 import { Failure } from '@anchorhold/protocol/failures'
 import { constants } from 'node:fs'
-import { open, readlink } from 'node:fs/promises'
-import { O_PATH } from './trees.ts'
+import { lstat, open, readlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
 
 /** A folder that was judged by its path and is held open since, so that what is done there is done to the folder that was judged,
  *  whatever its name, or one above it, leads to by then. */
@@ -13,15 +14,25 @@ export interface HeldFolder extends AsyncDisposable {
   readonly at: string
 }
 
+/** Opens a folder by the name that it has in the folder above. Null where no folder has that name; a link is none.
+ *  For a name that others may write, in a folder whose own path only this user can change. */
+export async function holdEntry(path: string): Promise<HeldFolder | null> {
+  // Without /proc there is no other name for it, and there the daemon is nobody but its user.
+  if (process.platform !== 'linux')
+    return (await lstat(path).catch(() => null))?.isDirectory() === true
+      ? { path, at: path, async [Symbol.asyncDispose]() {} }
+      : null
+  const handle = await open(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => null)
+  return handle === null ? null : { path, at: `/proc/self/fd/${handle.fd}/.`, [Symbol.asyncDispose]: () => handle.close() }
+}
+
 /** Opens the folder, and refuses one that is not where its path says: somebody has put a link in its way since it was judged. */
 export async function holdFolder(path: string): Promise<HeldFolder> {
-  // Without /proc there is no other name for it, and there the daemon is nobody but its user.
-  if (process.platform !== 'linux') return { path, at: path, async [Symbol.asyncDispose]() {} }
-  const handle = await open(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => null)
-  const at = handle === null ? null : `/proc/self/fd/${handle.fd}`
-  if (handle !== null && at !== null && (await readlink(at).catch(() => null)) === path)
-    return { path, at: `${at}/.`, [Symbol.asyncDispose]: () => handle.close() }
-  await handle?.close()
+  const held = await holdEntry(path)
+  // Without /proc nobody can say where it is.
+  if (held !== null && (process.platform !== 'linux' || (await readlink(dirname(held.at)).catch(() => null)) === path))
+    return held
+  await held?.[Symbol.asyncDispose]()
   throw new Failure('workspace_refused', `Cannot use "${path}" as workspace: it is not there any more, or a link is in its way`, {
     hint: 'Give the folder where it really is',
   })

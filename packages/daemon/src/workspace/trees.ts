@@ -1,7 +1,7 @@
 import { Failure } from '@anchorhold/protocol/failures'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
-import { lchown, lstat, open, readdir, rm } from 'node:fs/promises'
+import { lchown, lstat, open, readdir } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import type { HeldFolder } from './held-folder.ts'
@@ -53,12 +53,7 @@ async function outcome(child: ChildProcess): Promise<{ readonly code: number | n
  *  which an ordinary user cannot empty a folder, may have given names that are no text, and have gone deeper than a path can name.
  *  Nobody works there any more. */
 export async function removeTree(path: string): Promise<void> {
-  // Nearly all of them are removed by this, and without a process.
-  const isDone = await rm(path, { recursive: true, force: true }).then(
-    () => true,
-    () => false,
-  )
-  if (isDone) return
+  if ((await lstat(path).catch(unlessSwapped)) === null) return
   let why = ''
   for (const [program, ...args] of await waysToRemove(path)) {
     const { code, said } = await outcome(
@@ -75,15 +70,17 @@ export async function removeTree(path: string): Promise<void> {
   throw new Error(`Cannot remove "${path}": ${why}`)
 }
 
-/** Programs that go by bytes and from folder to folder, and into no other file system. Each takes the path as its last argument. */
+/** Programs that go by bytes, and into no other file system. Each takes the path as its last argument. Not Node's own `rm`: that goes by
+ *  paths, and a folder that is swapped for a link under way leads it to what the link leads to. rm(1) opens each folder relative to the
+ *  one above it, and follows no link. */
 async function waysToRemove(path: string): Promise<readonly (readonly [string, ...string[]])[]> {
   const removing = ['rm', '-rf', ...(process.platform === 'linux' ? ['--one-file-system'] : []), '--'] as const
   if (process.getuid?.() === 0) return [removing]
   // Of a link, chmod would open what it leads to.
   const isFolder = (await lstat(path).catch(unlessSwapped))?.isDirectory() === true
   return [
-    ...(isFolder ? [['chmod', '-R', 'u+rwX', '--'] as const] : []),
     removing,
+    ...(isFolder ? [['chmod', '-R', 'u+rwX', '--'] as const, removing] : []),
     // In a cell with `sudo`, another user of this one's own range made some of it: who is root over the range may remove it.
     ...(process.platform === 'linux' ? [['unshare', '--user', '--map-root-user', '--map-auto', '--', ...removing] as const] : []),
   ]
@@ -110,9 +107,6 @@ type Path = string | Buffer
 
 /** Deeper than this nobody works, and every level is an open folder. */
 const depthMax = 256
-/** open(2): not in node:fs, and the same number on every architecture that Node runs on. */
-export const O_PATH = 0o10000000
-
 /** Passes through a tree in which an agent may be at work as it goes: root must not be led out of it by a folder that is swapped for
  *  a link between two steps. Each folder is opened relative to the one above and without following a link (openat(2), by way of
  *  /proc/self/fd, since Node has no such call). The folder itself comes first. What lies too deep is refused, or passed by. */

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAccessLists } from './fake-access-lists.ts'
-import { readGranted } from './granted.ts'
+import { grantedIn, readGranted } from './granted.ts'
 import { holdFolder } from './held-folder.ts'
 import { copyTree as copyHeld, giveTree } from './trees.ts'
 import { prepareWorkspace, revokeGrants, undoFolder, type WorkspaceOptions } from './workspace.ts'
@@ -49,7 +49,7 @@ const prepare = (options: Partial<WorkspaceOptions>) =>
     home: join(root, 'home'),
     reserved: [join(root, 'state')],
     within: null,
-    base: root,
+    granted: grantedIn(root),
     ...options,
   })
 
@@ -245,18 +245,18 @@ test('prepareWorkspace() writes down what it grants before it does, and undoFold
   writeFileSync(join(project(), 'file'), '')
   // The folders are done and the files not: it is cut short in the middle.
   lists.refuse(`${entry}:rwX`)
-  await expect(prepare({ asked: project(), access: 'acl', fresh, base })).rejects.toMatchObject({
+  await expect(prepare({ asked: project(), access: 'acl', fresh, granted: grantedIn(base) })).rejects.toMatchObject({
     code: 'workspace_refused',
     message: expect.stringContaining('setfacl: Operation not permitted') as string,
   })
   // mkdtemp lets nobody else pass.
-  expect(await readGranted(base)).toEqual({ runAs: fresh, grants: [root, project()] })
+  expect(await readGranted(grantedIn(base))).toEqual({ runAs: fresh, grants: [root, project()] })
   expect(lists.done()).toEqual([`-m ${entry}:--x ${root}`])
   lists.refuse(`${entry},d:${entry}`)
-  await expect(undoFolder(base)).rejects.toThrow('Operation not permitted')
-  expect(await readGranted(base)).not.toBeNull()
+  await expect(undoFolder(base, grantedIn(base))).rejects.toThrow('Operation not permitted')
+  expect(await readGranted(grantedIn(base))).not.toBeNull()
   lists.refuse(null)
-  await undoFolder(base)
+  await undoFolder(base, grantedIn(base))
   expect(existsSync(base)).toBe(false)
   for (const undone of [`-x ${entry} ${root}`, `-x ${entry} ${project()}/file`, `-x ${entry},d:${entry} ${project()}`])
     expect(lists.done()).toContain(undone)

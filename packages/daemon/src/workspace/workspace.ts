@@ -1,4 +1,5 @@
 import { isWithin, refusePath } from '@anchorhold/core/workspace-paths'
+import { O_PATH } from '@anchorhold/link/found-file'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { execFile, spawn } from 'node:child_process'
@@ -10,7 +11,7 @@ import { makeFolder } from '../folders.ts'
 import { readGranted, writeGranted } from './granted.ts'
 import { type HeldFolder, holdFolder } from './held-folder.ts'
 import { originOf } from './origin.ts'
-import { copyTree, giveTree, O_PATH, removeTree, walkTree } from './trees.ts'
+import { copyTree, giveTree, removeTree, walkTree } from './trees.ts'
 
 type User = { readonly uid: number; readonly gid: number }
 
@@ -37,9 +38,9 @@ export type WorkspaceOptions = {
   readonly reserved: readonly string[]
   /** Only folders below one of these; null for any. */
   readonly within: readonly string[] | null
-  /** A folder that lives as long as the session's claim to the workspace: what is granted is written down there, before it is.
-   *  Whoever called undoes it (`undoFolder`), also where this failed halfway. */
-  readonly base: string
+  /** The file in which what is granted is written down, before it is. It lives until the session is in the log, or what was granted is
+   *  undone. Whoever called undoes it (`undoFolder`), also where this failed halfway. */
+  readonly granted: string
 }
 
 /** Finds or makes the folder that a session works in. As root, a host folder is entered as its owner; where that cannot
@@ -52,7 +53,7 @@ export async function prepareWorkspace({
   home,
   reserved,
   within,
-  base,
+  granted,
 }: WorkspaceOptions): Promise<Workspace> {
   if (asked === null) {
     if (access !== null && access !== 'owner')
@@ -94,7 +95,7 @@ export async function prepareWorkspace({
     return { path, runAs: null, grants: [], from }
   }
   if (access === 'acl') {
-    const grants = await grant(folder, fresh, base)
+    const grants = await grant(folder, fresh, granted)
     return { path, runAs: fresh, grants, from }
   }
   if (access === 'chown') await giveTree(folder.at, fresh)
@@ -154,7 +155,7 @@ function canEnter(path: string, user: User | null, needs: 'reads' | 'writes'): P
 }
 
 /** Lets one more user in: to pass through the folders above where they need it, and to do all below. */
-async function grant(folder: HeldFolder, user: User, base: string): Promise<readonly string[]> {
+async function grant(folder: HeldFolder, user: User, granted: string): Promise<readonly string[]> {
   const { path } = folder
   const closed: string[] = []
   for (let above = dirname(path); above !== '/'; above = dirname(above)) {
@@ -162,7 +163,7 @@ async function grant(folder: HeldFolder, user: User, base: string): Promise<read
     if (((await stat(held.at)).mode & 0o001) === 0) closed.push(above)
   }
   const grants = [...closed, path]
-  writeGranted(base, { runAs: user, grants })
+  writeGranted(granted, { runAs: user, grants })
   try {
     for (const above of closed) {
       await using held = await holdFolder(above)
@@ -205,9 +206,10 @@ export async function revokeGrants(grants: readonly string[], user: User): Promi
   if (left.length > 0) throw new Error(`Cannot take back the access of the user ${user.uid} to "${grants.at(-1)}": ${left[0]}`)
 }
 
-/** Removes a folder that granted access is written down in, once that is undone. Otherwise it stays, to be found again. */
-export async function undoFolder(base: string): Promise<void> {
-  const granted = await readGranted(base)
+/** Removes a folder once the access is undone that was granted for it, and is written down in that file. Otherwise both stay, to be found
+ *  again. */
+export async function undoFolder(base: string, file: string): Promise<void> {
+  const granted = await readGranted(file)
   if (granted !== null) await revokeGrants(granted.grants, granted.runAs)
   await removeTree(base)
 }

@@ -37,17 +37,18 @@ export function removeLease(scratch: string): void {
 
 /** Ends what is left of the cell whose driver kept its things in this folder, and empties the folder. It may be done twice, and
  *  to a folder that no cell was ever in. Invariant: no process is touched but those that the lease names by number and start
- *  and that belong to the folder's owner, with what descends from them; no container but those that are labelled with the folder; and no file outside the folder. */
-export async function reapCell(scratch: string, engines = servedEngines): Promise<void> {
-  const folder = lstatSync(scratch, { throwIfNoEntry: false })
+ *  and that belong to the folder's owner, with what descends from them; no container but those that are labelled with the folder; and no file outside the folder.
+ *  @param at leads to the folder, where that is not to be looked up by its name again */
+export async function reapCell(scratch: string, engines = servedEngines, at = scratch): Promise<void> {
+  const folder = lstatSync(at, { throwIfNoEntry: false })
   if (folder === undefined || !folder.isDirectory()) return
-  const lease = await readLease(scratch)
+  const lease = await readLease(at)
   const left = (lease?.processes ?? []).filter((each) => !isGone(each) && ownerOf(each) === folder.uid)
   const all = [...left, ...treeOf(left.map(({ pid }) => pid))]
   for (const { pid } of left) signalPid(pid, 'SIGKILL')
   await until('what is left of a cell has ended', endTimeoutMs, () => all.every(isGone))
   if (lease?.engine !== undefined) await removeContainers(engines[lease.engine], scratch)
-  emptyScratch(scratch)
+  emptyScratch(at)
 }
 
 /** Removes everything in the folder, also what an engine gave to another user of the session's own range; follows no link. */
