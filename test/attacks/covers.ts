@@ -120,10 +120,10 @@ function makePlace(files: Readonly<Record<string, string>>): Place {
   if (process.getuid?.() === 0) execFileSync('chown', ['-R', `${trialUser.uid}:${trialUser.gid}`, workspace, outside])
   return {
     ...{ workspace, outside },
-    cell: (on, filter) =>
+    cell: async (on, filter) =>
       on.cell({
         workspace,
-        covers: coverWorkspace(workspace, filter, join(base, 'covers'), hiddenMemory(join(base, 'memory'), filter)),
+        covers: await coverWorkspace(workspace, filter, join(base, 'covers'), hiddenMemory(join(base, 'memory'), filter)),
       }),
     async [Symbol.asyncDispose]() {
       execFileSync('chmod', ['-R', 'u+rwX', base])

@@ -35,6 +35,7 @@ function plant(folder: string): void {
     })
   git('init', '-q')
   writeFileSync(join(folder, 'file.txt'), 'hello')
+  writeFileSync(join(folder, '.gitattributes'), '* filter=evil\n')
   git('add', '.')
   git('commit', '-qm', 'first')
   const script = (name: string) => {
@@ -51,7 +52,11 @@ function plant(folder: string): void {
   git('config', 'filter.evil.clean', script('clean'))
   git('config', 'filter.evil.smudge', script('smudge'))
   git('config', 'alias.status', `!${script('alias')}`)
-  writeFileSync(join(folder, '.gitattributes'), '* filter=evil\n')
+  // From git 2.43 on attributes are taken from there as well, where a folder has none.
+  git('config', 'attr.tree', 'HEAD')
+  // Settings of this worktree alone go before those of the repository.
+  git('config', 'extensions.worktreeConfig', 'true')
+  writeFileSync(join(folder, '.git/config.worktree'), `[core]\n\tfsmonitor = ${script('worktree')}\n`)
   writeFileSync(
     join(folder, '.gitmodules'),
     `[submodule "x"]\n\tpath = x\n\turl = ext::sh -c ${script('submodule')}\n\tupdate = !${script('update')}\n`,
@@ -67,7 +72,7 @@ function plant(folder: string): void {
   if (isRoot) giveTo(folder, someone)
 }
 
-const names = ['hook', 'fsmonitor', 'ssh', 'pager', 'diff', 'clean', 'smudge', 'alias', 'submodule', 'update', 'bare']
+const names = ['hook', 'fsmonitor', 'worktree', 'ssh', 'pager', 'diff', 'clean', 'smudge', 'alias', 'submodule', 'update', 'bare']
 
 test.each(attackedRungs)(
   'no hook, filter, monitor or submodule of a workspace is run by the host in the whole life of a session on the rung %s',
@@ -100,7 +105,7 @@ test.each(attackedRungs)(
 
     // The traps do work: a git of the host's that is asked without care springs them.
     execFileSync('git', ['-c', 'safe.directory=*', 'diff'], { cwd: workspace, stdio: 'ignore' })
-    expect(names.filter(sprung)).toContain('fsmonitor')
+    expect(names.filter(sprung)).toContain('worktree')
   },
   lifeMs,
 )

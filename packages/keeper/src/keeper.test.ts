@@ -1177,8 +1177,8 @@ test('keeper() names the prompts that came too late for a turn, unless a person 
 test('keeper() tells what its cell does not see, and what came since', async () => {
   const fresh = [['.env'], []]
   const veil = {
-    cover: () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }],
-    uncovered: () => fresh.shift() ?? [],
+    cover: async () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }],
+    uncovered: async () => fresh.shift() ?? [],
     watches: false,
   }
   const { prompt, work, cells, events } = await make({ veil })
@@ -1187,7 +1187,7 @@ test('keeper() tells what its cell does not see, and what came since', async () 
     await prompt(id)
     await work([id])
   }
-  expect(cells.specs[0]?.covers).toEqual(veil.cover())
+  expect(cells.specs[0]?.covers).toEqual(await veil.cover())
   const notices = (await events()).flatMap((event) => (event.type === 'notice' ? [event.body] : []))
   expect(notices.map(({ code, message }) => [code, message])).toEqual([
     ['files_hidden', 'The repository filter hides id_rsa'],
@@ -1198,8 +1198,8 @@ test('keeper() tells what its cell does not see, and what came since', async () 
 
 test('keeper() tells once that its workspace cannot be looked through any more', async () => {
   const veil = {
-    ...{ cover: () => [], watches: true },
-    uncovered() {
+    ...{ cover: async () => [], watches: true },
+    async uncovered() {
       veil.watches = false
       return []
     },

@@ -155,7 +155,7 @@ export function keeper(options: KeeperOptions): Keeper {
 
   async function startUp(): Promise<void> {
     requireToolchains(start.toolchains, toolchains)
-    const covers = veil.cover()
+    const covers = await veil.cover()
     const mounts = [...agents.mounts(start.files), ...outfit.mounts]
     cell = await cells.start(
       cellSpec(start, { mounts, covers, ...(start.caches === null ? {} : { caches: start.caches }) }),

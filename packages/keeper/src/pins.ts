@@ -52,7 +52,7 @@ const hashMsMax = 20_000
 /** Each a path of Linux, at most 4096 bytes and longer in JSON, and a hash. */
 const pinsBytesMax = (actionBounds.pins + 1) * 32 * 1024
 
-/** Run by our own Node inside the cell. The path is the one that the agent's shell has: the last snapshot of it tells. */
+/** Run by our own Node inside the cell. It waits for no fifo that the agent puts in a file's place. The path is the one that the agent's shell has: the last snapshot of it tells. */
 const hashThem = String.raw`
 const fs = require('node:fs'), p = require('node:path'), { createHash } = require('node:crypto');
 const home = process.env.HOME;
@@ -60,11 +60,16 @@ function shellPath() {
   try {
     const dir = home + '/.claude/shell-snapshots';
     const last = fs.readdirSync(dir).map((f) => [fs.statSync(dir + '/' + f).mtimeMs, f]).sort((a, b) => b[0] - a[0])[0][1];
-    const line = fs.readFileSync(dir + '/' + last, 'utf8').split('\n').filter((l) => /^export PATH=/.test(l)).at(-1);
+    const line = fs.readFileSync(opened(dir + '/' + last), 'utf8').split('\n').filter((l) => /^export PATH=/.test(l)).at(-1);
     return line.slice('export PATH='.length).replace(/^(['"])(.*)\1$/, '$2').replace(/\\(.)/g, '$1').replaceAll('$PATH', process.env.PATH);
   } catch { return process.env.PATH }
 }
 const dirs = shellPath().split(':');
+const opened = (f) => {
+  const fd = fs.openSync(f, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  if (fs.fstatSync(fd).isFile()) return fd;
+  throw new Error('no file');
+};
 const isFile = (f) => { try { return fs.statSync(f).isFile() } catch { return false } };
 const out = new Map();
 const { wanted, shell, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
@@ -73,7 +78,7 @@ for (const { name, base, program } of wanted) {
   const from = p.resolve(shell, base.replace(/^~(?=\/|$)/, home));
   const at = name.includes('/') || !program ? p.resolve(from, name.replace(/^~(?=\/)/, home)) : dirs.map((d) => p.resolve(from, d, name)).find(isFile);
   if (at === undefined || out.has(at) || !isFile(at)) continue;
-  const hash = createHash('sha256'), fd = fs.openSync(at, 'r'), chunk = Buffer.alloc(1 << 20);
+  const hash = createHash('sha256'), fd = opened(at), chunk = Buffer.alloc(1 << 20);
   for (let n; (n = fs.readSync(fd, chunk)) > 0; ) hash.update(chunk.subarray(0, n));
   fs.closeSync(fd);
   out.set(at, hash.digest('hex'));

@@ -1,4 +1,5 @@
-import { readFile, realpath, writeFile } from 'node:fs/promises'
+import { realpath, writeFile } from 'node:fs/promises'
+import { readFound } from '@anchorhold/link/found-file'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
@@ -43,6 +44,9 @@ export function trustEnvironment(folder: string): Readonly<Record<string, string
   }
 }
 
+/** Those of a distribution have a few hundred kilobytes. */
+const rootsBytesMax = 16 * 1024 * 1024
+
 /** Where distributions keep them. */
 const places = [
   '/etc/ssl/certs/ca-certificates.crt',
@@ -66,5 +70,5 @@ async function usualRoots(root: string | null): Promise<string> {
 async function readBelow(top: string, path: string): Promise<string | null> {
   const [within, real] = await Promise.all([realpath(top), realpath(join(top, path))])
   if (within !== '/' && !real.startsWith(`${within}/`)) return null
-  return readFile(real, 'utf8')
+  return readFound(real, rootsBytesMax, within === '/' ? {} : { below: within })
 }

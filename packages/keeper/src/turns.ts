@@ -201,7 +201,7 @@ export function turns(options: TurnsOptions): Turns {
       settlement === null ? undefined : { source: settlement.source, n: settlement.n },
     )
     const watched = veil.watches
-    const exposed = veil.uncovered()
+    const exposed = await veil.uncovered()
     if (exposed.length > 0) await journal.write(exposedNotice(exposed))
     if (watched && !veil.watches) await journal.write(unseenNotice)
     await handOn()

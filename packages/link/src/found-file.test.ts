@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { openFound, readFound } from './found-file.ts'
+import { listFound, openFound, readFound, readFoundStart } from './found-file.ts'
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'ah-found-'))
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'ah-found-')))
   writeFileSync(join(folder, 'file'), 'what is there')
 })
 afterEach(() => rmSync(folder, { recursive: true }))
@@ -26,4 +26,29 @@ test.each([
   const path = join(folder, 'put')
   put(path)
   await expect(openFound(path)).rejects.toThrow(words)
+})
+
+test('readFound() reads nothing through a folder that a link has taken the place of', async () => {
+  for (const name of ['own', 'other']) {
+    mkdirSync(join(folder, name))
+    writeFileSync(join(folder, name, 'file'), name)
+  }
+  const below = join(folder, 'own')
+  expect(await readFound(join(below, 'file'), 10, { below })).toBe('own')
+  symlinkSync('../other', join(below, 'way'))
+  await expect(readFound(join(below, 'way/file'), 10, { below })).rejects.toThrow('does not lie in')
+})
+
+test('readFoundStart() reads no more than it is told, and nothing of what has no size', async () => {
+  expect((await readFoundStart(join(folder, 'file'), 4)).toString()).toBe('what')
+  expect((await readFoundStart(join(folder, 'file'), 400)).toString()).toBe('what is there')
+})
+
+test('listFound() lists a folder that is where its path says, and no other', () => {
+  expect(listFound(folder)?.map(({ name }) => name)).toEqual(['file'])
+  symlinkSync(folder, join(folder, 'link'))
+  execFileSync('mkfifo', [join(folder, 'fifo')])
+  mkdirSync(join(folder, 'own'))
+  symlinkSync('..', join(folder, 'own/up'))
+  for (const name of ['link', 'fifo', 'file', 'nothing', 'own/up/own']) expect(listFound(join(folder, name))).toEqual([])
 })

@@ -1,4 +1,4 @@
-import { constants, readlinkSync, realpathSync } from 'node:fs'
+import { accessSync, closeSync, constants, type Dirent, openSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'
 
@@ -39,28 +39,66 @@ export type HowFound = {
 const usualMs = 5_000
 
 /** All of such a file, which may have so much at most. */
-export async function readFound(path: string, bytesMax: number, { below, withinMs = usualMs }: HowFound = {}): Promise<string> {
-  const late = new AbortController()
-  const tooLate = wait(withinMs, null, { signal: late.signal, ref: false }).then(() => {
+export function readFound(path: string, bytesMax: number, how: HowFound = {}): Promise<string> {
+  return inTime(path, how, async () => {
+    const { file, sizeBytes } = await openFound(path, how.below)
+    await using _ = file
+    if (sizeBytes > bytesMax) throw new Error(`Cannot read "${path}": it has ${sizeBytes} bytes, and may have ${bytesMax}`)
+    return (await startOf(file, sizeBytes)).toString()
+  })
+}
+
+/** The first bytes of such a file, however many more it has. */
+export function readFoundStart(path: string, bytes: number, how: HowFound = {}): Promise<Buffer> {
+  return inTime(path, how, async () => {
+    const { file, sizeBytes } = await openFound(path, how.below)
+    await using _ = file
+    return startOf(file, Math.min(bytes, sizeBytes))
+  })
+}
+
+/** No more than was there, however much is added to it meanwhile. */
+async function startOf(file: FileHandle, bytes: number): Promise<Buffer> {
+  const into = Buffer.alloc(bytes)
+  return into.subarray(0, (await file.read(into, 0, bytes, 0)).bytesRead)
+}
+
+/** The thread that waits is not to be had back. */
+async function inTime<T>(path: string, { withinMs = usualMs }: HowFound, work: () => Promise<T>): Promise<T> {
+  const done = new AbortController()
+  const late = wait(withinMs, null, { signal: done.signal, ref: false }).then(() => {
     throw new Error(`Cannot read "${path}": it takes more than ${withinMs} ms`)
   })
+  late.catch(() => {})
   try {
-    return await Promise.race([read(path, bytesMax, below), tooLate])
+    return await Promise.race([work(), late])
   } finally {
-    late.abort()
-    tooLate.catch(() => {})
+    done.abort()
   }
 }
 
-async function read(path: string, bytesMax: number, below?: string): Promise<string> {
-  const { file, sizeBytes } = await openFound(path, below)
+/** What is in a folder that somebody else may swap for a link, or anything, at any time, by the folder's real path. Null where it cannot be
+ *  looked into: read, or gone through to what is in it. Nothing where it is gone, or is not there any more but elsewhere. It waits for
+ *  nobody, and is done at once: to hand each folder of a large tree to a thread would take several times as long. */
+export function listFound(folder: string): readonly Dirent[] | null {
+  const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
+  let fd: number
   try {
-    if (sizeBytes > bytesMax) throw new Error(`Cannot read "${path}": it has ${sizeBytes} bytes, and may have ${bytesMax}`)
-    // No more than was there, however much is added to it meanwhile.
-    const into = Buffer.alloc(sizeBytes)
-    return into.toString('utf8', 0, (await file.read(into, 0, sizeBytes, 0)).bytesRead)
+    fd = openSync(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  } catch (error) {
+    const gone = ['ENOENT', 'ENOTDIR', 'ELOOP']
+    return gone.includes((error as NodeJS.ErrnoException).code ?? '') ? [] : null
+  }
+  try {
+    if (placeOf(fd, folder) !== folder) return []
+    const at = process.platform === 'linux' ? `/proc/self/fd/${fd}` : folder
+    const entries = readdirSync(at, { withFileTypes: true })
+    accessSync(`${at}/.`, constants.X_OK)
+    return entries
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? [] : null
   } finally {
-    await file.close()
+    closeSync(fd)
   }
 }
 

@@ -88,7 +88,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
   // A copy goes with the cell, and so does what is known of it. This process writes it, as whoever it runs as.
   const hidden = workspace.startsWith(`${base}/`) ? base : hiddenFolderOf(folders, workspace, null)
   const covers =
-    rung === 'none' ? [] : coverWorkspace(workspace, held.repoFilter, join(base, 'covers'), hiddenMemory(hidden, held.repoFilter))
+    rung === 'none'
+      ? []
+      : await coverWorkspace(workspace, held.repoFilter, join(base, 'covers'), hiddenMemory(hidden, held.repoFilter))
   const toolchains = toolchainsNamed(options.toolchains, config.home)
   const root = rootFor({ config, folders }, rung, options.image ?? undefined)
   const hasNet = network === 'proxy'

@@ -1,4 +1,5 @@
-import { closeSync, mkdirSync, openSync, readFileSync, readSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFound, readFoundStart, listFound } from '@anchorhold/link/found-file'
+import { lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
@@ -6,7 +7,7 @@ import type { Cover } from '../cells/cell.ts'
 import { cleanGitConfig, isGitConfig } from './git-config.ts'
 import { type HiddenMemory, identityOf, missedMax, type Remembered } from './memory.ts'
 import { filterOf, isOthersWork } from './names.ts'
-import { entriesOf, type Seen, walk } from './walk.ts'
+import { type Seen, walk } from './walk.ts'
 
 /** Each cover is a mount, and a workspace with more secrets than this wants another rule. */
 const coversMax = 1000
@@ -18,11 +19,16 @@ const gitConfigBytesMax = 1024 * 1024
  *  hidden once is hidden again wherever it is now. `folder` is for what the cell sees instead; the cell itself must not be able to
  *  write there, nor to `memory`.
  *  Does not hide: what the history of a repository holds, and files that are made after this. */
-export function coverWorkspace(workspace: string, filter: RepoFilter, folder: string, memory: HiddenMemory): readonly Cover[] {
+export async function coverWorkspace(
+  workspace: string,
+  filter: RepoFilter,
+  folder: string,
+  memory: HiddenMemory,
+): Promise<readonly Cover[]> {
   rmSync(folder, { recursive: true, force: true })
   if (filter === 'none') return []
-  const remembered = memory.read()
-  const { hidden: found, missing } = findHidden(workspace, filter, remembered)
+  const remembered = await memory.read()
+  const { hidden: found, missing } = await findHidden(workspace, filter, remembered)
   if (found.size > coversMax)
     throw new Failure('cell_unavailable', `The repository filter hides ${found.size} files, more than the ${coversMax} it can`, {
       hint: 'Name folders instead of files in a filter of your own, or choose "standard"',
@@ -53,13 +59,20 @@ type Found = {
   readonly missing: readonly Remembered[]
 }
 
-/** What a filter hides in a workspace, and what it hid before. `skips` leaves folders out, by their paths below the workspace. */
-export function findHidden(
+type How = {
+  /** Leaves folders out, by their paths below the workspace. */
+  readonly skips?: (below: string) => boolean
+  /** Throws when the look takes too long. */
+  readonly goOn?: () => void
+}
+
+/** What a filter hides in a workspace, and what it hid before. */
+export async function findHidden(
   workspace: string,
   filter: RepoFilter,
   remembered: readonly Remembered[],
-  skips: (below: string) => boolean = () => false,
-): Found {
+  { skips = () => false, goOn = () => {} }: How = {},
+): Promise<Found> {
   const found = new Map<string, Hidden>()
   if (filter === 'none') return { hidden: found, missing: [] }
   const root = realpathSync(workspace)
@@ -75,8 +88,8 @@ export function findHidden(
     const target = targetOf(link)
     if (target !== null && isInside(target.path)) hide(target.path, target.kind)
   }
-  const hideSettings = (path: string) => {
-    const instead = cleaned(path)
+  const hideSettings = async (path: string) => {
+    const instead = await cleaned(path, root)
     if (instead !== null) hide(path, { instead })
   }
   let ties = 0
@@ -87,7 +100,7 @@ export function findHidden(
     const target = targetOf(link)
     if (target?.kind !== 'folder' || !isInside(target.path)) return
     if (depth > 1 && ++ties > tiesMax) throw tangled(target.path.slice(root.length + 1))
-    for (const { name } of entriesOf(target.path) ?? []) {
+    for (const { name } of listFound(target.path) ?? []) {
       const inner = `${below}/${name}`
       if (hides(inner)) hideTarget(`${target.path}/${name}`)
       else if (depth < depthMax && leadsOn(name)) hideBehind(`${target.path}/${name}`, inner, depth + 1)
@@ -104,14 +117,14 @@ export function findHidden(
     return !isWanted
   }
 
-  walk(root, {
-    closed,
+  await walk(root, {
+    ...{ closed, goOn },
     nameless: (folder, below) => hideAround(folder, hides(below)),
     visit({ path, below, entry, inGit }) {
       if ((inGit && /^config(?:\.worktree)?$/.test(entry.name)) || isGitConfig(below)) {
         const target = entry.isSymbolicLink() ? targetOf(path) : { path, kind: entry.isFile() ? 'file' : 'folder' }
-        if (target?.kind === 'file' && isInside(target.path)) hideSettings(target.path)
-        return entry.isDirectory()
+        const goesOn = entry.isDirectory()
+        return target?.kind === 'file' && isInside(target.path) ? hideSettings(target.path).then(() => goesOn) : goesOn
       }
       // Branches have names of their own, and what moved in there since is remembered.
       if (inGit && ['objects', 'refs', 'logs'].includes(entry.name)) return false
@@ -121,7 +134,12 @@ export function findHidden(
       }
       if (entry.isSymbolicLink()) hideTarget(path)
       else if (entry.isDirectory()) hide(path, 'folder')
-      else if (entry.isFile() && !isPublic(path, below)) hide(path, 'file')
+      else if (entry.isFile() && mayBePublic(below))
+        return isPublic(path, root).then((is) => {
+          if (!is) hide(path, 'file')
+          return false
+        })
+      else if (entry.isFile()) hide(path, 'file')
       return false
     },
   })
@@ -129,7 +147,7 @@ export function findHidden(
   for (const { id, below, kind } of remembered) {
     const path = `${root}/${below}`
     if (found.has(path) || identityOf(path)?.id !== id || targetOf(path)?.path !== path) continue
-    if (kind === 'git') hideSettings(path)
+    if (kind === 'git') await hideSettings(path)
     else hide(path, kind)
   }
 
@@ -144,8 +162,8 @@ export function findHidden(
   const again = new Set<Remembered>()
   const folders = new Map([['', identityOf(root)?.id ?? '']])
 
-  walk(root, {
-    closed,
+  await walk(root, {
+    ...{ closed, goOn },
     nameless: (folder, _, path) => hideAround(folder, wanted.has(identityOf(path)?.id ?? '')),
     visit({ path, below, entry }: Seen) {
       if (!entry.isFile() && !entry.isDirectory()) return false
@@ -154,8 +172,8 @@ export function findHidden(
       const parent = folders.get(below.slice(0, Math.max(0, below.lastIndexOf('/')))) ?? ''
       const one = wanted.get(id) ?? places.get(placeOf({ parent, name: entry.name }))
       if (one !== undefined) again.add(one)
-      if (one?.kind === 'git') hideSettings(path)
-      else if (one !== undefined || (entry.isFile() && linked.has(id))) hide(path, entry.isFile() ? 'file' : 'folder')
+      if (one?.kind === 'git') return hideSettings(path).then(() => true)
+      if (one !== undefined || (entry.isFile() && linked.has(id))) hide(path, entry.isFile() ? 'file' : 'folder')
       return true
     },
   })
@@ -203,35 +221,26 @@ function tangled(folder: string): Failure {
 function targetOf(link: string): { readonly path: string; readonly kind: 'file' | 'folder' } | null {
   try {
     const path = realpathSync(link)
-    const stat = statSync(path)
+    const stat = lstatSync(path)
     return stat.isFile() || stat.isDirectory() ? { path, kind: stat.isFile() ? 'file' : 'folder' } : null
   } catch {
     return null // it leads nowhere
   }
 }
 
-function cleaned(path: string): string | null {
-  try {
-    return statSync(path).size > gitConfigBytesMax ? '' : cleanGitConfig(readFileSync(path, 'utf8'))
-  } catch {
-    return '' // its owner may let the cell read it later
-  }
+/** Empty for what is too large or cannot be read: its owner may let the cell read it later. So is what a link leads to by now: the cell
+ *  must not be shown what lies outside. */
+async function cleaned(path: string, root: string): Promise<string | null> {
+  const text = await readFound(path, gitConfigBytesMax, { below: root }).catch(() => null)
+  return text === null ? '' : cleanGitConfig(text)
 }
 
 /** Packages bring the certificates that they trust, and without them reach nobody. */
-function isPublic(path: string, below: string): boolean {
-  if (!/\.pem$/i.test(below) || !isOthersWork(below)) return false
-  const start = Buffer.alloc(publicBytes)
-  try {
-    const fd = openSync(path, 'r')
-    try {
-      const read = readSync(fd, start, 0, publicBytes, 0)
-      return read < publicBytes && start.includes('-----BEGIN CERTIFICATE-----') && !start.includes('PRIVATE KEY')
-    } finally {
-      closeSync(fd)
-    }
-  } catch {
-    return false
-  }
+const mayBePublic = (below: string) => /\.pem$/i.test(below) && isOthersWork(below)
+
+async function isPublic(path: string, root: string): Promise<boolean> {
+  const start = await readFoundStart(path, publicBytes, { below: root }).catch(() => null)
+  if (start === null || start.length === publicBytes) return false
+  return start.includes('-----BEGIN CERTIFICATE-----') && !start.includes('PRIVATE KEY')
 }
 const publicBytes = 1024 * 1024

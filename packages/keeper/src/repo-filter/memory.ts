@@ -1,5 +1,6 @@
+import { readFound } from '@anchorhold/link/found-file'
 import { createHash } from 'node:crypto'
-import { lstatSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { z } from 'zod'
@@ -36,22 +37,24 @@ const Memory = z.strictObject({ hidden: z.array(Remembered) })
 /** What was hidden in a workspace at earlier starts, so that it is hidden again wherever a cell has moved it to in between.
  *  Invariant: no cell can write it. */
 export interface HiddenMemory {
-  read(): readonly Remembered[]
+  read(): Promise<readonly Remembered[]>
   write(hidden: readonly Remembered[]): void
 }
 
 /** Moving folders about while they are walked through may make one be missed; one that was missed so often is gone. */
 export const missedMax = 5
 const rememberedMax = 5_000
+/** Each has a path, and that a few thousand bytes at most. */
+const memoryBytesMax = 32 * 1024 * 1024
 
 /** By the filter as well: what another one would hide is none of this one's business. */
 export function hiddenMemory(folder: string, filter: RepoFilter): HiddenMemory {
   const name = createHash('sha256').update(JSON.stringify(filter)).digest('hex').slice(0, 16)
   const path = `${folder}/hidden-${name}.json`
   return {
-    read() {
+    async read() {
       try {
-        return Memory.parse(JSON.parse(readFileSync(path, 'utf8'))).hidden
+        return Memory.parse(JSON.parse(await readFound(path, memoryBytesMax))).hidden
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
         throw error
@@ -65,5 +68,3 @@ export function hiddenMemory(folder: string, filter: RepoFilter): HiddenMemory {
     },
   }
 }
-
-export const noMemory: HiddenMemory = { read: () => [], write: () => {} }

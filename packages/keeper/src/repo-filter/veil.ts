@@ -7,15 +7,18 @@ import { isOthersWork } from './names.ts'
 /** What keeps a cell from seeing some files of its workspace. */
 export interface Veil {
   /** What is to be covered as the workspace is now. Called before the cell starts. */
-  cover(): readonly Cover[]
-  /** Files that came since and would be covered, below the workspace; each is told once. */
-  uncovered(): readonly string[]
+  cover(): Promise<readonly Cover[]>
+  /** Files that came since and would be covered, below the workspace; each is told once. An agent may be at work there meanwhile: whatever it
+   *  makes of its workspace, this answers in time. */
+  uncovered(): Promise<readonly string[]>
   /** Whether `uncovered` looks at all: not where that would hold up every turn, nor once it could not. */
   readonly watches: boolean
 }
 
 /** Looking through a workspace that takes longer than this is not done after every turn. */
 const quickMs = 250
+/** And no turn waits longer for it than this. */
+const patienceMs = 10_000
 
 export type VeilOptions = {
   readonly workspace: string
@@ -31,8 +34,9 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
   const known = new Set<string>()
   let watches = true
   // Not in folders of packages: they hold most of the files, and what comes there is hidden from the next start on all the same.
-  const comeSince = () => {
-    const fresh = [...findHidden(workspace, filter, [], isOthersWork).hidden.keys()].filter((path) => !known.has(path))
+  async function comeSince(goOn?: () => void): Promise<readonly string[]> {
+    const { hidden } = await findHidden(workspace, filter, [], { skips: isOthersWork, ...(goOn === undefined ? {} : { goOn }) })
+    const fresh = [...hidden.keys()].filter((path) => !known.has(path))
     for (const path of fresh) known.add(path)
     return fresh
   }
@@ -40,18 +44,22 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
     get watches() {
       return watches
     },
-    cover() {
-      const covers = coverWorkspace(workspace, filter, folder, hiddenMemory(memory, filter))
+    async cover() {
+      const covers = await coverWorkspace(workspace, filter, folder, hiddenMemory(memory, filter))
       for (const { path } of covers) known.add(path)
       const before = performance.now()
-      comeSince()
+      await comeSince()
       watches = performance.now() - before < quickMs
       return covers
     },
-    uncovered() {
+    async uncovered() {
       if (filter === 'none' || !watches) return []
+      const late = AbortSignal.timeout(patienceMs)
+      // It may also be that the disk does not answer, and no step of the look comes to its end.
+      const cut = new Promise<never>((_, reject) => late.addEventListener('abort', () => reject(late.reason as Error)))
       try {
-        return comeSince().map((path) => path.slice(workspace.length + 1))
+        const fresh = await Promise.race([comeSince(() => late.throwIfAborted()), cut])
+        return fresh.map((path) => path.slice(workspace.length + 1))
       } catch {
         // Whatever the agent has made of it, the turn is over and its session goes on: this look hides nothing. That there is none any more
         // is told, and the next start, which does hide, refuses and says why.
@@ -62,4 +70,4 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
   }
 }
 
-export const noVeil: Veil = { cover: () => [], uncovered: () => [], watches: true }
+export const noVeil: Veil = { cover: async () => [], uncovered: async () => [], watches: true }

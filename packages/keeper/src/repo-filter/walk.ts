@@ -1,5 +1,7 @@
+import { listFound } from '@anchorhold/link/found-file'
 import { isUtf8 } from 'node:buffer'
-import { accessSync, constants, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
 import { isGitFolder } from './git-config.ts'
 import { identityOf } from './memory.ts'
 
@@ -17,24 +19,35 @@ export type Seen = {
 
 export type Walk = {
   /** Whether to go on into a folder. */
-  visit(seen: Seen): boolean
+  visit(seen: Seen): boolean | Promise<boolean>
   /** A folder that cannot be looked into: not for this user, or too deep. The cell could get at what is in it, by a change of mode or step
    *  by step. */
   closed(folder: string): void
   /** Something in a folder whose name, or that of a folder above it there, is no text, so that it cannot be named. `below` is near to what
    *  it would be. Says whether to go on: one answer is enough. */
   nameless(folder: string, below: string, path: Buffer): boolean
+  /** Throws when the walk takes too long. */
+  goOn?(): void
 }
 
 /** A name of this length can be mounted on, and the names below it still be read. */
 const pathBytesMax = 3_000
 
-/** Visits everything in a folder, following no link. */
-export function walk(root: string, { visit, closed, nameless }: Walk): void {
+/** What else this process has to do waits no longer than this for a walk. */
+const turnMs = 20
+
+/** Visits everything in a folder, following no link: an agent may be at work there. */
+export async function walk(root: string, { visit, closed, nameless, goOn = () => {} }: Walk): Promise<void> {
   const folders = ['']
+  let begun = performance.now()
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
+    goOn()
+    if (performance.now() - begun > turnMs) {
+      await setImmediate()
+      begun = performance.now()
+    }
     const folder = at === '' ? root : `${root}/${at}`
-    const entries = entriesOf(folder)
+    const entries = listFound(folder)
     if (entries === null) {
       closed(folder)
       continue
@@ -45,7 +58,11 @@ export function walk(root: string, { visit, closed, nameless }: Walk): void {
       const below = at === '' ? entry.name : `${at}/${entry.name}`
       const path = `${root}/${below}`
       if (!leadsThere(path, entry.name)) isText = false
-      else if (visit({ path, below, entry, inGit }) && entry.isDirectory()) {
+      else {
+        const answer = visit({ path, below, entry, inGit })
+        // Most answers are there at once.
+        const isWanted = typeof answer === 'boolean' ? answer : await answer
+        if (!isWanted || !entry.isDirectory()) continue
         if (Buffer.byteLength(path) > pathBytesMax) closed(path)
         else folders.push(below)
       }
@@ -73,18 +90,6 @@ function walkNameless(top: string, at: string, { closed, nameless }: Pick<Walk, 
       if (!nameless(top, below, path)) return
       if (entry.isDirectory()) folders.push({ folder: path, below, isTop: false })
     }
-  }
-}
-
-/** Null when it is there and cannot be looked into: read, or gone through to what is in it. */
-export function entriesOf(folder: string): readonly Entry[] | null {
-  try {
-    const entries = readdirSync(folder, { withFileTypes: true })
-    accessSync(folder, constants.X_OK)
-    return entries
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    return code === 'ENOENT' || code === 'ENOTDIR' ? [] : null // gone in between
   }
 }
 

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -105,7 +105,7 @@ describe.each([bwrapDriver(), noneDriver()])('askWorkspace() in a cell of rung $
           await expect(ask({ ask: 'read', path: 'secret' })).rejects.toThrow(/leads out|There is no file/)
           await expect(ask({ ask: 'list', path: 'etc' })).rejects.toThrow('leads out of the workspace')
           await expect(ask({ ask: 'read', path: 'pipe' })).rejects.toThrow('is no file')
-          await expect(ask({ ask: 'put', name: 'x', base64: 'eA==' })).rejects.toThrow(/leads out|Cannot write/)
+          await expect(ask({ ask: 'put', name: 'x', base64: 'eA==' })).rejects.toThrow(/leads out|There is no folder/)
           expect((await ask({ ask: 'read', path: 'fine' })).text).toBe('own')
           expect((await ask({ ask: 'list', path: '' })).entries).toContainEqual(
             expect.objectContaining({ name: 'etc', kind: 'link' }),
@@ -360,4 +360,39 @@ test.each([
 ])('askWorkspace() refuses an answer of %s', async (_, text) => {
   const place = { workspace: '/w', folder: '/f', files }
   await expect(askWorkspace(sayingCell(text), place, { ask: 'names' })).rejects.toMatchObject({ code: 'too_large' })
+})
+
+test('askWorkspace() lists the folder that it has looked at, whatever its name leads to by then', async () => {
+  // A process without a wall, so that there is something outside to be led to.
+  await inCell(
+    noneDriver(),
+    (folder) => {
+      const outside = join(folder, '../home/outside')
+      for (const [path, text] of [
+        [join(folder, 'sub'), '1'],
+        [outside, 'canary'],
+      ] as const) {
+        mkdirSync(path)
+        for (let at = 0; at < 1500; at++) writeFileSync(join(path, `file-${at}`), text)
+      }
+      symlinkSync(outside, join(folder, 'link'))
+    },
+    async (ask, folder) => {
+      const flip = `chdir $ARGV[0] or die; $| = 1; print "ready\\n";
+        while (1) { rename "sub", "own"; rename "link", "sub"; rename "sub", "link"; rename "own", "sub" }`
+      const flipper = spawn('perl', ['-e', flip, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+      await new Promise((resolve) => flipper.stdout.once('data', resolve))
+      let listed = 0
+      try {
+        for (let round = 0; round < 10; round++) {
+          const answer = await ask({ ask: 'list', path: 'sub' }).catch(() => null)
+          listed += answer?.entries.length ?? 0
+          expect(new Set(answer?.entries.map(({ size }) => size) ?? [1])).toEqual(new Set([1]))
+        }
+      } finally {
+        flipper.kill('SIGKILL')
+      }
+      expect(listed).toBeGreaterThan(0)
+    },
+  )
 })

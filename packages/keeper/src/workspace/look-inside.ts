@@ -36,6 +36,19 @@ export function lookInside(): void {
     if (!fs.fstatSync(file).isFile()) throw new Refused('bad_request', `${quoted(path)} is no file`)
     return file
   }
+  /** The folder that was looked at, by a name that stays its own whatever becomes of `path`. */
+  function openFolder(path: string): { readonly at: string; close(): void } {
+    const there = paths.resolve(root, path)
+    let file: number
+    try {
+      file = fs.openSync(there, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)
+    } catch {
+      throw new Refused('not_found', `There is no folder ${quoted(path)} that can be read`)
+    }
+    requireInside(file, path)
+    const held = `/proc/self/fd/${file}`
+    return { at: fs.existsSync(held) ? held : there, close: () => fs.closeSync(file) }
+  }
   /** What the kernel says was opened. Where there is no /proc, what the path leads to now. */
   function requireInside(file: number, path: string): void {
     let opened: string
@@ -59,15 +72,8 @@ export function lookInside(): void {
   function list(path: string) {
     const entries: FileEntry[] = []
     let more = false
-    let folder: ReturnType<typeof fs.opendirSync>
-    const at = paths.resolve(root, path)
-    try {
-      if (!isInside(fs.realpathSync(at))) throw new Refused('bad_request', `${quoted(path)} leads out of the workspace`)
-      folder = fs.opendirSync(at)
-    } catch (error) {
-      if (error instanceof Refused) throw error
-      throw new Refused('not_found', `There is no folder ${quoted(path)} that can be read`)
-    }
+    const { at, close } = openFolder(path)
+    const folder = fs.opendirSync(at)
     for (let entry = folder.readSync(); entry !== null; entry = folder.readSync()) {
       if (entries.length === bounds.entries) {
         more = true
@@ -82,6 +88,7 @@ export function lookInside(): void {
       }
     }
     folder.closeSync()
+    close()
     const rank = ({ kind }: FileEntry) => (kind === 'folder' ? 0 : 1)
     entries.sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1))
     return { entries, more }
@@ -106,22 +113,21 @@ export function lookInside(): void {
   }
 
   function put(name: string, base64: string) {
-    const folder = paths.join(root, 'uploads')
     try {
-      fs.mkdirSync(folder)
+      fs.mkdirSync(paths.join(root, 'uploads'))
     } catch {
       // It is there already; what it is shows next.
     }
+    const { at } = openFolder('uploads')
     const { name: stem, ext } = paths.parse(name)
     for (let n = 1; n <= 1000; n++) {
-      const path = `uploads/${n === 1 ? name : `${stem}-${n}${ext}`}`
+      const fresh = n === 1 ? name : `${stem}-${n}${ext}`
+      const path = `uploads/${fresh}`
       let file: number
       try {
-        if (!isInside(fs.realpathSync(folder))) throw new Refused('bad_request', '"uploads" leads out of the workspace')
         const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = fs.constants
-        file = fs.openSync(paths.join(root, path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644)
+        file = fs.openSync(`${at}/${fresh}`, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o644)
       } catch (error) {
-        if (error instanceof Refused) throw error
         if ((error as NodeJS.ErrnoException).code === 'EEXIST') continue
         throw new Refused('bad_request', `Cannot write to "uploads": ${(error as NodeJS.ErrnoException).code ?? 'it failed'}`)
       }
@@ -140,6 +146,7 @@ export function lookInside(): void {
       'core.quotePath=false',
       'color.ui=false',
       'diff.external=',
+      'attr.tree=',
     ]
     const ran = spawnSync('git', [...settings.flatMap((one) => ['-c', one]), ...args], {
       cwd: root,
