@@ -26,7 +26,8 @@ const allowed: Readonly<Record<string, readonly [why: string, ...calls: string[]
   'keeper/src/main.ts': ['the keeper’s own, which no cell can write', 'rm'],
   'keeper/src/caches.ts': ['removes one name, and no folder', 'rmSync'],
   'keeper/src/repo-filter/walk.ts': ['names alone, and a fifo is no folder', 'readdirSync'],
-  'keeper/src/repo-filter/covers.ts': ['what the cell sees instead, which it cannot write', 'rmSync'],
+  'keeper/src/repo-filter/covers.ts': ['what the cell sees instead, which it cannot write', 'rmSync', 'chmodSync'],
+  'keeper/src/repo-filter/tracked.ts': ['what the cell sees instead, which it cannot write', 'chmodSync'],
   'daemon/src/processes/logs.ts': ['the daemon’s own', 'statSync', 'copyFileSync', 'rmSync', 'truncateSync'],
   'daemon/src/processes/cgroups.ts': [
     'the kernel’s own, where there are no links',
@@ -37,6 +38,7 @@ const allowed: Readonly<Record<string, readonly [why: string, ...calls: string[]
   ],
   'daemon/src/processes/reap.ts': ['what is held open, folders of root’s own, and /proc', 'stat', 'readdirSync', 'readFileSync'],
   'daemon/src/processes/left-behind.ts': ['names alone', 'readdirSync'],
+  'daemon/src/processes/launched.ts': ['names alone, in a folder of root’s own', 'readdirSync'],
   'daemon/src/processes/launch.ts': ['a log of the daemon’s own', 'openSync'],
   'daemon/src/processes/runtime.ts': ['programs of ours', ...['statSync', 'chmodSync', 'rmSync', 'copyFileSync', 'readFileSync']],
   'daemon/src/workspace/host-folders.ts': ['what is held open', 'opendir'],

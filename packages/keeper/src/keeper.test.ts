@@ -1178,6 +1178,7 @@ test('keeper() tells what its cell does not see, and what came since', async () 
   const fresh = [['.env'], []]
   const veil = {
     cover: async () => [{ path: '/home/owner/project/id_rsa', by: '/covers/file' }],
+    keepTracked: async () => ['id_rsa'],
     uncovered: async () => fresh.shift() ?? [],
     watches: false,
   }
@@ -1191,6 +1192,7 @@ test('keeper() tells what its cell does not see, and what came since', async () 
   const notices = (await events()).flatMap((event) => (event.type === 'notice' ? [event.body] : []))
   expect(notices.map(({ code, message }) => [code, message])).toEqual([
     ['files_hidden', 'The repository filter hides id_rsa'],
+    ['files_tracked', expect.stringContaining("hides: id_rsa. The repository's history holds them too")],
     ['files_unwatched', expect.stringContaining('too large')],
     ['files_exposed', expect.stringContaining('.env')],
   ])
@@ -1198,7 +1200,7 @@ test('keeper() tells what its cell does not see, and what came since', async () 
 
 test('keeper() tells once that its workspace cannot be looked through any more', async () => {
   const veil = {
-    ...{ cover: async () => [], watches: true },
+    ...{ cover: async () => [], keepTracked: async () => [], watches: true },
     async uncovered() {
       veil.watches = false
       return []

@@ -22,7 +22,7 @@ import { journal as makeJournal } from './journal.ts'
 import { outfit as makeOutfit, requireToolchains } from './outfit.ts'
 import { pause as makePause } from './pause.ts'
 import type { PinFiles } from './pins.ts'
-import { hiddenNotice, unwatchedNotice } from './repo-filter/notices.ts'
+import { hiddenNotice, trackedNotice, unwatchedNotice } from './repo-filter/notices.ts'
 import type { Veil } from './repo-filter/veil.ts'
 import { requireLimits } from './require-limits.ts'
 import { beginHistory } from './snapshot.ts'
@@ -163,6 +163,7 @@ export function keeper(options: KeeperOptions): Keeper {
     )
     requireLimits(cell.limits, start.require_limits)
     await furnish.agent()
+    const tracked = await veil.keepTracked(cell, covers, `${start.folder}/home`)
     if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
@@ -201,6 +202,7 @@ export function keeper(options: KeeperOptions): Keeper {
     if (start.turns > start.unfinished.length && !agent.resumed) await journal.write(memoryLost)
     const hidden = covers.map(({ path }) => path.slice(start.workspace.length + 1))
     if (hidden.length > 0) await journal.write(hiddenNotice(hidden))
+    if (tracked.length > 0) await journal.write(trackedNotice(tracked))
     if (!veil.watches) await journal.write(unwatchedNotice)
     await turns.takeUp(agent)
   }

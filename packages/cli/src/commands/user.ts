@@ -29,8 +29,9 @@ export function user(program: Command, context: Context): void {
     .argument('<name>')
     .action(async (name: string) => {
       const { api } = await context.daemon()
-      const { url } = await api.inviteUser({ params: { name } })
+      const { url, expires_at } = await api.inviteUser({ params: { name } })
       context.terminal.line(url)
+      context.terminal.error(`It logs ${name} in once, within three days: until ${new Date(expires_at).toLocaleString()}`)
       if (URL.parse(url)?.hostname === 'localhost')
         context.terminal.error('It opens on this machine alone. For other machines: anchorhold expose')
     })

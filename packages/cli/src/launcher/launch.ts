@@ -20,6 +20,7 @@ import { requireToolchains } from '@anchorhold/keeper/outfit'
 import { putNetFiles } from '@anchorhold/keeper/net-files'
 import { coverWorkspace } from '@anchorhold/keeper/repo-filter/covers'
 import { hiddenMemory } from '@anchorhold/keeper/repo-filter/memory'
+import { keepTracked } from '@anchorhold/keeper/repo-filter/tracked'
 import { hiddenFolderOf } from '@anchorhold/daemon/workspace/hidden-folder'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { beginHistory } from '@anchorhold/keeper/snapshot'
@@ -140,6 +141,8 @@ export async function launch(options: LaunchOptions): Promise<number> {
   )
   const slowness = slownessOf(cell.limits)
   await gate?.waitLonger(slowness)
+  const tracked = await keepTracked(cell, { workspace, home, covers })
+  if (tracked.length > 0) options.warn(`git tracks what is hidden, and its history shows it: ${tracked.join(', ')}`)
   if (access === 'snapshot') await beginHistory(cell, cell.place(workspace), cell.place(home))
   requireLimits(cell.limits, config.requireLimits)
   tell(

@@ -1,6 +1,6 @@
 import { readFound, readFoundStart, listFound } from '@anchorhold/link/found-file'
-import { lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { chmodSync, lstatSync, mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import type { Cover } from '../cells/cell.ts'
@@ -15,7 +15,7 @@ const coversMax = 1000
 const tiesMax = 10_000
 const gitConfigBytesMax = 1024 * 1024
 
-/** Hides what a filter names in a workspace: an empty file or folder is seen in its place, and of git's settings a clean copy. What was
+/** Hides what a filter names in a workspace: an empty file or folder is seen in its place (of a tracked one, see `tracked.ts`), and of git's settings a clean copy. What was
  *  hidden once is hidden again wherever it is now. `folder` is for what the cell sees instead; the cell itself must not be able to
  *  write there, nor to `memory`.
  *  Does not hide: what the history of a repository holds, and files that are made after this. */
@@ -38,16 +38,22 @@ export async function coverWorkspace(
     memory.write([...[...found].flatMap(([path, what]) => toRemember(root, path, what)), ...missing])
   if (found.size === 0) return []
   mkdirSync(folder, { recursive: true, mode: 0o755 })
-  const [file, directory] = [join(folder, 'file'), join(folder, 'folder')]
-  writeFileSync(file, '', { mode: 0o444 })
-  mkdirSync(directory, { mode: 0o555 })
+  // Each has its own: git is shown something else in the place of each (`tracked.ts`).
   return [...found].map(([path, what], at) => {
-    if (what === 'file' || what === 'folder') return { path, by: what === 'file' ? file : directory }
-    const by = join(folder, `git-config-${at}`)
-    writeFileSync(by, what.instead, { mode: 0o444 })
+    const by = join(folder, `${typeof what === 'string' ? what : settings}-${at}`)
+    if (what === 'folder') mkdirSync(by, { mode: 0o555 })
+    else writeFileSync(by, what === 'file' ? '' : what.instead, { mode: 0o444 })
+    // What can be run stays so: git would take that for a change.
+    if (what === 'file' && isProgram(path)) chmodSync(by, 0o555)
     return { path, by }
   })
 }
+
+const settings = 'git-config'
+/** Whether this shows clean settings of git, and hides no file. */
+export const isSettings = ({ by }: Cover): boolean => basename(by).startsWith(`${settings}-`)
+
+const isProgram = (path: string) => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o100) !== 0
 
 /** A file or folder to hide, or a file that something else is to be seen in place of. */
 type Hidden = 'file' | 'folder' | { readonly instead: string }

@@ -6,6 +6,16 @@ export const hiddenNotice = (paths: readonly string[]): NewEvent => ({
   body: { level: 'info', code: 'files_hidden', message: `The repository filter hides ${listOf(paths)}` },
 })
 
+/** And of those that a repository tracks: what it holds of them is no secret from the cell. */
+export const trackedNotice = (paths: readonly string[]): NewEvent => ({
+  type: 'notice',
+  body: {
+    level: 'warning',
+    code: 'files_tracked',
+    message: `Git tracks files that the repository filter hides: ${listOf(paths)}. The repository's history holds them too, and the cell can read it. Where they are secrets, replace them, and take the files out of the repository`,
+  },
+})
+
 /** And of those that should be hidden, and came too late for that. */
 export const exposedNotice = (paths: readonly string[]): NewEvent => ({
   type: 'notice',

@@ -1,13 +1,17 @@
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
-import type { Cover } from '../cells/cell.ts'
+import type { Cell, Cover } from '../cells/cell.ts'
 import { coverWorkspace, findHidden } from './covers.ts'
 import { hiddenMemory } from './memory.ts'
 import { isOthersWork } from './names.ts'
+import { keepTracked } from './tracked.ts'
 
 /** What keeps a cell from seeing some files of its workspace. */
 export interface Veil {
   /** What is to be covered as the workspace is now. Called before the cell starts. */
   cover(): Promise<readonly Cover[]>
+  /** Sees to it that git in the cell takes what is covered for unchanged. Gives those that a repository tracks, below the workspace.
+   *  @param home the host path of the cell's home */
+  keepTracked(cell: Cell, covers: readonly Cover[], home: string): Promise<readonly string[]>
   /** Files that came since and would be covered, below the workspace; each is told once. An agent may be at work there meanwhile: whatever it
    *  makes of its workspace, this answers in time. */
   uncovered(): Promise<readonly string[]>
@@ -52,6 +56,7 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
       watches = performance.now() - before < quickMs
       return covers
     },
+    keepTracked: (cell, covers, home) => keepTracked(cell, { workspace, home, covers }),
     async uncovered() {
       if (filter === 'none' || !watches) return []
       const late = AbortSignal.timeout(patienceMs)
@@ -70,4 +75,4 @@ export function veilOver({ workspace, filter, folder, memory }: VeilOptions): Ve
   }
 }
 
-export const noVeil: Veil = { cover: async () => [], uncovered: async () => [], watches: true }
+export const noVeil: Veil = { cover: async () => [], keepTracked: async () => [], uncovered: async () => [], watches: true }

@@ -87,7 +87,10 @@ function OnePerson({ user, owner }: { readonly user: User; readonly owner: boole
       )}
       {invite.data !== undefined && (
         <div role="status" className="grid gap-1 rounded-xl bg-raised px-4 py-3 text-sm">
-          <p>Give this link to {name}: it logs one browser in, once, within the next minutes.</p>
+          <p>
+            Give this link to {name}: it logs one browser in, once, within three days (until{' '}
+            {new Date(invite.data.expires_at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })}).
+          </p>
           <p className="flex items-start justify-between gap-2">
             <code className="min-w-0 font-mono text-[0.8125rem] [overflow-wrap:anywhere]">{printableLine(invite.data.url)}</code>
             <CopyButton text={invite.data.url} name="Copy the link" className="-my-1 shrink-0" />
