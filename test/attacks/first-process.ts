@@ -38,6 +38,8 @@ export const firstProcess: Attack = {
   promise: 'What ends a cell is out of its reach: no process in it can keep the cell from ending with its keeper',
   guard: 'the cell lies in a process namespace whose first process it cannot see',
   async *run(on) {
+    if (!['x64', 'arm64'].includes(process.arch))
+      return yield notApplicable('when the keeper is killed', 'there is no machine code for this processor')
     const mark = uniqueSeconds()
     const launcher = on.launch(['perl', '-e', takeOver(mark)])
     const said = await new Promise<string>((resolve) => {
@@ -47,7 +49,6 @@ export const firstProcess: Attack = {
     const tree = descendantsOf(launcher.pid ?? 0)
     launcher.kill('SIGKILL')
     const ended = await until(() => hostProcesses(mark).length === 0 && tree.every(isGone))
-    if (said === '') yield notApplicable('when the keeper is killed', 'there is no machine code for this processor')
-    else yield judge('when the keeper is killed', { tried: /^(taken|refused)$/.test(said), ended }, { tried: true, ended: true })
+    yield judge('when the keeper is killed', { tried: /^(taken|refused)$/.test(said), ended }, { tried: true, ended: true })
   },
 }

@@ -266,16 +266,29 @@ async function main(): Promise<void> {
   async function shutdown({ all }: { readonly all: boolean }): Promise<{ readonly left_running: number }> {
     // Those that are just being started as well: they live on.
     const running = keepers.sessions.length
+    /** Those of which something goes on though it was ended. */
+    let left = 0
     if (all) {
       leaving = true
       keepers.startNoMore()
-      await Promise.all(keepers.sessions.map((id) => keepers.end(id, 'Anchorhold was shut down', { unread: 'kept' })))
+      const ended = keepers.sessions
+      await Promise.all(ended.map((id) => keepers.end(id, 'Anchorhold was shut down', { unread: 'kept' })))
+      left = (
+        await Promise.all(
+          ended.map((id) =>
+            keepers.stands(id).then(
+              () => 0,
+              () => 1,
+            ),
+          ),
+        )
+      ).reduce((sum, one) => sum + one, 0)
     }
     // Without an agent at its windows the gate has nothing to do.
     const nobody = all || running === 0
     if (nobody) await gate.leave()
     setImmediate(() => void leave())
-    return { left_running: nobody ? 0 : running }
+    return { left_running: nobody ? left : running }
   }
   let left = false
   async function leave(): Promise<void> {

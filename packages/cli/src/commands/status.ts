@@ -82,7 +82,7 @@ export function status(program: Command, context: Context): void {
     .command('panic')
     .summary('stop every agent, close every window, revoke every lease, at once')
     .description(
-      'Stops every agent at once, those of "anchorhold sandbox" and "claude" as well. Nothing runs from then on, also after a restart, until you lift it.',
+      'Stops every agent at once, also those that were launched without a session. Nothing runs from then on, also after a restart, until you lift it.',
     )
     .option('--lift', 'let agents run again; starts none')
     .action(async (options: { lift?: true }) => {

@@ -32,6 +32,7 @@ export async function finishArchives(parts: Parts): Promise<void> {
 /** Ends what an archived session still has. May be done twice. */
 async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): Promise<void> {
   await parts.keepers.end(id, why)
+  await parts.keepers.stands(id)
   // Behind the keeper: what it had journalled by then is not dropped.
   for (const prompt of queuedIn(parts, id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
   const session = parts.store.sessions.get(id)

@@ -114,6 +114,8 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
     // Also where that cannot be written down: who stops an agent wants it to end.
     await parts.keepers.end(id, why, { still })
   }
+  // Where something of its cell goes on, that is said, and not that it has stopped.
+  await parts.keepers.stands(id)
   return current(parts, id)
 }
 

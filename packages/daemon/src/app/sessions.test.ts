@@ -709,6 +709,7 @@ test('finishArchives() drops what a daemon that was ended in the middle of archi
   record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'archived', why: null } })
   expect(parts.store.prompts.queued(id)).toHaveLength(1)
   parts.keepers.end = async () => {}
+  parts.keepers.stands = async () => false
   await finishArchives(parts)
   expect(parts.store.prompts.queued(id)).toEqual([])
 })

@@ -3,6 +3,7 @@ import { folderDisk } from '@anchorhold/link/disk'
 import { isLocked, lockHolder, tellsLockHolders } from '@anchorhold/link/lock'
 import { type DeadOutbox, readDeadOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
+import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
@@ -144,7 +145,17 @@ export function keeperHost({
     },
     async remains(session, after) {
       await removeCgroups(session)
-      await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => log(`cell of ${session}: ${String(error)}`))
+      await reapCells(runtime, [folders.cell(session)]).catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error)
+        throw new Failure(
+          'keeper_unavailable',
+          `What the keeper of session "${session}" left in its cell has not ended: ${why}`,
+          {
+            hint: 'Its agent may still be at work in its folder. Look for its processes, and end them; then stop the session again',
+            cause: error,
+          },
+        )
+      })
       const left = await readDeadOutbox(folderDisk(folders.outbox(session)), after)
       return { ...left, saying: await readSaying(folders.saying(session)) }
     },
