@@ -87,3 +87,10 @@ test('upstream() refuses a credential that would break out of its header', async
   expect(await it.gate.handle({ do: 'test', provider: local(upstream.url), model: 'm' })).toMatchObject({ verdict: 'refused' })
   expect(upstream.received).toEqual([])
 })
+
+test('testProvider() shows nobody the credential that a provider says back', async () => {
+  await using upstream = await fakeUpstream(saying(401, error('authentication_error', `"${realKey}" is not known`)))
+  await using it = await testGate({ provider: rehearsal })
+  const said = (await it.gate.handle({ do: 'test', provider: local(upstream.url), model: 'm' })) as { message: string }
+  expect(said.message).toContain(`"${'*'.repeat(realKey.length)}" is not known`)
+})

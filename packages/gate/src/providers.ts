@@ -5,6 +5,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/providers'
 import type { Connections, Listener, Outgoing, Sent } from './connections.ts'
 import type { Secrets } from './secrets.ts'
+import { scrubberOf, type Scrubber } from './windows/scrub.ts'
 
 /** A provider made ready to be dialled. Invariant: where it leads comes from the owner's configuration alone. */
 export type Upstream = {
@@ -18,10 +19,17 @@ export type Upstream = {
   readonly seller: Seller
   /** Says that it cannot be reached, why, and what to do where that is known. */
   unreachable(code: string): string
-  /** The headers that carry the credential, looked up now. Throws `provider_unavailable` when it is gone. */
-  authorise(): Promise<Readonly<Record<string, string>>>
+  /** The credential, looked up now. Throws `provider_unavailable` when it is gone. */
+  authorise(): Promise<Authorised>
   /** Sends a request to a path of the Messages API. It never follows a redirect. */
   dial(request: Outgoing, listener: Listener, connection: 'kept' | 'fresh'): Sent
+}
+
+export type Authorised = {
+  /** The headers that carry the credential. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Takes it out of what the provider says; null where there is none. */
+  readonly scrubber: Scrubber | null
 }
 
 export type ProviderParts = {
@@ -53,6 +61,7 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
   const line = parts.connections.to(base.origin, ...(simulated ? [parts.rehearsalSocket] : []))
   // A sealed box does not change while the window is open, so it is opened once.
   let sealed: string | null = null
+  let known: { readonly secret: string; readonly authorised: Authorised } | null = null
 
   return {
     name: provider.name,
@@ -65,13 +74,16 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
         ? `The demo model (provider "rehearsal") is not running: ${code}. ${rehearsalRemedy}`
         : `Cannot reach provider "${provider.name}" at ${base.origin}: ${code}`,
     async authorise() {
-      if (provider.auth === 'none' || simulated) return {}
+      if (provider.auth === 'none' || simulated) return { headers: {}, scrubber: null }
       sealed ??= provider.credential.from === 'sealed' ? parts.secrets.open(provider.credential.box) : null
       const secret = sealed ?? (await readCredential(provider, provider.credential, parts.env))
       if (!/^[\x21-\x7e]+$/.test(secret)) {
         throw missing(provider, 'it holds characters that no credential has')
       }
-      return provider.auth === 'api_key' ? { 'x-api-key': secret } : { authorization: `Bearer ${secret}` }
+      const headers: Record<string, string> =
+        provider.auth === 'api_key' ? { 'x-api-key': secret } : { authorization: `Bearer ${secret}` }
+      if (known?.secret !== secret) known = { secret, authorised: { headers, scrubber: scrubberOf([secret]) } }
+      return known.authorised
     },
     dial: ({ path, headers, body }, listener, connection) =>
       line.send({ path: `${prefix}${path}`, headers, body }, listener, connection),
@@ -103,14 +115,17 @@ export async function testProvider(provider: Provider, model: string, parts: Pro
   let answer: string
   try {
     const target = upstream(provider, parts)
+    const credential = await target.authorise()
     const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: 'user', content: 'Say hi.' }] })
     const headers = {
       'content-type': 'application/json',
       'anthropic-version': '2023-06-01',
       ...(provider.auth === 'oauth' ? { 'anthropic-beta': oauthBeta } : {}),
-      ...(await target.authorise()),
+      ...credential.headers,
     }
     ;({ status, answer } = await exchange(target, { path: '/v1/messages', headers, body }))
+    // What a provider says goes to a person's screen, and may hold the credential that it refuses.
+    answer = credential.scrubber?.text(answer) ?? answer
   } catch (error) {
     if (error instanceof Failure) return { verdict: 'refused', message: error.message }
     return { verdict: 'unreachable', message: (error as Error).message }
@@ -157,7 +172,7 @@ function exchange(target: Upstream, request: Outgoing): Promise<{ status: number
         bytes += chunk.length
         if (bytes <= testAnswerBytesMax) chunks.push(chunk)
       },
-      ended: () => resolve({ status, answer: Buffer.concat(chunks).toString('utf8') }),
+      ended: () => resolve({ status, answer: Buffer.concat(chunks).toString('latin1') }),
       failed: ({ code }) => fail(code),
     },
     'fresh',
@@ -171,7 +186,10 @@ function exchange(target: Upstream, request: Outgoing): Promise<{ status: number
 
 function parseAnswer(answer: string): { type: unknown; error: string | null } {
   try {
-    const body = JSON.parse(answer) as { type?: unknown; error?: { message?: unknown } } | null
+    const body = JSON.parse(Buffer.from(answer, 'latin1').toString('utf8')) as {
+      type?: unknown
+      error?: { message?: unknown }
+    } | null
     const message = body?.error?.message
     return { type: body?.type, error: typeof message === 'string' ? message.slice(0, 300) : null }
   } catch {

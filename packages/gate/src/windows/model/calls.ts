@@ -6,7 +6,7 @@ import type { Settlement } from '@anchorhold/protocol/link'
 import type { Spend } from '@anchorhold/protocol/sessions'
 import type { SessionAuthority } from '../../authority.ts'
 import type { Account, Books } from '../../books.ts'
-import type { Upstream } from '../../providers.ts'
+import type { Authorised, Upstream } from '../../providers.ts'
 import type { RateLimits } from '../../rates.ts'
 import { answer, refused, unwritable } from './answers.ts'
 import { costless, forward, type Outcome } from './forward.ts'
@@ -104,7 +104,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     if (response.destroyed || closing.signal.aborted) return response.destroy()
     const { upstream, allow } = terms
     if (books.broken) return answer(response, unwritable)
-    let credential: Readonly<Record<string, string>>
+    let credential: Authorised
     try {
       credential = await upstream.authorise()
     } catch (error) {
@@ -175,10 +175,10 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     const startedAt = now()
     const dialled = () => {
       const body = serialise(request, set?.reserved.maxTokens ?? null)
-      const headers = { ...outgoing(from.headers, upstream, allow), ...credential }
+      const headers = { ...outgoing(from.headers, upstream, allow), ...credential.headers }
       const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
       const safe = set?.reserved.safe ?? null
-      return forward({ upstream, path: where, headers, body, response, safe, cuts })
+      return forward({ upstream, path: where, headers, body, scrubber: credential.scrubber, response, safe, cuts })
     }
     let ended: Promise<Outcome>
     try {

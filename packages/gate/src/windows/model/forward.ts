@@ -5,6 +5,7 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import type { Listener, Sent } from '../../connections.ts'
 import type { Upstream } from '../../providers.ts'
 import { type Answer, bodyOf, refused, unreachable, unwritable } from './answers.ts'
+import type { Scrub, Scrubber } from '../scrub.ts'
 import { type Meter, meter } from './meter.ts'
 
 /** How a call ended. */
@@ -26,6 +27,8 @@ export type Forwarded = {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  /** Takes the credential out of what comes back; null where none was sent. */
+  readonly scrubber: Scrubber | null
   readonly response: ServerResponse
   /** When the answer may be passed on; null when nothing has to be waited for. */
   readonly safe: Promise<void> | null
@@ -40,13 +43,15 @@ const textBytesMax = 8 * 1024
 /** What of an answer may be in memory while its reservation is on the way to the disk. */
 const heldBytesMax = 256 * 1024
 
-/** Sends a request upstream and passes the answer on, byte for byte and as it comes. Whoever leaves first takes the other along. */
+/** Sends a request upstream and passes the answer on, byte for byte and as it comes, but for a credential that came back in it. If one side
+ *  leaves, the other side's connection ends too. */
 export function forward(call: Forwarded): Promise<Outcome> {
-  const { upstream, response, cuts } = call
+  const { upstream, response, cuts, scrubber } = call
   const { promise, resolve } = Promise.withResolvers<Outcome>()
   let sent: Sent | null = null
   let reading: Meter | null = null
   let head: { readonly status: number; readonly headers: IncomingHttpHeaders } | null = null
+  let scrub: Scrub | null = null
   /** Of the answer, not passed on yet. */
   let held: Buffer[] = []
   let heldBytes = 0
@@ -88,6 +93,11 @@ export function forward(call: Forwarded): Promise<Outcome> {
     response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
   }
 
+  const hold = (chunk: Buffer) => {
+    if (chunk.length === 0) return
+    held.push(chunk)
+    heldBytes += chunk.length
+  }
   const take = (): Buffer | undefined => {
     const pieces = held
     held = []
@@ -133,13 +143,14 @@ export function forward(call: Forwarded): Promise<Outcome> {
       const answer = refused(`Provider "${upstream.name}" refused the credential that Anchorhold sent. ${remedy}`)
       return replace({ ...costless(status), credentialRefused: true }, answer)
     }
-    if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    // Nobody can look into it, neither for what it cost nor for a credential.
+    if ((headers['content-encoding'] ?? 'identity') !== 'identity' || (headers['transfer-encoding'] ?? 'chunked') !== 'chunked') {
       const answer = unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`)
       return replace(answered(status, null, 'begun'), answer)
     }
     if (isGood(status)) reading = meter(isStream(headers) ? 'stream' : 'json')
     else broken = () => costless(status)
-    response.writeHead(status, passed(headers))
+    response.writeHead(status, passed(headers, scrubber))
     passing = true
     if (whole) return passEnd(status)
     passData()
@@ -167,12 +178,12 @@ export function forward(call: Forwarded): Promise<Outcome> {
   const listener: Listener = {
     answered(status, headers) {
       head = { status, headers }
+      scrub = scrubber?.body(isStream(headers) ? 'events' : 'bytes') ?? null
       passWhenSafe()
     },
     data(chunk) {
-      if (ended) return
-      held.push(chunk)
-      heldBytes += chunk.length
+      if (!ended) hold(scrub === null ? chunk : scrub.chunk(chunk))
+      if (ended || held.length === 0) return
       if (!passing) {
         if (heldBytes > heldBytesMax) sent?.pause()
       } else if (!passDue) {
@@ -181,6 +192,8 @@ export function forward(call: Forwarded): Promise<Outcome> {
       }
     },
     ended() {
+      // What was held back of an answer that breaks off is not said: the rest of it may come in another.
+      if (!ended && scrub !== null) hold(scrub.end())
       whole = true
       if (passing && !ended) passEnd(head?.status ?? 0)
     },
@@ -248,13 +261,14 @@ function answered(status: number, reading: Meter | null, how: 'ended' | 'begun' 
 const stored = ({ input, output, cache_read, cache_write }: Tokens): Tokens => ({ input, output, cache_read, cache_write })
 const isGood = (status: number) => status >= 200 && status < 300
 const isStream = (headers: IncomingHttpHeaders) => (headers['content-type'] ?? '').startsWith('text/event-stream')
-function passed(headers: IncomingHttpHeaders): string[] {
+function passed(headers: IncomingHttpHeaders, scrubber: Scrubber | null): string[] {
   const kept: string[] = []
+  const add = (name: string, value: string) => void kept.push(name, scrubber?.text(value) ?? value)
   for (const name in headers) {
     if (!passedHeaders.has(name) && !name.startsWith('anthropic-ratelimit-')) continue
     const value = headers[name]!
-    if (typeof value === 'string') kept.push(name, value)
-    else for (const one of value) kept.push(name, one)
+    if (typeof value === 'string') add(name, value)
+    else for (const one of value) add(name, one)
   }
   return kept
 }

@@ -36,7 +36,7 @@ async function windowTo(seller: Seller, answer: string, { budget = usd, allow = 
   const sent: string[] = []
   const upstream: Upstream = {
     ...{ name: 'test', simulated: false, notional: false, billed: true, seller, unreachable: (code: string) => code },
-    authorise: async () => ({}),
+    authorise: async () => ({ headers: {}, scrubber: null }),
     dial({ body }, listener) {
       sent.push(body)
       queueMicrotask(() => {

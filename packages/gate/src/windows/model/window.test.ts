@@ -156,7 +156,8 @@ test('modelWindow() passes a stream on byte for byte, each piece before the next
       }),
     ),
   )
-  await using it = await testGate({ provider: local(upstream.url) })
+  // Without a credential nothing can be the beginning of one.
+  await using it = await testGate({ provider: local(upstream.url, { auth: 'none' }) })
   const started = it.start(messages, JSON.stringify(small()))
   const from = await promise
   from.write(pieces[0]!)
@@ -778,7 +779,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
     ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', unreachable: (code) => code },
-    authorise: async () => ({}),
+    authorise: async () => ({ headers: {}, scrubber: null }),
     dial() {
       throw new Error('a bug')
     },

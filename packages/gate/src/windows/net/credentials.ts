@@ -2,7 +2,7 @@ import { credentialsOf, type Credentials } from '@anchorhold/core/net/credential
 import type { Target } from '@anchorhold/core/net/target'
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
 import type { NetTerms } from '@anchorhold/protocol/gate-commands'
-import { scrubOf, type Scrub } from './scrub.ts'
+import { scrubberOf, type Scrubber } from '../scrub.ts'
 
 /** A call as a cell makes it. */
 export type Call = {
@@ -21,7 +21,7 @@ export type Filled = {
   /** The names of the secrets that are in it. */
   readonly used: readonly string[]
   /** For every answer of a host that has been sent a secret, or may have been: it may say it wherever it likes. */
-  readonly scrub: Scrub | null
+  readonly scrub: Scrubber | null
 }
 
 /** Puts secrets in the place of what a cell has instead.
@@ -85,7 +85,7 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
       path: filled.path,
       rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
       used: [...new Set(used.map(({ secret }) => secret))],
-      scrub: scrubOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
+      scrub: scrubberOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
     }
   }
 
@@ -155,7 +155,7 @@ const madeOf = (one: BoundCredential, secret: string): string =>
 
 /** How a cell sees that value when a server echoes it. */
 const struckOut = (one: BoundCredential, secretOf: (one: BoundCredential) => string): string =>
-  scrubOf([secretOf(one), ...basicOf(one, secretOf(one))]).text(madeOf(one, secretOf(one)))
+  scrubberOf([secretOf(one), ...basicOf(one, secretOf(one))]).text(madeOf(one, secretOf(one)))
 
 const basicOf = ({ put }: BoundCredential, secret: string): string[] =>
   put.as === 'basic' ? [Buffer.from(`${put.user}:${secret}`, 'utf8').toString('base64')] : []

@@ -15,7 +15,7 @@ import {
 import type { Filled } from './credentials.ts'
 import { carry, join } from './join.ts'
 import { type LineFailure, type Lines, noAnswer, type Place } from './lines.ts'
-import type { Scrub } from './scrub.ts'
+import type { Scrubber } from '../scrub.ts'
 
 /** Where a request goes: read once, and judged and sent as it was read. */
 export type Asked = { readonly target: Target; readonly path: string }
@@ -139,7 +139,7 @@ export function exchangeOver(
 /** The way of an answer that may hold what was put into its request; null when it is packed in a way that cannot be looked into, or is
  *  a piece that nobody asked for: of a secret in pieces none is found. */
 function scrubbed(
-  scrub: Scrub,
+  scrub: Scrubber,
   status: number,
   raw: readonly string[],
   response: ServerResponse,
@@ -147,9 +147,16 @@ function scrubbed(
   if (status === 206) return null
   const codings = headersNamed(raw, 'content-encoding').map((coding) => coding.trim().toLowerCase())
   const packed = codings.filter((coding) => coding !== 'identity' && coding !== '')
-  const headers = raw.map((part) => scrub.text(part))
-  const strike = scrubbing(scrub)
+  const isStream = headersNamed(raw, 'content-type').some((type) =>
+    type.trimStart().toLowerCase().startsWith('text/event-stream'),
+  )
+  const strike = scrubbing(scrub, isStream ? 'events' : 'bytes')
   strike.pipe(response)
+  // A cookie that was given for a secret of ours is one as well: a cell has no use for what it may not send.
+  const headers = droppedFrom(
+    new Set(['set-cookie']),
+    raw.map((part) => scrub.text(part)),
+  )
   // What has no body is not packed, whatever it says of the one that it would have had.
   const isBare = response.req.method === 'HEAD' || status === 204 || status === 304
   if (packed.length === 0 || isBare) return { headers, to: strike }
@@ -158,12 +165,10 @@ function scrubbed(
   unpack.on('error', () => response.destroy())
   unpack.pipe(strike)
   // It is longer as it is, and nobody knows by how much.
-  const dropped = ['content-encoding', 'content-length']
-  return {
-    headers: pairs(headers).flatMap(([name, value]) => (dropped.includes(name.toLowerCase()) ? [] : [name, value])),
-    to: unpack,
-  }
+  return { headers: droppedFrom(new Set(['content-encoding', 'content-length']), headers), to: unpack }
 }
+const droppedFrom = (names: ReadonlySet<string>, raw: readonly string[]): string[] =>
+  pairs(raw).flatMap(([name, value]) => (names.has(name.toLowerCase()) ? [] : [name, value]))
 const unpackers: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([
   ['gzip', createGunzip],
   ['x-gzip', createGunzip],
@@ -171,11 +176,13 @@ const unpackers: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duple
   ['br', createBrotliDecompress],
 ])
 
-const scrubbing = (scrub: Scrub): Transform =>
-  new Transform({
-    transform: (chunk: Buffer, _encoding, next) => next(null, scrub.chunk(chunk)),
-    flush: (next) => next(null, scrub.end()),
+function scrubbing(scrub: Scrubber, kind: 'bytes' | 'events'): Transform {
+  const body = scrub.body(kind)
+  return new Transform({
+    transform: (chunk: Buffer, _encoding, next) => next(null, body.chunk(chunk)),
+    flush: (next) => next(null, body.end()),
   })
+}
 
 /** The same for a WebSocket: when the other side agrees, both are joined. */
 export function upgrade(
@@ -215,7 +222,7 @@ export function upgrade(
       client.write(early)
       return join(client, socket)
     }
-    const strike = scrubbing(scrub)
+    const strike = scrubbing(scrub, 'bytes')
     strike.write(early)
     carry(client, socket)
     carry(socket, strike)
@@ -253,7 +260,7 @@ function framing({ headers, method }: IncomingMessage): string[] {
   return [...(length === null ? [] : ['content-length', length]), 'connection', 'close']
 }
 
-function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void, scrub: Scrub | null = null): void {
+function answer(incoming: IncomingMessage, response: ServerResponse, fail: () => void, scrub: Scrubber | null = null): void {
   const { statusCode: status = 0, rawHeaders: raw } = incoming
   const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, status, raw, response)
   if (through === null || !writeHead(response, status, through.headers)) return fail()
@@ -267,6 +274,8 @@ function writeHead(response: ServerResponse, status: number, rawHeaders: readonl
   if (status < 200 || status === 407 || response.headersSent) return false
   const lengths = new Set(headersNamed(rawHeaders, 'content-length'))
   if (lengths.size > 1) return false
+  // Any other coding would come out as it is here, with nothing that says so.
+  if (headersNamed(rawHeaders, 'transfer-encoding').some((coding) => coding.trim().toLowerCase() !== 'chunked')) return false
   try {
     response.writeHead(status, [...endToEnd(rawHeaders), ...[...lengths].flatMap((length) => ['content-length', length])])
     return true

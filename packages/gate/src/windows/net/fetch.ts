@@ -4,7 +4,7 @@ import { connect as connectTls, type SecureContext } from 'node:tls'
 import { authorityOf, type Misnamed, type Target, urlTarget } from '@anchorhold/core/net/target'
 import { printable } from '@anchorhold/core/printable'
 import type { FetchAnswer } from '@anchorhold/protocol/net-calls'
-import type { Scrub } from './scrub.ts'
+import type { Scrubber } from '../scrub.ts'
 import { howToAsk, type Refusal, type Wanted } from './refusals.ts'
 
 /** What reads a page for an agent stands on. */
@@ -14,7 +14,7 @@ export type FetchParts = {
     wanted: Wanted & { readonly target: Target; readonly method: string; readonly path: string },
     signal: AbortSignal,
     refuseWith: (refusal: Refusal) => void,
-  ) => Promise<{ readonly socket: Socket; readonly scrub: Scrub | null } | null>
+  ) => Promise<{ readonly socket: Socket; readonly scrub: Scrubber | null } | null>
   /** Whom to believe that it is who it says. */
   readonly trust: () => SecureContext
   readonly bytesMax?: number
@@ -79,7 +79,7 @@ type Got = { readonly status: number; readonly type: string; readonly body: stri
 
 async function get(
   { target, path }: { readonly target: Target; readonly path: string },
-  { socket, scrub }: { readonly socket: Socket; readonly scrub: Scrub | null },
+  { socket, scrub }: { readonly socket: Socket; readonly scrub: Scrubber | null },
   isSecure: boolean,
   { trust, bytesMax = bytesMaxUsual }: FetchParts,
   signal: AbortSignal,
@@ -94,11 +94,14 @@ async function get(
     const struck = (text: string) => scrub?.text(text) ?? text
     if (redirects.includes(status) && headers.location !== undefined)
       return { to: resolved(struck(headers.location), target, path, isSecure) }
-    if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
+    const codings = [headers['content-encoding'] ?? 'identity', headers['transfer-encoding'] ?? 'chunked']
+    if (codings.join(' ').toLowerCase() !== 'identity chunked')
       throw new Error('the answer is packed, though it was asked for as it is')
+    if (status === 206 && scrub !== null) throw new Error('the answer is a piece that nobody asked for')
     const { body: said, truncated } = await bodyOf(answer, bytesMax)
     // Of one that is cut, the end may be the beginning of a secret.
-    const body = scrub === null ? said : Buffer.concat([scrub.chunk(said), ...(truncated ? [] : [scrub.end()])])
+    const strike = scrub?.body('bytes') ?? null
+    const body = strike === null ? said : Buffer.concat([strike.chunk(said), ...(truncated ? [] : [strike.end()])])
     const type = printable(struck(headers['content-type'] ?? '').slice(0, 200))
     return { status, type, body: body.toString('base64'), truncated }
   } finally {
