@@ -38,9 +38,15 @@ export const Rule = z.lazy(() => {
   })
   const NetMatch = z.strictObject({
     host: z.string().min(1).max(253).describe('A host; with a dot in front, it and all below it; `*` for any'),
-    port: z.int().min(1).max(65_535).optional(),
+    port: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .optional()
+      .describe('Without one an allowance is for ports 80 and 443, and what is denied or asked for is every port'),
     method: z.union([z.string().max(20), z.array(z.string().max(20)).min(1)]).optional(),
     path: Glob.optional(),
+    any_case: z.literal(true).optional().describe('The path is meant in capitals and in small letters'),
   })
   const HostMatch = z.strictObject({ program: Glob, params: z.record(z.string(), Glob).optional() })
   const SpendMatch = z.strictObject({
@@ -62,6 +68,12 @@ export const Rule = z.lazy(() => {
         .literal(true)
         .optional()
         .describe('Of an allowance with one host and port: they may be on this machine or in a private network'),
+      only_ours: z
+        .literal(true)
+        .optional()
+        .describe(
+          "No credential of the cell's own goes to that host: calls carry those of credentials.yaml, or none; TLS is opened",
+        ),
       preset: Preset.optional().describe('What it was written as, where it is one of the rules that a preset stands for'),
       step_up,
       why,

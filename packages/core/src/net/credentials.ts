@@ -7,6 +7,8 @@ import type { Target } from './target.ts'
 export type Credentials = {
   /** Whether one is bound to that host: its TLS must be opened then. */
   speaksOf(target: Target): boolean
+  /** Whether any is for that host, whatever its port and whether its secret is stored. */
+  isBound(host: string): boolean
   /** Those for whatever call to that host, of secrets that are stored. */
   ofHost(host: string): readonly BoundCredential[]
   /** Those that are for this very call. */
@@ -27,6 +29,7 @@ export function credentialsOf(list: readonly BoundCredential[]): Credentials {
   const isAt = (one: BoundCredential, target: Target) => one.host === target.host && one.port === target.port
   return {
     speaksOf: (target) => list.some((one) => isAt(one, target)),
+    isBound: (host) => list.some((one) => one.host === host),
     ofHost: (host) => list.filter((one) => one.host === host && one.box !== null),
     boundTo({ target, method, path }) {
       return compiled.flatMap(({ one, methods, path: glob }) => {

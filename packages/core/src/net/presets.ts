@@ -4,7 +4,7 @@ type NetRule = Extract<Rule, { readonly on: 'net' }>
 type NetMatch = NetRule['match']
 
 /** What a rule says that names a preset in the place of a host. */
-export type PresetRule = Pick<NetRule, 'on' | 'effect' | 'how' | 'why'> & { readonly preset: Preset }
+export type PresetRule = Pick<NetRule, 'on' | 'effect' | 'how' | 'only_ours' | 'why'> & { readonly preset: Preset }
 
 const reading = ['GET', 'HEAD']
 const read = (host: string, port = 443): NetMatch => ({ host, port, method: reading })

@@ -1,5 +1,5 @@
 import type { Rule } from '@anchorhold/protocol/policy'
-import { hostName } from '../policy/meaning.ts'
+import { fitsPort, hostName } from '../policy/meaning.ts'
 import type { Target } from './target.ts'
 
 /** How a target is reached, once something allows it. */
@@ -8,6 +8,8 @@ export type Route = {
   readonly how: 'tunnel' | 'open'
   /** A rule opens this one place although it is on the owner's own network. */
   readonly ownNetwork: boolean
+  /** No credential of the cell's own goes there. */
+  readonly onlyOurs: boolean
 }
 
 type NetRule = Extract<Rule, { readonly on: 'net' }>
@@ -30,13 +32,15 @@ export function routesOf(rules: readonly Rule[]): (target: Target) => Route {
     const matching = net.flatMap(({ rule, wanted }) => (isOf(rule, wanted, target) ? [rule] : []))
     const said = matching.filter(({ effect }) => effect === 'allow').flatMap(({ how }) => how ?? [])
     const looksInside = matching.some(({ match }) => match.method !== undefined || match.path !== undefined)
-    const isOpen = said.length > 0 ? said.includes('open') : looksInside
-    return { how: isOpen ? 'open' : 'tunnel', ownNetwork: matching.some((rule) => opensOwnNetwork(rule, target)) }
+    const onlyOurs = matching.some(({ only_ours }) => only_ours === true)
+    const isOpen = onlyOurs || (said.length > 0 ? said.includes('open') : looksInside)
+    const ownNetwork = matching.some((rule) => opensOwnNetwork(rule, target))
+    return { how: isOpen ? 'open' : 'tunnel', ownNetwork, onlyOurs }
   }
 }
 
-function isOf({ match: { port } }: NetRule, wanted: string, target: Target): boolean {
-  if (port !== undefined && port !== target.port) return false
+function isOf(rule: NetRule, wanted: string, target: Target): boolean {
+  if (!fitsPort(rule, target.port)) return false
   if (wanted === '*' || wanted === target.host) return true
   return wanted.startsWith('.') && (target.host === wanted.slice(1) || target.host.endsWith(wanted))
 }

@@ -20,6 +20,8 @@ test.each<[string, Rule, Rule, boolean]>([
   ['methods', on('net', { host: '*', method: ['GET', 'POST'] }), on('net', { host: 'a', method: 'GET' }), true],
   ['methods and all', on('net', { host: '*', method: 'GET' }), on('net', { host: 'a' }), false],
   ['one port and all', on('net', { host: 'a', port: 1 }), on('net', { host: 'a' }), false],
+  ['a path in any case', on('net', { host: 'a', path: '/A/*', any_case: true }), on('net', { host: 'a', path: '/a/B' }), true],
+  ['a path in one case', on('net', { host: 'a', path: '/a/*' }), on('net', { host: 'a', path: '/a/b', any_case: true }), false],
   ['a program', on('host', { program: 'dep*' }), on('host', { program: 'deploy', params: { a: 'b' } }), true],
   ['dearer calls', on('spend', { above_nanos: 5 }), on('spend', { model: 'x', above_nanos: 9 }), true],
   ['cheaper calls', on('spend', { above_nanos: 5 }), on('spend', { model: 'x' }), false],

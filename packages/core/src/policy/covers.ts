@@ -22,15 +22,18 @@ export function coversAll(wide: Rule): (narrow: Rule) => boolean {
         (pattern === null || (plainWords(match.command) !== null && catchesWords(pattern, plainWords(match.command)!) === 'yes'))
     }
     case 'net': {
-      const { host, port, method, path } = wide.match
+      const { host, port, method, path, any_case } = wide.match
       const methods = method === undefined ? null : new Set([method].flat())
-      const fits = glob(path)
+      const fits = glob(any_case === true ? path?.toLowerCase() : path)
       return ({ on, match }) =>
         on === 'net' &&
         hostCovers(host, match.host) &&
         (port === undefined || port === match.port) &&
         (methods === null || (match.method !== undefined && [match.method].flat().every((one) => methods.has(one)))) &&
-        fits(match.path)
+        // What holds in any case covers what holds in one, and not the other way round.
+        (any_case === true
+          ? fits(match.path?.toLowerCase())
+          : (match.any_case !== true || path === undefined) && fits(match.path))
     }
     case 'host': {
       const program = glob(wide.match.program)

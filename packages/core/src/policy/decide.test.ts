@@ -215,3 +215,51 @@ test('explain() shows every rule that speaks of it, which won, and what would ch
     'Another autonomy than read_only for the session',
   ])
 })
+
+test.each([
+  [443, {}, 'allow', 'allow'],
+  [80, {}, 'allow', 'allow'],
+  [22, {}, 'allow', 'ask'],
+  [8443, {}, 'allow', 'ask'],
+  [8443, { port: 8443 }, 'allow', 'allow'],
+  [443, { port: 8443 }, 'allow', 'ask'],
+  // What is stricter holds for every port that it does not leave out.
+  [443, {}, 'deny', 'deny'],
+  [22, {}, 'deny', 'deny'],
+  [8443, {}, 'deny', 'deny'],
+] as const)('decide() on port %i, by a rule with %j that says %s, is to %s', (port, match, effect, expected) => {
+  for (const host of ['example.org', '.org', '*']) {
+    const compiled = compilePolicy(policyOf([onNet(effect, { host, ...match })]))
+    expect(decide(compiled, plainMeaning(net('example.org', 'GET', '/', port))).effect).toBe(expected)
+  }
+})
+
+test.each([
+  ['/admin;x=1/users', {}, 'deny'],
+  ['/admin;/users', {}, 'deny'],
+  ['/;x/admin/users', {}, 'deny'],
+  ['/admin%3Bx=1/users', {}, 'deny'],
+  ['/a;b/%61dmin;x=y;z/users', {}, 'allow'],
+  ['/Admin/users', {}, 'allow'],
+  ['/Admin/users', { any_case: true }, 'deny'],
+  ['/ADMIN;x/users', { any_case: true }, 'deny'],
+  ['/%41dmin/users', { any_case: true }, 'deny'],
+  ['/public/users', { any_case: true }, 'allow'],
+] as const)('decide() on %s, by a denial of /admin/* with %j, is to %s', (path, match, expected) => {
+  const rules = [onNet('allow', { host: 'a.org' }), onNet('deny', { host: 'a.org', path: '/admin/*', ...match })]
+  expect(decide(compilePolicy(policyOf(rules)), plainMeaning(net('a.org', 'GET', path))).effect).toBe(expected)
+})
+
+test('decide() lets an allowance of a path hold only where it fits however the parameters in it are read', () => {
+  const compiled = compilePolicy(policyOf([onNet('allow', { host: 'a.org', path: '/public;v=1/*' })]))
+  expect(decide(compiled, plainMeaning(net('a.org', 'GET', '/public;v=1/x'))).effect).toBe('ask')
+  const any = compilePolicy(policyOf([onNet('allow', { host: 'a.org', path: '/Public/*', any_case: true })]))
+  expect(decide(any, plainMeaning(net('a.org', 'GET', '/pUBLIC/x'))).effect).toBe('allow')
+})
+
+test('decide() is not slow with the longest path, and the worst globs for it', () => {
+  const worst = `${'*a'.repeat(240)}*b`
+  const compiled = compilePolicy(policyOf([onNet('deny', { host: 'a.org', path: worst, any_case: true })]))
+  for (const path of [`/${'a'.repeat(8191)}`, `/${'%61'.repeat(2700)}`, `/${';a/'.repeat(2700)}`, `/${'%25'.repeat(2700)}`])
+    expect(decide(compiled, plainMeaning(net('a.org', 'GET', path))).effect).toBe('ask')
+})

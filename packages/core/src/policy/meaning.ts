@@ -1,4 +1,5 @@
 import type { Action, NetAction } from '@anchorhold/protocol/actions'
+import type { Rule } from '@anchorhold/protocol/policy'
 import type { ShellWord } from './patterns.ts'
 
 /** One command that a shell would run. */
@@ -43,8 +44,17 @@ export const hostName = (host: string): string =>
     .replace(/^\*\./, '.')
     .replace(/^\[(.*)\]$/, '$1')
 
-/** The ways in which a server may read a path: as it stands, and decoded with its dots and double slashes resolved. With and without
- *  the query, because a rule may speak of either. */
+type NetRule = Extract<Rule, { readonly on: 'net' }>
+
+/** Whether a rule speaks of a port. An allowance that names none is for the ports of http and https: who writes a host down has web pages
+ *  in mind, not whatever else listens there. What is stricter holds for every port. */
+export const fitsPort = ({ effect, match: { port } }: NetRule, actual: number): boolean =>
+  port === undefined ? effect !== 'allow' || schemePorts.includes(actual) : port === actual
+const schemePorts: readonly number[] = [80, 443]
+
+/** The ways in which a server may read a path: as it stands, decoded with its dots and double slashes resolved, and both without what
+ *  follows a semicolon in a name (`/admin;x=1/users` is `/admin/users` to Java's servers). With and without the query, because a rule
+ *  may speak of either. */
 export function netPaths({ path }: Pick<NetAction, 'path'>): readonly { readonly path: string; readonly whole: string }[] {
   if (path === null) return []
   const cut = path.search(/[?#]/)
@@ -52,8 +62,11 @@ export function netPaths({ path }: Pick<NetAction, 'path'>): readonly { readonly
   const query = cut === -1 ? '' : path.slice(cut)
   // Twice, because some servers do.
   const resolved = resolvePath(decodeOnce(decodeOnce(bare)).replaceAll('\\', '/'))
-  return [...new Set([bare, resolved])].map((one) => ({ path: one, whole: one + query }))
+  const readings = [bare, resolved].flatMap((one) => (one.includes(';') ? [one, resolvePath(withoutParameters(one))] : [one]))
+  return [...new Set(readings)].map((one) => ({ path: one, whole: one + query }))
 }
+
+const withoutParameters = (path: string): string => path.replaceAll(/;[^/]*/g, '')
 
 /** What is in percent form, decoded; also beside what is no text, which must not hide the rest. */
 export function decodeOnce(text: string): string {

@@ -1,6 +1,6 @@
 import type { Rule } from '@anchorhold/protocol/policy'
 import { canonicalJson } from './digest.ts'
-import { hostName, type Meaning, netPaths, type ShellCommand, toolName } from './meaning.ts'
+import { fitsPort, hostName, type Meaning, netPaths, type ShellCommand, toolName } from './meaning.ts'
 import {
   catchesWords,
   compileCommandPattern,
@@ -23,7 +23,7 @@ export function testOf(rule: Rule): RuleTest {
   const globs: Record<string, Glob> = {}
   for (const name of ['tool', 'path', 'program', 'provider', 'model'] as const) {
     const source = (match as Readonly<Record<string, unknown>>)[name]
-    if (typeof source === 'string') globs[name] = compileGlob(source)
+    if (typeof source === 'string') globs[name] = compileGlob(isInAnyCase(rule) ? source.toLowerCase() : source)
   }
   const fields = (rule.on === 'tool' ? rule.match.input : rule.on === 'host' ? rule.match.params : undefined) ?? {}
   return {
@@ -32,6 +32,8 @@ export function testOf(rule: Rule): RuleTest {
     fields: Object.entries(fields).map(([name, source]) => [name, compileGlob(source)] as const),
   }
 }
+
+const isInAnyCase = (rule: Rule): boolean => rule.on === 'net' && rule.match.any_case === true
 
 /** Whether the rule speaks of the action. An allowance must fit for certain; what is stricter also counts where it may. */
 export function fitOf(rule: Rule, test: RuleTest, meaning: Meaning, command: ShellCommand | null = null): Fit {
@@ -50,11 +52,11 @@ export function fitOf(rule: Rule, test: RuleTest, meaning: Meaning, command: She
     }
     case 'net': {
       if (rule.on !== 'net') return 'no'
-      const { host, port, method } = rule.match
+      const { host, method } = rule.match
       const methods = method === undefined ? null : [method].flat().map((one) => one.toUpperCase())
       return all(rule, [
         fitHost(host, action.host),
-        port === undefined || port === action.port ? 'yes' : 'no',
+        fitsPort(rule, action.port) ? 'yes' : 'no',
         methods === null
           ? 'yes'
           : action.method === null
@@ -129,6 +131,7 @@ function fitHost(pattern: string, actual: string): Fit {
 function fitNetPath(rule: Rule, glob: Glob, action: { readonly path: string | null }): Fit {
   if (action.path === null) return 'maybe'
   const speaksOfQuery = rule.on === 'net' && rule.match.path?.includes('?') === true
-  const fits = netPaths(action).map(({ path, whole }) => glob.fits(speaksOfQuery ? whole : path))
+  const written = (text: string) => (isInAnyCase(rule) ? text.toLowerCase() : text)
+  const fits = netPaths(action).map(({ path, whole }) => glob.fits(written(speaksOfQuery ? whole : path)))
   return (rule.effect === 'allow' ? fits.every(Boolean) : fits.some(Boolean)) ? 'yes' : 'no'
 }

@@ -29,6 +29,8 @@ function matchWords(rule: Rule): string {
         'net',
         [match.method ?? []].flat().join('|'),
         `${match.host}${match.port === undefined ? '' : `:${match.port}`}${match.path ?? ''}`,
+        match.any_case === true ? 'in any case' : '',
+        rule.only_ours === true ? 'with none of the credentials that a cell brings' : '',
         rule.preset === undefined ? '' : `by preset ${rule.preset}`,
       ]
         .filter((word) => word !== '')

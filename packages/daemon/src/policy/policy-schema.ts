@@ -63,6 +63,10 @@ const FileRule = z.lazy(() => {
         path: ['own_network'],
         error: 'a preset is of hosts that everybody reaches',
       })
+      .refine(({ how, only_ours }) => how !== 'tunnel' || only_ours === undefined, {
+        path: ['only_ours'],
+        error: 'what is passed on unread cannot be held to it: leave how: tunnel out',
+      })
       .transform(({ match, preset, ...rest }) => (preset === undefined ? { ...rest, match: match! } : { ...rest, preset })),
     onHost,
     onSpend.extend({
@@ -102,7 +106,7 @@ const file = () =>
       .max(20_000)
       .optional()
       .describe(
-        '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`, on net also `how: tunnel|open`, `own_network: true`, and `preset` in place of `match`: of those that match, the strictest counts',
+        '`{ on: tool|net|host|spend, match, effect: allow|ask|deny, step_up, why }`, on net also `how: tunnel|open`, `own_network: true`, `only_ours: true`, and `preset` in place of `match`: of those that match, the strictest counts',
       ),
     default_autonomy: Autonomy.optional().describe(
       'Of sessions that name none: full runs anything no rule covers, supervised asks about it, restricted asks for every tool, read_only runs none',

@@ -175,6 +175,10 @@ test.each([
     'rules:\n  - { on: net, preset: npm, effect: allow, own_network: true }\n',
     '2:57 error rules.0.own_network: a preset is of hosts that everybody reaches',
   ],
+  [
+    'rules:\n  - { on: net, match: { host: a.org }, effect: allow, how: tunnel, only_ours: true }\n',
+    '2:79 error rules.0.only_ours: what is passed on unread cannot be held to it',
+  ],
   ['a: 1\na: 2\n', '2:1 error The key "a" is there twice'],
   ['rules: [\n', '2:1 error '],
   ['rules: !!js/function x\n', '1:8 error Unresolved tag'],
@@ -231,6 +235,22 @@ test('readPolicy() refuses two rules on the same with different effects, and say
     '3:5 error "deny net a.org:1" contradicts line 2, which has "ask net a.org:1": keep one of them',
   ])
   expect(problems(text('deny', 'deny'))).toEqual([])
+})
+
+test('readPolicy() knows a host that takes no credential of a cell, and a path in any case', () => {
+  const text = `rules:
+  - { on: net, match: { host: a.org }, effect: allow, only_ours: true }
+  - { on: net, preset: go, effect: allow, only_ours: true }
+  - { on: net, match: { host: a.org, path: /Admin/*, any_case: true }, effect: deny }
+`
+  expect(problems(text)).toEqual([])
+  expect(read(text).settings!.rules.map(({ rule }) => rule)).toEqual([
+    { on: 'net', match: { host: 'a.org' }, effect: 'allow', only_ours: true },
+    ...['proxy.golang.org', 'sum.golang.org'].map((host) =>
+      expect.objectContaining({ match: expect.objectContaining({ host }) as unknown, only_ours: true }),
+    ),
+    { on: 'net', match: { host: 'a.org', path: '/Admin/*', any_case: true }, effect: 'deny' },
+  ])
 })
 
 test('readPolicy() warns of what another line makes void, in the order of the lines', () => {

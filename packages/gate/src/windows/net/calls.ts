@@ -4,7 +4,7 @@ import type { Fill, Filled } from './credentials.ts'
 import { type Asked, askedOf } from './exchange.ts'
 import type { LineFailure, Place } from './lines.ts'
 import { nothing } from './refusals.ts'
-import { actionOf, type Caller, type Refuse, type Ways } from './ways.ts'
+import { actionOf, blockedBy, type Caller, type Refuse, type Ways } from './ways.ts'
 import type { Within } from './within.ts'
 
 export type CallsParts = {
@@ -47,7 +47,7 @@ export function netCalls(parts: CallsParts, ways: Ways, within: Within) {
       const call = { ...wanted, rawHeaders: request.rawHeaders, secure }
       // Nobody is asked for what would not happen anyway.
       const before = parts.credentials.putInto(call)
-      if ('refused' in before) return fail({ blocked: before.refused })
+      if ('refused' in before) return fail(blockedBy(before))
       const differs = () => {
         const again = parts.credentials.putInto(call)
         if ('refused' in again) return again.refused
@@ -61,7 +61,7 @@ export function netCalls(parts: CallsParts, ways: Ways, within: Within) {
       if (place === null) return
       // What is in force may be another by now.
       const filled = parts.credentials.putInto(call)
-      if ('refused' in filled) return fail({ blocked: filled.refused })
+      if ('refused' in filled) return fail(blockedBy(filled))
       await goOn(asked, place, filled, secure, fail)
     } catch {
       // A bug. Its words stay here.

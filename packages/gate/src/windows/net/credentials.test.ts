@@ -311,6 +311,7 @@ test('fillBy() fills a call by what is in force when it goes on, not by what was
   const fill = fillBy(
     () => terms,
     (box) => box,
+    () => false,
   )
   const target = { host: 'allowed.test', port: 443, isAddress: false }
   const call = { target, method: 'GET', path: '/repos/mine/a', rawHeaders: [], secure: true }
@@ -328,4 +329,107 @@ test('an owner’s own credential for a provider of models is put in like any ot
   expect(it.seen[0]!.headers['x-api-key']).toBe(secret)
   expect(await it.ask('/v1/models', { 'x-api-key': 'sk-ant-evil' }, 'api.anthropic.com')).toMatchObject({ status: 403 })
   expect(await it.ask('/v1/files', {}, 'api.anthropic.com')).toMatchObject({ status: 403 })
+})
+
+const own = { ...common, host: 'allowed.test', put: { as: 'query', name: 'key' } } as const
+test.each([
+  ['another login', '/repos/mine/a', { authorization: 'Bearer mine' }],
+  ['another login elsewhere', '/elsewhere', { authorization: basic('mine') }],
+  ['a cookie', '/repos/mine/a', { cookie: 'session=mine' }],
+  ['a token of a forge', '/repos/mine/a', { 'private-token': 'mine' }],
+  ['an API key', '/repos/mine/a', { 'x-api-key': 'mine' }],
+  ['a parameter', '/repos/mine/a?access_token=mine', {}],
+  ['a parameter in percent form', '/repos/mine/a?b=1&%61pi_key=mine', {}],
+  [
+    'the user of a placeholder',
+    '/repos/mine/a',
+    { authorization: `Basic ${Buffer.from(`ghp_${'m'.repeat(36)}:${placeholder}`).toString('base64')}` },
+  ],
+  ['a placeholder and more', '/repos/mine/a', { authorization: `Bearer mine, Bearer ${placeholder}` }],
+])('to a host with a credential goes none of the cell: %s is refused', async (_, path, headers) => {
+  await using it = await setUp([bearer])
+  const refused = await it.ask(path, headers)
+  expect(refused.status).toBe(403)
+  expect(refused.headers['x-anchorhold-blocked']).toBe('allowed.test:443')
+  const { anchorhold } = JSON.parse(refused.body) as { anchorhold: { blocked: object; why: string; how_to_ask: string } }
+  expect(anchorhold.blocked).toMatchObject({ host: 'allowed.test', port: 443 })
+  expect([anchorhold.why, refused.body.includes('Bearer mine')]).toEqual([
+    expect.stringMatching(/of the cell's own|does not belong/),
+    false,
+  ])
+  expect([it.seen, it.net.judged, it.net.dialled]).toEqual([[], [], []])
+})
+
+test('what a cell is told of its own credential says what to send in its place', async () => {
+  await using it = await setUp([bearer])
+  const { body } = await it.ask('/repos/mine/a', { 'private-token': 'mine' })
+  expect(body).toContain('Send it without the header \\"private-token\\"')
+  expect(body).not.toContain('request_access')
+})
+
+test('a placeholder goes on with one word in front of it, and with a user whose name is no token', async () => {
+  await using it = await setUp([
+    bearer,
+    { ...common, path: '/git/*', put: { as: 'basic', user: 'x-token' } },
+    { ...own, path: '/maps/*' },
+  ])
+  const user = (name: string) => `Basic ${Buffer.from(`${name}:${placeholder}`).toString('base64')}`
+  for (const [path, authorization] of [
+    ['/repos/mine/a', placeholder],
+    ['/repos/mine/a', `token ${placeholder}`],
+    ['/repos/mine/a', user('git')],
+    ['/repos/mine/a', `Basic ${Buffer.from(`${placeholder}:x-oauth-basic`).toString('base64')}`],
+    ['/git/a', user('somebody-whose-name-is-long')],
+  ])
+    expect([path, (await it.ask(path!, { authorization: authorization! })).status]).toEqual([path, 200])
+  expect((await it.ask(`/maps/a?key=${placeholder}`)).status).toBe(200)
+  expect((await it.ask(`/maps/a?key=mine-${placeholder}`)).status).toBe(403)
+  expect(it.seen.map(({ headers, url }) => headers.authorization ?? url)).toEqual([
+    secret,
+    `token ${secret}`,
+    `Basic ${Buffer.from(`git:${secret}`).toString('base64')}`,
+    `Basic ${Buffer.from(`${secret}:x-oauth-basic`).toString('base64')}`,
+    // The owner's word for the user.
+    basic(secret),
+    `/maps/a?key=${encodeURIComponent(secret)}`,
+  ])
+})
+
+test('a host with a credential gives the cell no cookie, which it could not send', async () => {
+  await using server = await listener(
+    createServer(certificate, (_, response) => void response.setHeader('set-cookie', 'session=derived').end('ok')),
+  )
+  await using net = await testNet({ upstream: server.port, trusted: [certificate.cert], net: { credentials: [bearer] } })
+  const secure = await net.tls('allowed.test:443', undefined, { ca: net.certificate })
+  secure.write('GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n')
+  expect(await text(secure)).not.toContain('derived')
+})
+
+test('user info in a URL, and a credential over plain HTTP, go to no host with a credential', async () => {
+  await using net = await testNet({ upstream: 1, net: { credentials: [bearer] } })
+  const raw = await net.raw('GET http://me:mine@allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n')
+  expect(raw).toContain('400 Bad Request')
+  expect((await net.own(fetchPath, { url: 'https://me:mine@allowed.test/' })).body).toMatchObject({ answer: 'failed' })
+  expect((await net.own(fetchPath, { url: 'https://allowed.test/?token=mine' })).body).toMatchObject({
+    answer: 'blocked',
+    how_to_ask: expect.stringContaining('Send it without the parameter "token"'),
+  })
+  expect((await net.get('http://allowed.test/', { headers: { authorization: 'Bearer mine' } })).status).toBe(403)
+  expect(net.dialled).toEqual([])
+})
+
+test('a rule with only_ours keeps the cell’s own credentials from any host, and has its TLS opened', async () => {
+  const rule = { on: 'net', match: { host: 'other.test', port: 443 }, effect: 'allow', only_ours: true } as const
+  await using it = await setUp([], [rule])
+  expect(await it.ask('/', { authorization: 'Bearer mine' }, 'other.test')).toMatchObject({ status: 403 })
+  expect(await it.ask('/?token=mine', {}, 'other.test')).toMatchObject({ status: 403 })
+  expect(await it.ask('/?page=2', {}, 'other.test')).toMatchObject({ status: 200 })
+  expect(await it.net.own(fetchPath, { url: 'https://other.test/?token=mine' })).toMatchObject({ body: { answer: 'blocked' } })
+  expect(it.seen.map(({ url }) => url)).toEqual(['/?page=2'])
+})
+
+test('where nothing says otherwise, a cell sends what credentials it has', async () => {
+  const open = { on: 'net', match: { host: 'other.test' }, effect: 'allow', how: 'open' } as const
+  await using it = await setUp([bearer], [open])
+  expect(await it.ask('/?token=mine', { authorization: 'Bearer mine' }, 'other.test')).toMatchObject({ status: 200 })
 })

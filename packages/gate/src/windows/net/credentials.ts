@@ -1,4 +1,5 @@
 import { credentialsOf, type Credentials } from '@anchorhold/core/net/credentials'
+import { foreignCredential } from '@anchorhold/core/net/foreign-credentials'
 import type { Target } from '@anchorhold/core/net/target'
 import type { BoundCredential } from '@anchorhold/protocol/credentials'
 import type { NetTerms } from '@anchorhold/protocol/gate-commands'
@@ -24,23 +25,34 @@ export type Filled = {
   readonly scrub: Scrubber | null
 }
 
+/** Why a call does not go on, and what to send in its place where asking for it would not help. */
+export type NotFilled = { readonly refused: string; readonly instead?: string }
+
 /** Puts secrets in the place of what a cell has instead.
- *  Invariant: a secret is in a call only when one of the owner's credentials is for that very host, method and path, and over TLS. */
+ *  Invariant: a secret is in a call only when one of the owner's credentials is for that very host, method and path, and over TLS. To a
+ *  host of the owner's credentials goes no other credential. */
 export type Fill = {
   speaksOf(target: Target): boolean
-  putInto(call: Call): Filled | { readonly refused: string }
+  putInto(call: Call): Filled | NotFilled
 }
 
-export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fill {
+/** @param onlyOurs whether a rule keeps the cell's own credentials from a place */
+export function fillBy(terms: () => NetTerms, open: (box: string) => string, onlyOurs: (target: Target) => boolean): Fill {
   let known: Known | null = null
   /** A call is looked at again just before it goes on, and rarely is anything else in force by then. */
-  const looked = new WeakMap<Call, { readonly by: Known; readonly said: ReturnType<Fill['putInto']> }>()
+  const looked = new WeakMap<
+    Call,
+    { readonly by: Known; readonly onlyOurs: boolean; readonly said: ReturnType<Fill['putInto']> }
+  >()
   /** Opened once: a box does not change. */
   const opened = new Map<string, string>()
   const now = () => {
     const given = terms()
     if (known?.terms !== given) {
-      known = { terms: given, credentials: credentialsOf(given.credentials), models: new Set(given.model_hosts) }
+      known = {
+        ...{ terms: given, credentials: credentialsOf(given.credentials), models: new Set(given.model_hosts) },
+        scrubbers: new Map(),
+      }
       for (const box of opened.keys()) if (!given.credentials.some((one) => one.box === box)) opened.delete(box)
     }
     return known
@@ -52,7 +64,15 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     return found
   }
 
-  function look(call: Call, { credentials, models }: Known): ReturnType<Fill['putInto']> {
+  /** Made once for each host: it looks for a secret in many guises. */
+  function scrubberFor(host: string, bound: readonly BoundCredential[], { scrubbers }: Known): Scrubber {
+    const made = scrubbers.get(host) ?? scrubberOf(bound.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))]))
+    scrubbers.set(host, made)
+    return made
+  }
+
+  function look(call: Call, known: Known, isOnlyOurs: boolean): ReturnType<Fill['putInto']> {
+    const { credentials, models } = known
     const bound = call.secure ? credentials.boundTo(call) : []
     const placeholders = credentials.placeholdersIn(textOf(call))
     const stray = placeholders.find((shape) => !bound.some(({ placeholder }) => placeholder === shape))
@@ -78,14 +98,25 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
       return {
         refused: `"${misplaced.slice(0, 100)}" stands for a secret that does not belong where it stands, and goes nowhere`,
       }
-    const known = credentials.ofHost(call.target.host)
-    if (known.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
+    if (isOnlyOurs || credentials.isBound(call.target.host)) {
+      const brought = foreignCredential(filled, {
+        headers: used.flatMap(({ put }) => (put.as === 'query' ? [] : [put.as === 'basic' ? 'authorization' : put.name])),
+        parameters: used.flatMap(({ put }) => (put.as === 'query' ? [put.name] : [])),
+      })
+      if (brought !== null)
+        return {
+          refused: `It carries a credential of the cell's own in ${brought}, and what goes to "${call.target.host}" carries only the owner's`,
+          instead: `Send it without ${brought}, or with the placeholder of a secret that is for this endpoint: the secret is put in on the way out`,
+        }
+    }
+    const ofHost = credentials.ofHost(call.target.host)
+    if (ofHost.length === 0) return { path: call.path, rawHeaders: call.rawHeaders, used: [], scrub: null }
     const rawHeaders = without(filled.rawHeaders, (name) => hidesAnswer.has(name))
     return {
       path: filled.path,
       rawHeaders: [...rawHeaders, 'accept-encoding', 'identity'],
       used: [...new Set(used.map(({ secret }) => secret))],
-      scrub: scrubberOf(known.flatMap((one) => [secretOf(one), ...basicOf(one, secretOf(one))])),
+      scrub: scrubberFor(call.target.host, ofHost, known),
     }
   }
 
@@ -94,17 +125,23 @@ export function fillBy(terms: () => NetTerms, open: (box: string) => string): Fi
     speaksOf: (target) => now().credentials.speaksOf(target) || now().models.has(target.host),
     putInto(call) {
       const by = now()
+      const isOnlyOurs = onlyOurs(call.target)
       const before = looked.get(call)
-      if (before?.by === by) return before.said
-      const said = look(call, by)
-      looked.set(call, { by, said })
+      if (before?.by === by && before.onlyOurs === isOnlyOurs) return before.said
+      const said = look(call, by, isOnlyOurs)
+      looked.set(call, { by, onlyOurs: isOnlyOurs, said })
       return said
     },
   }
 }
 
 /** What is in force. */
-type Known = { readonly terms: NetTerms; readonly credentials: Credentials; readonly models: ReadonlySet<string> }
+type Known = {
+  readonly terms: NetTerms
+  readonly credentials: Credentials
+  readonly models: ReadonlySet<string>
+  readonly scrubbers: Map<string, Scrubber>
+}
 
 /** All of a call in which a placeholder could be read. */
 const textOf = ({ path, rawHeaders }: Pick<Call, 'path' | 'rawHeaders'>): string =>
@@ -129,8 +166,8 @@ function putIn(
     if (own.length === 0) return { path: `${bare}?${[...query, made(secretOf(one))].join('&')}`, rawHeaders }
     // Where the server may read it, and nowhere else: who may write elsewhere in a path may have it kept in plain sight.
     const [first] = own.map((pair) => safeDecode(pair.replace(/^[^=]*=?/s, '')))
-    if (own.length > 1 || !first!.includes(placeholder)) return null
-    const filled = made(replaced(first!, placeholder, secretOf(one)))
+    if (own.length > 1 || first !== placeholder) return null
+    const filled = made(secretOf(one))
     return { path: `${bare}?${query.map((pair) => (isIts(pair) ? filled : pair)).join('&')}`, rawHeaders }
   }
   const header = put.as === 'basic' ? 'authorization' : put.name.toLowerCase()
@@ -139,12 +176,28 @@ function putIn(
   // Some servers have a client show again what it has just shown (LFS does, for each object): what was struck out then stands for it.
   if (value === undefined || (value.includes('****') && value === struckOut(one, secretOf)))
     return { path, rawHeaders: [...rest, header, madeOf(one, secretOf(one))] }
-  if (value.includes(placeholder)) return { path, rawHeaders: [...rest, header, replaced(value, placeholder, secretOf(one))] }
-  const basic = basicIn(value)
-  if (basic?.includes(placeholder) !== true) return null
-  const made = Buffer.from(replaced(basic, placeholder, secretOf(one)), 'utf8').toString('base64')
+  if (value.includes(placeholder)) {
+    const isFormat = put.as === 'header' && value === replaced(put.format, '{}', placeholder)
+    if (!isFormat && !isSchemed(value, placeholder)) return null
+    return { path, rawHeaders: [...rest, header, replaced(value, placeholder, secretOf(one))] }
+  }
+  const parts = basicIn(value)?.split(':') ?? []
+  if (!parts.includes(placeholder)) return null
+  // The owner's word for the user counts: some servers take a token for one, whatever the password.
+  if (put.as === 'basic') return { path, rawHeaders: [...rest, header, madeOf(one, secretOf(one))] }
+  if (parts.length !== 2 || !parts.every((part) => part === placeholder || isShortName(part))) return null
+  const made = Buffer.from(
+    parts.join(':').replaceAll(placeholder, () => secretOf(one)),
+    'utf8',
+  ).toString('base64')
   return { path, rawHeaders: [...rest, header, `Basic ${made}`] }
 }
+
+/** The placeholder alone, or behind one word that says how it is meant. Beside anything else it could hide a credential of the cell's own. */
+const isSchemed = (value: string, placeholder: string): boolean =>
+  value.endsWith(placeholder) && /^(?:[A-Za-z][A-Za-z-]{0,15} +)?$/.test(value.slice(0, -placeholder.length))
+/** Too short for a token of any forge. */
+const isShortName = (name: string): boolean => /^[\w.@+-]{0,16}$/.test(name)
 
 /** To the letter: a `$` in a secret is one. */
 const replaced = (text: string, part: string, secret: string): string => text.replaceAll(part, () => secret)

@@ -33,7 +33,7 @@ export type Listener = {
   ended(): void
   failed(failure: LineFailure): void
 }
-export type LineFailure = { readonly blocked: string } | { readonly failed: string }
+export type LineFailure = { readonly blocked: string; readonly instead?: string } | { readonly failed: string }
 export type Reached = { readonly socket: TLSSocket } | LineFailure
 
 export type Sent = {

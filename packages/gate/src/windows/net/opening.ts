@@ -62,6 +62,11 @@ export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
     let open: NetWindow | null = null
     let fitting = Promise.resolve()
 
+    const routeOf = looked(
+      routesBy(() => authority.policy.rules),
+      () => terms().net.forges,
+    )
+
     async function fit(): Promise<void> {
       const { folder, network } = terms()
       if ((network === 'proxy_only') === (open !== null)) return
@@ -74,16 +79,17 @@ export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
         askAhead: authority.askAhead,
         stands: authority.stands,
         denies: authority.denies,
-        routeOf: looked(
-          routesBy(() => authority.policy.rules),
-          () => terms().net.forges,
-        ),
+        routeOf,
         screen: (asked, request) => screenForge(asked, request, terms().net),
         slowness: () => terms().net.slowness,
         crowd: all,
         dialler: mirrored(dialling, () => terms().net.mirrors),
         authority: authorityOf(session),
-        credentials: fillBy(() => terms().net, parts.openSecret),
+        credentials: fillBy(
+          () => terms().net,
+          parts.openSecret,
+          (target) => routeOf(target).onlyOurs,
+        ),
         trust: () => trust(terms().net.ca),
         note,
         log: parts.log,

@@ -118,7 +118,7 @@ test.each([
 
 test('looked() opens what goes to a forge, whatever rules say', () => {
   const routeOf = looked(
-    () => ({ how: 'tunnel', ownNetwork: false }),
+    () => ({ how: 'tunnel', ownNetwork: false, onlyOurs: false }),
     () => terms.forges,
   )
   const target = (host: string) => ({ host, port: 443, isAddress: false })

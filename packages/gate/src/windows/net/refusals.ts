@@ -15,7 +15,13 @@ export type Wanted = {
 export const nothing: Wanted = { target: null, method: null, path: null }
 
 /** An answer of the window's own: what was blocked or failed, why, and what an agent can do about it. */
-export type Refusal = { readonly status: 400 | 403 | 502 | 503; readonly wanted: Wanted; readonly why: string }
+export type Refusal = {
+  readonly status: 400 | 403 | 502 | 503
+  readonly wanted: Wanted
+  readonly why: string
+  /** What to do where asking for it would not help. */
+  readonly instead?: string
+}
 
 /** Whether nobody is there to be asked. */
 type Whom = { readonly alone?: boolean }
@@ -53,19 +59,21 @@ function headersOf({ status, wanted: { target } }: Refusal, body: string): Recor
   }
 }
 
-function bodyOf({ status, wanted, why }: Refusal, whom: Whom): string {
+function bodyOf(refusal: Refusal, whom: Whom): string {
+  const { status, wanted, why } = refusal
   const { target, method, path } = wanted
   const what = { host: target?.host ?? null, port: target?.port ?? null, method, path }
   if (status !== 403) return `${JSON.stringify({ anchorhold: { failed: what, why } })}\n`
   // gh shows the `message` of an answer.
   const message = `${reasons[403]}: ${why}`
-  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk({ wanted, why }, whom) } })}\n`
+  return `${JSON.stringify({ message, anchorhold: { blocked: what, why, how_to_ask: howToAsk(refusal, whom) } })}\n`
 }
 
 export function howToAsk(
-  { wanted: { target, method, path }, why }: Pick<Refusal, 'wanted' | 'why'>,
+  { wanted: { target, method, path }, why, instead }: Pick<Refusal, 'wanted' | 'why' | 'instead'>,
   { alone }: Whom = {},
 ): string {
+  if (instead !== undefined) return instead
   if (target === null) return 'Name the host in letters, digits and hyphens, or by a plain address'
   const match = `on: net, match: { host: ${JSON.stringify(target.host)}, port: ${target.port} }, effect: allow`
   // No answer of a person's would lead there: only a rule that names the place.

@@ -102,6 +102,7 @@ export async function testNet({
     credentials: fillBy(
       () => terms,
       (box) => box,
+      (target) => routesOf(rules)(target).onlyOurs,
     ),
     dialler: dialler({
       machineAddresses: () => [],

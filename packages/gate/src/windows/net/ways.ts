@@ -3,7 +3,7 @@ import type { Patience } from '@anchorhold/core/authority/authority'
 import type { Route } from '@anchorhold/core/net/routes'
 import type { Target } from '@anchorhold/core/net/target'
 import type { NetAction } from '@anchorhold/protocol/actions'
-import type { Fill } from './credentials.ts'
+import type { Fill, NotFilled } from './credentials.ts'
 import type { Crowd } from './crowd.ts'
 import type { Dialled, Dialler } from './dial.ts'
 import type { FetchParts } from './fetch.ts'
@@ -136,7 +136,8 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
       if (gone.aborted) return
       if ('failed' in why) return refuseWith({ status: 502, wanted, why: why.failed })
       passed.blocked(wanted.target, inWords(wanted, why.blocked))
-      refuseWith({ status: 403, wanted, why: why.blocked })
+      const { instead } = why
+      refuseWith({ status: 403, wanted, why: why.blocked, ...(instead === undefined ? {} : { instead }) })
     }
   }
 
@@ -162,7 +163,7 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
   ) {
     const seen = parts.credentials.putInto({ ...wanted, rawHeaders: [], secure: false })
     if ('refused' in seen) {
-      failing(wanted, gone, refuseWith)({ blocked: seen.refused })
+      failing(wanted, gone, refuseWith)(blockedBy(seen))
       return null
     }
     const socket = await lead(wanted, gone, refuseWith)
@@ -189,6 +190,12 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
     },
   }
 }
+
+/** A call that nothing is put into, as it is refused. */
+export const blockedBy = ({ refused, instead }: NotFilled): LineFailure => ({
+  blocked: refused,
+  ...(instead === undefined ? {} : { instead }),
+})
 
 export const actionOf = ({ target, method, path }: Known): NetAction => ({
   ...{ kind: 'net', host: target.host, port: target.port, method, path },
