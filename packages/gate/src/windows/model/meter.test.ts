@@ -80,9 +80,57 @@ test.each([
   expect(read(text)).toMatchObject({ used: { input: 0, output: 0 }, whole: false })
 })
 
-test('meter() gives up on a line without end', () => {
+test('meter() reads on behind a line without end, and counts it with an answer that breaks off', () => {
+  const long = () => {
+    const one = meter('stream')
+    for (let mebibyte = 0; mebibyte < 34; mebibyte += 1) one.feed(Buffer.alloc(1024 * 1024, 0x20))
+    return one
+  }
+  const cut = long()
+  expect(cut.read()).toMatchObject({ whole: false })
+  expect(cut.read().used.output).toBeGreaterThan(14 * 1024 * 1024)
+  const ended = long()
+  ended.feed(Buffer.from(`\n${streamed('ok', 12, 34)}`))
+  expect(ended.read()).toMatchObject({ whole: true, used: { input: 12, output: 34 } })
+})
+
+/** The same stream, written in the ways that the standard knows (https://html.spec.whatwg.org/#parsing-an-event-stream). */
+const written: readonly (readonly [string, (text: string) => string])[] = [
+  ['line feeds', (text) => text],
+  ['carriage returns', (text) => text.replaceAll('\n', '\r')],
+  ['both', (text) => text.replaceAll('\n', '\r\n')],
+  ['all of them', (text) => text.replaceAll('\n\n', '\r\n\r')],
+  ['a byte order mark', (text) => `\ufeff${text.replace(/^event: .*\n/, '')}`],
+  ['no blank behind the colon', (text) => text.replaceAll('data: ', 'data:')],
+  ['several lines of data', (text) => text.replaceAll(',"usage"', '\ndata: ,"usage"').replaceAll('"usage":', '"usage":\ndata: ')],
+  [
+    'comments between lines',
+    (text) => text.replaceAll('\n', '\n: keep alive {"usage":1}\n').replaceAll('\n: keep alive {"usage":1}\n\n', '\n\n'),
+  ],
+  ['other fields', (text) => text.replaceAll('data:', 'id: 1\nretry: 5\nfoo\ndata:')],
+  ['no empty line at its end', (text) => text.trimEnd()],
+  [
+    'a very long line before what was used',
+    (text) => text.replace('event: message_delta', `: ${'x'.repeat(5_000_000)}\nevent: message_delta`),
+  ],
+]
+test.each(written)('meter() reads a stream with %s, wherever it is cut', (_, write) => {
+  const bytes = Buffer.from(write(streamed('hi', 1234, 567)))
+  for (const step of [1, 2, 3, 7, 100_000]) {
+    if (bytes.length / step > 1_000_000) continue
+    const one = meter('stream')
+    for (let at = 0; at < bytes.length; at += step) one.feed(bytes.subarray(at, at + step))
+    expect(one.read()).toMatchObject({ whole: true, started: true, used: { input: 1234, output: 567 } })
+  }
+})
+
+test('meter() is not slow with a line of the largest size in pieces of one byte, nor with nothing but ends of lines', () => {
   const one = meter('stream')
-  for (let mebibyte = 0; mebibyte < 34; mebibyte += 1) one.feed(Buffer.alloc(1024 * 1024, 0x20))
-  one.feed(Buffer.from(`\n${streamed('ok', 1, 1)}`))
-  expect(one.read().whole).toBe(false)
+  const byte = Buffer.from('[')
+  for (let at = 0; at < 500_000; at++) one.feed(byte)
+  one.feed(Buffer.from('\r'.repeat(1_000_000)))
+  one.feed(Buffer.from(`data: ${'['.repeat(4_000_000)}\n\n`))
+  one.feed(Buffer.from('data:\n'.repeat(1_000_000)))
+  one.feed(Buffer.from(`\n${streamed('ok', 1, 2)}`))
+  expect(one.read()).toMatchObject({ whole: true, used: { output: 2 } })
 })

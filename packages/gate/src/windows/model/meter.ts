@@ -1,6 +1,7 @@
 import type { Used } from '@anchorhold/core/prices'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { z } from 'zod'
+import { dataIn, type Line, lineReader } from '../line-reader.ts'
 
 /** Reads along with an answer as it passes, and says what it used. It reads a little later, so that the answer goes out first. */
 export type Meter = {
@@ -17,10 +18,15 @@ export type Meter = {
   }
 }
 
-/** A longer line or body is passed on but not read any more. */
+/** A longer body is passed on but not read any more. */
 const readBytesMax = 32 * 1024 * 1024
+/** So is a longer line of a stream. The lines behind it are read. */
+const lineBytesMax = 4 * 1024 * 1024
 /** Of an answer that was cut off, only its text is known. */
 const bytesPerToken = 2
+const lineFeed = Buffer.from('\n')
+/** The other half of a line's end is no line. */
+const lineEndBytesMax = 1
 
 const count = z.int().min(0).max(1_000_000_000).nullish()
 const counts = {
@@ -43,33 +49,20 @@ const Usage = z.object({
 })
 type Usage = z.infer<typeof Usage>
 
-/** How nearly every line of a stream looks: a piece of text with no escape in it, so that its length can be seen. */
+/** How nearly every event of a stream looks: a piece of text with no escape in it, so that its length can be seen. As Latin-1 each byte
+ *  is a character, so a length in it is one in bytes. */
 const plainDelta =
-  /data: ?\{"type":"content_block_delta","index":\d+,"delta":\{"type":"\w+","(text|thinking|partial_json)":"([^"\\\n]*)"\}\}\r?$/my
+  /^\{"type":"content_block_delta","index":\d{1,9},"delta":\{"type":"\w{1,40}","(text|thinking|partial_json)":"([^"\\]*)"\}\}$/
 
 export function meter(kind: 'stream' | 'json'): Meter {
   const seen = { start: null as Usage | null, end: null as Usage | null, answerBytes: 0, thought: false, overrun: false }
   let unread: Uint8Array[] = []
-  /** The beginning of a line, or of a body. */
-  let pending: Uint8Array[] = []
-  let pendingBytes = 0
-
-  const keep = (bytes: Uint8Array) => {
-    if (seen.overrun || bytes.length === 0) return
-    pendingBytes += bytes.length
-    if (pendingBytes > readBytesMax) {
-      seen.overrun = true
-      pending = []
-      return
-    }
-    pending.push(bytes)
-  }
-  const take = (): Buffer => {
-    const bytes = pending.length === 1 ? asBuffer(pending[0]!) : Buffer.concat(pending)
-    pending = []
-    pendingBytes = 0
-    return bytes
-  }
+  const reader = lineReader(lineBytesMax)
+  /** What the lines of data of an event have said so far. */
+  let event: Buffer[] = []
+  let eventBytes = 0
+  const body: Uint8Array[] = []
+  let bodyBytes = 0
 
   const data = (json: string) => {
     const event = parsed(json)
@@ -86,34 +79,35 @@ export function meter(kind: 'stream' | 'json'): Meter {
       seen.thought ||= isThinking(event.content_block)
     }
   }
-  /** Whole lines. As Latin-1 each byte is a character, so a length in it is one in bytes. */
-  const lines = (bytes: Buffer) => {
-    const text = bytes.toString('latin1')
-    for (let from = 0; from < text.length;) {
-      const found = text.indexOf('\n', from)
-      const to = found === -1 ? text.length : found
-      if (text.startsWith('data:', from)) {
-        plainDelta.lastIndex = from
-        const delta = plainDelta.exec(text)
-        if (delta === null) data(bytes.toString('utf8', from + 'data:'.length, to))
-        else {
-          seen.answerBytes += delta[2]!.length
-          seen.thought ||= delta[1] === 'thinking'
-        }
-      }
-      from = to + 1
-    }
+  /** An event ends with an empty line (https://html.spec.whatwg.org/#event-stream-interpretation), and with the stream. */
+  const dispatch = () => {
+    const lines = event
+    event = []
+    eventBytes = 0
+    if (lines.length === 0) return
+    const said =
+      lines.length === 1 ? lines[0]! : Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [lineFeed, line])))
+    const delta = plainDelta.exec(said.toString('latin1'))
+    if (delta === null) return data(said.toString('utf8'))
+    seen.answerBytes += delta[2]!.length
+    seen.thought ||= delta[1] === 'thinking'
+  }
+  const take = (line: Line) => {
+    const { content, bytes } = line
+    if (content?.length === 0) return dispatch()
+    const said = dataIn(line)
+    if (said !== null && eventBytes + said.length <= lineBytesMax) {
+      event.push(said)
+      eventBytes += said.length
+    } else if (said !== null || (content === null && bytes.length > lineEndBytesMax)) seen.answerBytes += bytes.length
   }
   const catchUp = () => {
     const chunks = unread
     unread = []
     for (const chunk of chunks) {
-      const end = kind === 'json' ? 0 : chunk.lastIndexOf(10) + 1
-      if (end > 0) {
-        keep(chunk.subarray(0, end))
-        if (pending.length > 0) lines(take())
-      }
-      keep(chunk.subarray(end))
+      if (kind === 'stream') for (const line of reader.feed(chunk)) take(line)
+      else if ((bodyBytes += chunk.length) <= readBytesMax) body.push(chunk)
+      else seen.overrun = true
     }
   }
 
@@ -124,9 +118,10 @@ export function meter(kind: 'stream' | 'json'): Meter {
     },
     read() {
       catchUp()
-      if (kind === 'json' && pending.length > 0) {
-        seen.answerBytes = pendingBytes
-        seen.end = usageOf(parsed(take().toString('utf8'))?.usage)
+      dispatch()
+      if (kind === 'json' && bodyBytes > 0 && !seen.overrun) {
+        seen.answerBytes = bodyBytes
+        seen.end = usageOf(parsed(Buffer.concat(body).toString('utf8'))?.usage)
         seen.start = seen.end
       }
       const whole = seen.end !== null && !seen.overrun
@@ -205,5 +200,3 @@ const isThinking = (part: unknown): boolean =>
   part !== null &&
   'type' in part &&
   /^(?:redacted_)?thinking|^signature_delta$/.test(String(part.type))
-
-const asBuffer = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
