@@ -2,10 +2,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
+import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
 import { listenAt, type Stands } from '../listen.ts'
-import { answer, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
+import { answer, malformed, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
 import { type CallsParts, type ModelCalls, modelCalls, type Target } from './calls.ts'
 
@@ -87,6 +88,10 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         const line = { session, method: request.method ?? '', path: shownPath(pathname), status: response.statusCode, bytes }
         parts.log({ ...line, ms: now() - startedAt })
       })
+      if ((request.headersDistinct.host?.length ?? 0) > 1) {
+        request.resume()
+        return answer(response, malformed('The request names its host twice'))
+      }
       if (request.method === 'HEAD') return void response.writeHead(200).end()
       const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined
       if (request.method === 'POST' && endpoint !== undefined) return void answerCall(request, response, { endpoint, beta })
@@ -99,6 +104,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     },
   )
   server.maxConnections = connectionsMax
+  server.maxHeadersCount = requestHeadersMax
   server.timeout = quietMs
 
   async function answerCall(request: IncomingMessage, response: ServerResponse, target: Target) {

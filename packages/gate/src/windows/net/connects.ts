@@ -46,6 +46,8 @@ export function netConnects({ ways, passed, within, inside, authority, slowness,
     const target = connectTarget(request.url ?? '')
     if ('misnamed' in target) return ways.misnamed(target.misnamed, nothing, refuseWith)
     const wanted = { target, method: null, path: null }
+    if ((request.headersDistinct.host?.length ?? 0) > 1)
+      return ways.misnamed('the CONNECT names its host twice', wanted, refuseWith)
     const said = request.headers.host === undefined ? target : hostTarget(request.headers.host, target.port)
     if ('misnamed' in said || !isSameTarget(said, target))
       return ways.misnamed('the Host header names another place than the CONNECT', wanted, refuseWith)

@@ -35,6 +35,8 @@ export function askedOf(request: IncomingMessage, within: Target | null): Asked 
 function readAsked(request: IncomingMessage, within: Target | null): Asked | Misnamed {
   const hosts = headersNamed(request.rawHeaders, 'host')
   if (hosts.length > 1) return { misnamed: 'the request names its host twice' }
+  if (request.headers.upgrade !== undefined && request.httpVersion !== '1.1')
+    return { misnamed: `an upgrade begins with HTTP/1.1, and this is HTTP/${request.httpVersion}` }
   const url = request.url ?? ''
   const asked = within !== null && url.startsWith('/') ? inOriginForm(url, within) : absoluteTarget(url)
   if ('misnamed' in asked) return asked

@@ -16,7 +16,7 @@ export const nothing: Wanted = { target: null, method: null, path: null }
 
 /** An answer of the window's own: what was blocked or failed, why, and what an agent can do about it. */
 export type Refusal = {
-  readonly status: 400 | 403 | 502 | 503
+  readonly status: 400 | 403 | 431 | 502 | 503
   readonly wanted: Wanted
   readonly why: string
   /** What to do where asking for it would not help. */
@@ -30,7 +30,13 @@ type Whom = { readonly alone?: boolean }
 const reasonOf = ({ status, why }: Refusal): string =>
   status === 403 ? `${reasons[403]}: ${why.replace(/[^\x20-\x7e]/g, '?').slice(0, reasonCharsMax)}` : reasons[status]
 const reasonCharsMax = 200
-const reasons = { 400: 'Bad Request', 403: 'Blocked by Anchorhold', 502: 'Bad Gateway', 503: 'Service Unavailable' } as const
+const reasons = {
+  400: 'Bad Request',
+  403: 'Blocked by Anchorhold',
+  431: 'Request Header Fields Too Large',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+} as const
 
 /** Answers a request. */
 export function refuse(response: ServerResponse, refusal: Refusal, whom: Whom = {}): void {

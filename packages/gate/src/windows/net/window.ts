@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream'
 import type { SecureContext } from 'node:tls'
 import { authorityOf, connectTarget } from '@anchorhold/core/net/target'
 import type { NewEvent } from '@anchorhold/protocol/events'
+import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { listenAt, type Stands } from '../listen.ts'
 import type { CallLine } from '../model/window.ts'
@@ -88,6 +89,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     shouldUpgradeCallback: isWebSocket,
   })
   server.maxConnections = connectionsMax
+  server.maxHeadersCount = requestHeadersMax
   server.on('connection', (client: Socket) => {
     if (clients.has(client)) return
     // What was opened within a connection takes no descriptor of its own.
@@ -164,6 +166,11 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   server.on('clientError', (error: NodeJS.ErrnoException, client) => {
     // Whoever went in the middle of something was kept from nothing.
     if (error.code?.startsWith('HPE_') !== true) return void client.destroy()
+    if (error.code === 'HPE_HEADER_OVERFLOW') {
+      const why = `The request has more than ${requestHeadersMax} headers, or more than ${headerBytesMax / 1024} KiB of them`
+      passed.blocked(null, why)
+      return refuseRaw(client, { status: 431, wanted: nothing, why })
+    }
     const why = 'This is no HTTP/1.1 that can be read in one way only'
     passed.blocked(null, why)
     refuseRaw(client, { status: 400, wanted: nothing, why })
