@@ -11,7 +11,6 @@ import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,6 +28,7 @@ import { reconciler } from './app/reconcile.ts'
 import { heardOfSlowCells } from './app/slow-cells.ts'
 import { readConfig } from './config.ts'
 import type { BehindPage } from './doors/http/behind-page.ts'
+import { doorServer } from './doors/http/door-server.ts'
 import { httpDoor } from './doors/http/http.ts'
 import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
@@ -219,18 +219,14 @@ async function main(): Promise<void> {
     })
   }
   const web = readWeb(join(dist, 'web'))
-  const server = createServer(
-    // Some clients offer to speak HTTP/2, and take it that nobody does.
-    { shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket' },
+  const server = doorServer(
     httpDoor({ address, api: async () => (await behindPage()).api, web, log }),
+    (request, socket, head) =>
+      void behindPage().then(
+        ({ terminal }) => terminal(request, socket, head),
+        () => socket.destroy(),
+      ),
   )
-  server.on('upgrade', (request, socket, head) => {
-    socket.on('error', () => {})
-    behindPage().then(
-      ({ terminal }) => terminal(request, socket, head),
-      () => socket.destroy(),
-    )
-  })
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(

@@ -100,6 +100,27 @@ test('guessing is slowed down by account and by address, says until when, and to
   cookieOf(await byPassword(parts, { name: 'owner', password }, caller))
 })
 
+test('who has had too many tries costs nothing more: no password of theirs is looked at, at any way in', async () => {
+  await setPassword(parts, owner, 'owner', password)
+  const inside = device()
+  let looked = 0
+  const isRight: TestParts['passwords']['isRight'] = async () => {
+    looked++
+    return false
+  }
+  const counted = { ...parts, passwords: { ...parts.passwords, isRight } }
+  const late = async (one: () => Promise<unknown>, max: number) => {
+    looked = 0
+    for (let tries = 0; tries < 3 * max; tries++) await one().catch(() => {})
+    expect(looked).toBe(max)
+    await expect(one()).rejects.toThrow(refused('too_many'))
+  }
+  await late(() => byPassword(counted, { name: 'owner', password: 'wrong' }, { ...caller, address: null }), 10)
+  let guessed = 0
+  await late(() => byPassword(counted, { name: `user${guessed++}`, password: 'wrong' }, caller), 30)
+  await late(() => proveByPassword(counted, inside, { password: 'wrong' }, caller), 10)
+})
+
 test('many guesses at the same moment are not all the first', async () => {
   await setPassword(parts, owner, 'owner', password)
   const tries = await Promise.allSettled(

@@ -7,7 +7,9 @@ import { isIP } from 'node:net'
 export type Address = { readonly port: number; readonly publicUrl: string | null }
 
 /** Refuses a request that was meant for another site (DNS rebinding) or that another site's page makes. */
-export function checkOrigin({ method, headers }: IncomingMessage, { port, publicUrl }: Address): void {
+export function checkOrigin({ method, headers, headersDistinct }: IncomingMessage, { port, publicUrl }: Address): void {
+  // Node reads the first of them; whoever stands in front of this may have read another.
+  if ((headersDistinct.host?.length ?? 0) > 1) throw new Failure('bad_request', 'The request names its host twice')
   const names = ['localhost', '127.0.0.1', '[::1]'].map((name) => `${name}:${port}`)
   const own = new Set([...names, ...(publicUrl === null ? [] : [new URL(publicUrl).host])])
   const { host, origin } = headers
@@ -22,6 +24,15 @@ export function checkOrigin({ method, headers }: IncomingMessage, { port, public
   // A link on another site may open our page, which shows nothing by itself; nothing else from there is let in.
   if (headers['sec-fetch-site'] === 'cross-site' && !(method === 'GET' && headers['sec-fetch-mode'] === 'navigate')) {
     throw new Failure('foreign_origin', 'This request comes from a page of another site')
+  }
+}
+
+/** Where a request is to go. */
+export function urlOf({ url = '/' }: IncomingMessage): URL {
+  try {
+    return new URL(url, 'http://door')
+  } catch {
+    throw new Failure('bad_request', 'The address is malformed')
   }
 }
 

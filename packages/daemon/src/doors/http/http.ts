@@ -4,7 +4,7 @@ import { Failure, failureCodes } from '@anchorhold/protocol/failures'
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpApi } from './api.ts'
-import { type Address, checkOrigin, isSecure } from './guard.ts'
+import { type Address, checkOrigin, isSecure, urlOf } from './guard.ts'
 import { isReply, reply } from './reply.ts'
 import { lostAnswer, type Web, webAnswer } from './web.ts'
 
@@ -81,14 +81,6 @@ function wrongMethod({ method }: IncomingMessage, response: ServerResponse, allo
   return new Failure('wrong_method', `There is nothing under this path by the method "${method}"`, {
     hint: `Use ${allow.join(' or ')}; the API is described at ${apiRoot}/openapi.json`,
   })
-}
-
-function urlOf({ url = '/' }: IncomingMessage): URL {
-  try {
-    return new URL(url, 'http://door')
-  } catch {
-    throw new Failure('bad_request', 'The address is malformed')
-  }
 }
 
 const securityHeaders = {

@@ -117,3 +117,29 @@ test('a connection whose terminal is refused is ended, whatever it sent and read
   await vi.waitUntil(async () => (await door.open()) === 0, 10_000)
   client.destroy()
 })
+
+test.each([
+  ['is found to be wrong when the shell stands', { 'sec-websocket-protocol': ',,' }, 400],
+  ['has no version', { 'sec-websocket-version': '' }, 400],
+  ['has another version', { 'sec-websocket-version': '7' }, 400],
+  ['has no key', { 'sec-websocket-key': 'short' }, 400],
+])('a handshake that %s leaves no shell behind', async (_, headers, status) => {
+  await using door = await doorOfTerminals()
+  const { secret } = createToken(door.parts, owner, { name: 'phone' })
+  door.go()
+  const lines = {
+    ...{ host: 'localhost:7777', connection: 'Upgrade', upgrade: 'websocket', authorization: `Bearer ${secret}` },
+    ...{ 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==', ...headers },
+  }
+  const client = createConnection(door.port, '127.0.0.1')
+  const said = Object.entries(lines).map(([name, value]) => `${name}: ${value}\r\n`)
+  client.write(`GET ${terminalPath(door.id, { cols: 80, rows: 24 }, null)} HTTP/1.1\r\n${said.join('')}\r\n`)
+  const [answer] = (await once(client, 'data')) as [Buffer]
+  expect(answer.toString()).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+  client.destroy()
+  await vi.waitUntil(async () => (await door.open()) === 0, 10_000)
+  // Nothing was opened, or what was is closed.
+  await vi.waitUntil(
+    () => door.did.filter((one) => one === 'shell.open').length === door.did.filter((one) => one === 'shell.close').length,
+  )
+})

@@ -9,7 +9,7 @@ import { stillMay } from '../../app/access.ts'
 import type { Parts } from '../../app/parts.ts'
 import { openTerminal, type Terminal } from '../../app/terminal.ts'
 import type { Callers } from './api.ts'
-import { checkOrigin, credentialOf, fromOf } from './guard.ts'
+import { checkOrigin, credentialOf, fromOf, urlOf } from './guard.ts'
 
 export type TerminalDoorOptions = Callers & { readonly parts: Parts }
 
@@ -30,6 +30,7 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
 
   async function open(request: IncomingMessage, signal: AbortSignal) {
     checkOrigin(request, address())
+    checkHandshake(request)
     const credential = credentialOf(request.headers, address())
     const known =
       credential === null ? null : whoIs(credential.secret, credential.role, fromOf(request, credential, trustedProxies))
@@ -37,7 +38,7 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
       throw new Failure('unauthenticated', 'No valid token or cookie came with the request')
     if (credential.role === 'cookie' && request.headers.origin === undefined)
       throw new Failure('foreign_origin', 'A browser must say which page opens a terminal')
-    const url = new URL(request.url ?? '/', 'http://door')
+    const url = urlOf(request)
     const session = SessionId.safeParse(place.exec(url.pathname)?.[1])
     const query = TerminalQuery.safeParse(Object.fromEntries(url.searchParams))
     if (!session.success) throw new Failure('not_found', 'There is nothing under this path')
@@ -61,12 +62,31 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
     // Who has not got a terminal by then gets none.
     const late = setTimeout(() => socket.destroy(), openMs)
     open(request, client.signal)
-      .then(({ terminal, end, again }) =>
-        sockets.handleUpgrade(request, socket, head, (ws) => void serve(ws, terminal, end, again)),
-      )
+      .then(async ({ terminal, end, again }) => {
+        let isJoined = false
+        sockets.handleUpgrade(request, socket, head, (ws) => {
+          isJoined = true
+          void serve(ws, terminal, end, again)
+        })
+        if (isJoined) return
+        // The handshake failed after all, and has been answered: nobody would ever see this shell.
+        end.abort()
+        if (!again) await terminal.close().catch(() => {})
+      })
       .catch((error: unknown) => refuse(socket, error, parts.log))
       .finally(() => clearTimeout(late))
   }
+}
+
+/** Refuses what can become no WebSocket, before anything is opened for it (https://www.rfc-editor.org/rfc/rfc6455#section-4.2.1). */
+function checkHandshake({ method, httpVersion, headers }: IncomingMessage): void {
+  const refuse = (why: string) => {
+    throw new Failure('bad_request', `Cannot open a terminal: ${why}`)
+  }
+  if (httpVersion !== '1.1') refuse(`a WebSocket begins with HTTP/1.1, and this is HTTP/${httpVersion}`)
+  if (method !== 'GET') refuse('a WebSocket begins with GET')
+  if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')) refuse('Sec-WebSocket-Key is no key')
+  if (headers['sec-websocket-version'] !== '13') refuse('Sec-WebSocket-Version is not 13')
 }
 
 async function serve(ws: WebSocket, terminal: Terminal, end: AbortController, again: boolean): Promise<void> {

@@ -2,7 +2,6 @@ import { headMessage } from '@anchorhold/core/chain'
 import { apiRoot } from '@anchorhold/protocol/api/addresses'
 import type { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
-import { createServer } from 'node:http'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -10,7 +9,9 @@ import { whoIs } from '../../app/access.ts'
 import { type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
 import { httpApi } from './api.ts'
+import { doorServer } from './door-server.ts'
 import { httpDoor } from './http.ts'
+import { terminalDoor } from './terminal.ts'
 
 export type Asked = {
   readonly method?: string
@@ -56,7 +57,13 @@ export async function testDoor(): Promise<TestDoor> {
     web: { files: new Map(), sessionCode: () => [] },
     log: (message) => void logged.push(message),
   })
-  const server = createServer(door)
+  const terminal = terminalDoor({
+    address,
+    whoIs: (secret, role, from) => whoIs(parts, secret, role, from),
+    trustedProxies: 0,
+    parts: { ...parts, log: (message) => void logged.push(message) },
+  })
+  const server = doorServer(door, terminal)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
