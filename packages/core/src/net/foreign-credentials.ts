@@ -28,7 +28,7 @@ export function foreignCredential({ path, rawHeaders }: Call, ours: OurPlaces): 
 
 function isCredential(name: string, value: string): boolean {
   // Some clients show again what was struck out of an answer: it opens nothing.
-  if (/^\s*(?:[A-Za-z]+ +)?\**\s*$/.test(value)) return false
+  if (/^(?:[A-Za-z]+ +)?\**$/.test(value.trim())) return false
   if (name === 'sec-websocket-protocol') return /bearer|token|api-?key|authorization/i.test(value)
   return secretHeader.test(name)
 }

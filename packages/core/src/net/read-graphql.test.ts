@@ -54,3 +54,14 @@ test('readGraphql() is not led astray by variables that look like more', () => {
   const variables = { query: 'mutation{x}', list: [{ query: 1 }, '{"query":'] }
   expect(asks('{ a }', { variables, operationName: 'x' })).toEqual({ mutation: null })
 })
+
+test.each([
+  ['brackets', `{"a":${'['.repeat(500_000)}`, 'its body has too many parts, or is nested too deep'],
+  ['names', `{${'"a":1,'.repeat(170_000)}"b":1}`, 'its body has too many parts, or is nested too deep'],
+  ['one text', JSON.stringify({ query: '"'.repeat(500_000) }), 'its query is no GraphQL, or too long'],
+  ['a text of backslashes', JSON.stringify({ query: '\\'.repeat(500_000) }), 'its query is no GraphQL, or too long'],
+  ['blanks behind texts', `{"query":"a"${' '.repeat(1_000_000)},"b":"c"}`, 'its query is no GraphQL, or too long'],
+  ['levels of a query', JSON.stringify({ query: '{a'.repeat(500_000) }), 'its query is no GraphQL, or too long'],
+])('readGraphql() refuses the longest body of %s, and is not slow with it', (_, body, refused) => {
+  expect(readGraphql(body)).toEqual({ refused })
+})

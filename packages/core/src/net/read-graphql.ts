@@ -1,3 +1,4 @@
+import { exceedsJson } from '@anchorhold/protocol/json-shape'
 import { type DocumentNode, Kind, OperationTypeNode, parse } from 'graphql/language'
 
 /** What a GraphQL request asks for: to read, or one kind of change by name. */
@@ -5,10 +6,13 @@ export type GraphqlMeaning = { readonly mutation: string | null } | { readonly r
 
 /** No query of a person's tool is nearly as long. */
 const tokensMax = 20_000
+const bounds = { depthMax: 100, partsMax: 20_000 } as const
 
 /** Reads the body of a request (graphql.org, "Serving over HTTP"). What could be read in two ways is refused, and so is what holds more than
  *  one kind of change: each is decided by itself. */
 export function readGraphql(body: string): GraphqlMeaning {
+  if (exceedsJson(new TextEncoder().encode(body), bounds))
+    return { refused: 'its body has too many parts, or is nested too deep' }
   const keys = keysOf(body)
   if (keys === null) return { refused: 'its body is no JSON object' }
   if (new Set(keys).size !== keys.length) return { refused: 'its body says something twice' }

@@ -81,3 +81,16 @@ test.each([
   if (allowed) expect(pushRefusal({ ...rule, branches: [], tags: [] }, update)).not.toBe(null)
   expect(pushRefusal({ ...rule, deletes: true }, { ref: 'refs/heads/agent/a', kind: 'delete' })).toBe(null)
 })
+
+test('readPush() is not slow with the longest list of refs, of capabilities, and of lines that are neither', () => {
+  const pkt = (text: string) => `${(text.length + 4).toString(16).padStart(4, '0')}${text}`
+  const [zero, one] = ['0'.repeat(40), '1'.repeat(40)]
+  const refs = Array.from({ length: 2600 }, (_, at) => pkt(`${zero} ${one} refs/heads/${at}${at === 0 ? '\0report-status' : ''}`))
+  expect(readPush(Buffer.from(`${refs.join('')}0000`))).toMatchObject({ push: { commands: { length: 2600 } } })
+  const shallow = pkt(`shallow ${one}`).repeat(5000)
+  expect(readPush(Buffer.from(shallow))).toHaveProperty('more')
+  const capabilities = pkt(`${zero} ${one} refs/heads/a\0${' '.repeat(60_000)}x`).repeat(4)
+  expect(readPush(Buffer.from(capabilities))).toHaveProperty('refused')
+  for (const name of [`refs/${'a/'.repeat(30_000)}`, `refs/heads/${'.'.repeat(60_000)}`, `refs/heads/${'@{'.repeat(30_000)}`])
+    expect(readPush(Buffer.from(pkt(`${zero} ${one} ${name}\0x`)))).toHaveProperty('refused')
+})

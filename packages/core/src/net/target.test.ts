@@ -170,3 +170,24 @@ test.each([
 ])('urlTarget() does not read %j', (url) => {
   expect(urlTarget(url)).toHaveProperty('misnamed')
 })
+
+test.each([
+  ['labels', 'a.'.repeat(30_000)],
+  ['digits', '1'.repeat(60_000)],
+  ['numbers', '1.'.repeat(30_000)],
+  ['hyphens', `a${'-'.repeat(60_000)}`],
+  ['colons', ':'.repeat(60_000)],
+  ['brackets', `[${':'.repeat(60_000)}]`],
+  ['zeros in brackets', `[${'0:'.repeat(30_000)}]`],
+  ['open brackets', '['.repeat(60_000)],
+])('connectTarget() and absoluteTarget() take the longest target of %s for none, and are not slow with it', (_, host) => {
+  expect(connectTarget(`${host}:443`)).toHaveProperty('misnamed')
+  expect(absoluteTarget(`http://${host}/`)).toHaveProperty('misnamed')
+})
+
+test.each(['/'.repeat(8192), '/%2e'.repeat(2000), `/${'%25'.repeat(2700)}`, '/..'.repeat(2700), `/${';'.repeat(8000)}`])(
+  'originPath() is not slow with a long path %#',
+  (path) => {
+    expect(['string', 'object']).toContain(typeof originPath(path))
+  },
+)

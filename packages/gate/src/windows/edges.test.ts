@@ -4,6 +4,7 @@ import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
 import { expect, test } from 'vitest'
 import { fakeUpstream } from '../fake-upstream.ts'
 import { local, small, testGate } from '../test-gate.ts'
+import { gathered } from './gathered.ts'
 import { testNet } from './net/test-net.ts'
 
 // What a cell says to its windows is read in one way, or answered with why not.
@@ -50,4 +51,32 @@ test.each([
   await using it = await testGate({ provider: local(upstream.url) })
   expect(await say(it.socketPath, words)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
   expect(upstream.received).toEqual([])
+})
+
+const most = 32 * 1024 * 1024 - 200
+test.each([
+  [
+    'nested as deep as its bytes allow',
+    (room: number) => `${'['.repeat(room / 2)}${']'.repeat(room / 2)}`,
+    'nested deeper than 200 levels, or has more than 500000 parts',
+  ],
+  ['of as many parts as its bytes allow', (room: number) => `[${'{},'.repeat(room / 3)}1]`, 'or has more than 500000 parts'],
+  [
+    'of names alone',
+    (room: number) => `{${Array.from({ length: room / 12 }, (_, at) => `"${at}":0`).join(',')}}`,
+    'or has more than 500000 parts',
+  ],
+])('modelWindow() refuses the largest body that is %s before it is parsed', async (_, written, why) => {
+  await using upstream = await fakeUpstream((response) => void response.end())
+  await using it = await testGate({ provider: local(upstream.url) })
+  const answer = await it.call('/v1/messages', JSON.stringify(small()).replace('{', `{"output_config":${written(most)},`))
+  expect([answer.status, answer.body]).toEqual([400, expect.stringContaining(why)])
+  expect(upstream.received).toEqual([])
+})
+
+test('gathered() holds what comes in pieces of one byte in little more than its bytes', () => {
+  const body = gathered()
+  const piece = Buffer.from('x')
+  for (let at = 0; at < 8_000_000; at++) body.add(piece)
+  expect([body.length, body.see().length, body.take().length, body.length]).toEqual([8_000_000, 8_000_000, 8_000_000, 0])
 })

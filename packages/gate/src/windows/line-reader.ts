@@ -1,3 +1,5 @@
+import { gathered } from './gathered.ts'
+
 /** One line of a stream of events, or a piece of a line that is too long to be read. */
 export type Line = {
   /** As it came, with its end. The bytes of all lines are those of the stream. */
@@ -16,34 +18,22 @@ export type LineReader = {
 
 const [lf, cr] = [10, 13]
 const mark = Buffer.from([0xef, 0xbb, 0xbf])
-const roomBytesFirst = 1024
 
 export function lineReader(lineBytesMax: number): LineReader {
-  /** The beginning of a line. It is copied together: a piece may be one byte, and what keeps it hundreds. */
-  let begun = Buffer.alloc(0)
-  let begunBytes = 0
+  const begun = gathered()
   let isTooLong = false
   let isFirst = true
   let isAfterCr = false
 
-  function keep(piece: Buffer): void {
-    if (begunBytes + piece.length > begun.length) {
-      const room = Buffer.allocUnsafeSlow(Math.max(roomBytesFirst, 2 * (begunBytes + piece.length)))
-      begun.copy(room, 0, 0, begunBytes)
-      begun = room
-    }
-    piece.copy(begun, begunBytes)
-    begunBytes += piece.length
-  }
   /** The line that these bytes end. */
   function line(piece: Buffer, endBytes: number): Line {
-    const isWhole = begunBytes === 0
-    if (!isWhole) keep(piece)
-    const bytes = isWhole ? piece : begun.subarray(0, begunBytes)
+    let bytes = piece
+    if (begun.length > 0) {
+      begun.add(piece)
+      bytes = begun.take()
+    }
     let content: Buffer | null = isTooLong ? null : bytes.subarray(0, bytes.length - endBytes)
     if (isFirst && content?.subarray(0, mark.length).equals(mark) === true) content = content.subarray(mark.length)
-    if (!isWhole) begun = Buffer.alloc(0)
-    begunBytes = 0
     isTooLong = false
     isFirst = false
     return { bytes, content }
@@ -73,16 +63,14 @@ export function lineReader(lineBytesMax: number): LineReader {
       }
       const rest = bytes.subarray(from)
       if (rest.length === 0) return lines
-      keep(rest)
-      if (isTooLong || begunBytes > lineBytesMax) {
+      begun.add(rest)
+      if (isTooLong || begun.length > lineBytesMax) {
         isTooLong = true
-        lines.push({ bytes: begun.subarray(0, begunBytes), content: null })
-        begun = Buffer.alloc(0)
-        begunBytes = 0
+        lines.push({ bytes: begun.take(), content: null })
       }
       return lines
     },
-    rest: () => (begunBytes === 0 ? [] : [line(Buffer.alloc(0), 0)]),
+    rest: () => (begun.length === 0 ? [] : [line(Buffer.alloc(0), 0)]),
   }
 }
 

@@ -22,6 +22,7 @@ export type Meter = {
 const readBytesMax = 32 * 1024 * 1024
 /** So is a longer line of a stream. The lines behind it are read. */
 const lineBytesMax = 4 * 1024 * 1024
+const eventLinesMax = 10_000
 /** Of an answer that was cut off, only its text is known. */
 const bytesPerToken = 2
 const lineFeed = Buffer.from('\n')
@@ -96,7 +97,7 @@ export function meter(kind: 'stream' | 'json'): Meter {
     const { content, bytes } = line
     if (content?.length === 0) return dispatch()
     const said = dataIn(line)
-    if (said !== null && eventBytes + said.length <= lineBytesMax) {
+    if (said !== null && event.length < eventLinesMax && eventBytes + said.length <= lineBytesMax) {
       event.push(said)
       eventBytes += said.length
     } else if (said !== null || (content === null && bytes.length > lineEndBytesMax)) seen.answerBytes += bytes.length

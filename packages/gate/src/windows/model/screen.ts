@@ -2,6 +2,7 @@ import { type Answer, malformed, refused } from './answers.ts'
 import { base64ImageSize } from '@anchorhold/core/image-size'
 import { withoutTools } from './without-tools.ts'
 import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
+import { exceedsJson } from '@anchorhold/protocol/json-shape'
 import { callTokensMax, imageTokens } from '@anchorhold/core/prices'
 
 /** Top-level fields that agents send. Whatever else the API learns is refused until the owner names it. */
@@ -30,6 +31,8 @@ const betas = new Set(
     'cache-keepalive cache-diagnosis token-counting output-128k computer-use request-tags timing summarize-connector-text'
   ).split(' '),
 )
+/** Ten times what the longest conversations come to. */
+const bounds = { depthMax: 200, partsMax: 500_000 } as const
 /** Nested content deeper than this is an attack on a parser. */
 const depthMax = 8
 
@@ -156,6 +159,8 @@ function written(part: Json): string {
 
 function parse(raw: Uint8Array): Json {
   let body: unknown
+  if (exceedsJson(raw, bounds))
+    broken(`The request is nested deeper than ${bounds.depthMax} levels, or has more than ${bounds.partsMax} parts`)
   try {
     body = JSON.parse(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).toString('utf8'))
   } catch {

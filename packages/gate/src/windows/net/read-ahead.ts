@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { gathered } from '../gathered.ts'
 import { setImmediate as immediate } from 'node:timers/promises'
 
 const readMs = 30_000
@@ -13,20 +14,18 @@ export async function readAhead<T extends object | string>(
   { cut: ifCut, late: ifLate, slowness }: { readonly cut: T; readonly late: T; readonly slowness: number },
 ): Promise<T> {
   const { promise, resolve } = Promise.withResolvers<T>()
-  let taken: Buffer = Buffer.alloc(0)
+  const taken = gathered()
   let next = 0
   const look = () => {
-    const chunks: Buffer[] = [taken]
-    for (let chunk: Buffer | null; (chunk = request.read() as Buffer | null) !== null;) chunks.push(chunk)
-    taken = Buffer.concat(chunks)
+    for (let chunk: Buffer | null; (chunk = request.read() as Buffer | null) !== null;) taken.add(chunk)
     // Not at every byte: what comes in small pieces must not be read from its beginning for each of them.
     if (taken.length < next && !request.complete) return
     next = 2 * taken.length
-    const told = tell(taken, request.complete)
+    const told = tell(taken.see(), request.complete)
     if (told === null) return
     // In this very step: an end that has been told could not be taken back. And not heard of again: what is put back is news, too.
     request.off('readable', look)
-    request.unshift(taken)
+    request.unshift(taken.take())
     resolve(told)
   }
   const cut = () => resolve(ifCut)
