@@ -169,6 +169,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       pid: process.pid,
       settle: () => (gate === null ? Promise.resolve(null) : gate.settle(process, session)),
       pinFiles: async () => [],
+      agentBeatMs: null,
       furnish: { agent: async () => {}, programs: async () => {} },
       checkedOut: async () => null,
       clock: process.clock,

@@ -51,6 +51,7 @@ async function make(made: Made = {}) {
     pinFiles: async () => made.pins ?? [],
     furnish: { agent: async () => {}, programs: async () => {}, ...made.furnish },
     checkedOut: made.checkedOut ?? (async () => null),
+    agentBeatMs: 5000,
     clock: systemClock,
     random: randomBytes,
     die: (error) => {

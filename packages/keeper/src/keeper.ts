@@ -59,6 +59,8 @@ export type KeeperOptions = {
   readonly furnish: { agent(): Promise<void>; programs(): Promise<void> }
   /** Looks inside the cell at what its repository has checked out; null where that cannot be told. */
   readonly checkedOut: (cell: Cell) => Promise<CheckedOut | null>
+  /** How often an agent at work is asked whether it still answers; null for never. */
+  readonly agentBeatMs: number | null
   readonly clock: Clock
   readonly random: RandomBytes
   /** Ends this process: what it met must not be gone on from. */
@@ -67,9 +69,8 @@ export type KeeperOptions = {
 
 /** How long an agent may take to answer what it is asked. */
 const answerMsMax = 5000
-/** How often an agent at work is asked whether it still answers, and how many answers it may owe. One that runs where all is slower has as
- *  much more time. */
-const [agentBeatMs, agentMissedMax] = [5000, 6]
+/** How many answers an agent at work may owe. */
+const agentMissedMax = 6
 /** How long a leaving keeper waits for the agent to write down how its turn ended. */
 const farewellMs = 1000
 
@@ -87,6 +88,7 @@ export function keeper(options: KeeperOptions): Keeper {
     pinFiles,
     furnish,
     checkedOut,
+    agentBeatMs,
     clock,
     random,
     die,
@@ -187,7 +189,8 @@ export function keeper(options: KeeperOptions): Keeper {
       do: async () => (turns.running ? started.answers() : undefined),
     }
     const onHung = () => leaveBehind(noAnswer, { crashed: true })
-    watchPulse(pulse, { clock, beatMs: agentBeatMs * slowness(), missedMax: agentMissedMax, onHung })
+    // One that runs where all is slower has as much more time.
+    if (agentBeatMs !== null) watchPulse(pulse, { clock, beatMs: agentBeatMs * slowness(), missedMax: agentMissedMax, onHung })
     await journal.write({
       type: 'keeper.started',
       body: {

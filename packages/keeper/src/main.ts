@@ -96,6 +96,7 @@ const one = await tend({
     programs: async () => (start.network === 'proxy_only' ? writeSettings(start) : undefined),
   },
   checkedOut: (cell) => checkedOutIn(cell, start),
+  agentBeatMs: 5000,
   clock: systemClock,
   random: randomBytes,
   die(error) {

@@ -31,6 +31,7 @@ async function tended() {
     pid: 1,
     settle: async () => null,
     pinFiles: async () => [],
+    agentBeatMs: null,
     furnish: { agent: async () => {}, programs: async () => {} },
     checkedOut: async () => null,
     clock: systemClock,
