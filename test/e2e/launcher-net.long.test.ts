@@ -81,7 +81,7 @@ test('a launched cell is held to the filter and to the limits that the owner req
     })
     writeFileSync(join(config, 'policy.yaml'), '')
     writeFileSync(join(config, 'config.yaml'), 'require_limits: [tmp]\n')
-    expect(await ran('--rung', 'none', '--', 'echo', 'ran')).toMatchObject({
+    expect(await ran('--rung', 'none', '--repo-filter', 'none', '--', 'echo', 'ran')).toMatchObject({
       out: '',
       err: expect.stringContaining('Limits that the policy requires are not enforced here: tmp') as string,
     })

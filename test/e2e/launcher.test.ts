@@ -192,6 +192,40 @@ describe('anchorhold sandbox', () => {
     expect(existsSync(join(workspace, 'ran'))).toBe(false)
   })
 
+  test('without a wall it says so, hides nothing in silence, and is asked for by name', async () => {
+    const bare = ['sandbox', '-w', workspace, '--rung', 'none']
+    const noWall = expect.stringContaining('There is no wall') as string
+    const cannotHide = { code: 7, out: '', err: expect.stringContaining('Cannot hide files') as string }
+    expect(await ran(...bare, '--repo-filter', 'none', '--', 'echo', 'ran')).toMatchObject({ code: 0, out: 'ran\n', err: noWall })
+    expect(await ran(...bare, '--', 'cat', '.env')).toMatchObject(cannotHide)
+    expect(await ran(...bare, '--repo-filter', 'custom', '--hide', 'f.txt', '--', 'cat', 'f.txt')).toMatchObject(cannotHide)
+    expect(await ran('claude', workspace, '--rung', 'none', '--provider', 'rehearsal', '--', '-p', 'say it')).toMatchObject(
+      cannotHide,
+    )
+    const open = ['--repo-filter', 'none', '--', 'echo', 'ran']
+    const inConfig = (name: string, text: string) => makeFolderWith(join(base, 's/config'), { [name]: text })
+    try {
+      inConfig('config.yaml', 'rung: none\n')
+      expect(await ran('sandbox', '-w', workspace, ...open)).toMatchObject({
+        out: '',
+        err: expect.stringMatching(/Cannot start without a wall[^]*--rung none/) as string,
+      })
+      expect(await ran(...bare, ...open)).toMatchObject({ out: 'ran\n', err: noWall })
+      for (const [policy, words] of [
+        ['network_mode: none', 'network_mode'],
+        ['isolation_mode: local', 'weaker'],
+        ['repo_filter: strict', 'the policy requires "strict"'],
+      ] as const) {
+        inConfig('policy.yaml', `${policy}\n`)
+        expect(await ran(...bare, ...open)).toMatchObject({ out: '', err: expect.stringContaining(words) as string })
+      }
+      // A daemon that is told nothing of a filter takes the policy's, and so does this: it cannot hide, and refuses.
+      expect(await ran(...bare, '--', 'cat', '.env')).toMatchObject(cannotHide)
+    } finally {
+      rmSync(join(base, 's/config'), { recursive: true })
+    }
+  })
+
   test('a copy can be worked on and thrown away', async () => {
     const copied = await ran('sandbox', '-w', workspace, '--copy', '--', 'sh', '-c', 'echo changed > f.txt; cat f.txt')
     expect(copied).toMatchObject({ code: 0, out: 'changed\n' })

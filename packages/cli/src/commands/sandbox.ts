@@ -81,7 +81,7 @@ export function sandbox(program: Command, context: Context): void {
     await launchWith(context, {
       ...common(context, flags, { mounts: [] }, flags.verbose ?? false),
       workspace: fromHere(workspace),
-      network: flags.net === 'proxy' ? 'proxy' : 'none',
+      network: networkOf(flags, {}),
       bridge: null,
       command: { agentArgs, provider: flags.provider ?? null, budgetNanos: flags.budget ?? null },
     })
@@ -109,6 +109,7 @@ function common(context: Context, flags: Shared, conf: SandboxConf, verbose: boo
     say: (line: string) =>
       verbose ? context.terminal.error(context.terminal.style('dim', context.terminal.foreign(line))) : undefined,
     warn: (line: string) => context.terminal.error(context.terminal.style('yellow', context.terminal.foreign(line))),
+    alarm: (line: string) => context.terminal.error(context.terminal.style('red', context.terminal.foreign(line))),
   }
 }
 
@@ -125,9 +126,13 @@ function mountOf(text: string): { readonly source: string; readonly target: stri
   return { source: path, target: target === source ? path : target }
 }
 
-function networkOf({ net }: SandboxFlags, conf: SandboxConf): LaunchOptions['network'] {
+function networkOf(
+  { net }: Pick<SandboxFlags, 'net'>,
+  { allowNetwork, localhostOnly }: Pick<SandboxConf, 'allowNetwork' | 'localhostOnly'>,
+): LaunchOptions['network'] {
   if (net !== undefined) return net === 'deny' ? 'none' : net
-  return conf.allowNetwork === true && conf.localhostOnly === false ? 'host' : 'none'
+  if (allowNetwork === undefined && localhostOnly === undefined) return null
+  return allowNetwork === true && localhostOnly === false ? 'host' : 'none'
 }
 
 function readConf(context: Context, named: string | undefined): SandboxConf {
@@ -140,8 +145,6 @@ function readConf(context: Context, named: string | undefined): SandboxConf {
 }
 
 async function launchWith(context: Context, options: LaunchOptions): Promise<void> {
-  if (options.network === 'host')
-    context.terminal.error(context.terminal.style('red', "This cell shares the host's network: anything it reads can leave."))
   const { launch } = (await import(new URL('./launcher.mjs', import.meta.url).href)) as typeof import('../launcher/launch.ts')
   context.exit(await launch(options))
 }

@@ -13,7 +13,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Policy } from '@anchorhold/protocol/policy'
 import type { Provider } from '@anchorhold/protocol/providers'
-import type { Rung } from '@anchorhold/protocol/rungs'
+import { type Rung, sharesHostNetwork, usualRung } from '@anchorhold/protocol/rungs'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,13 @@ import { join } from 'node:path'
 const file = 'policy.yaml'
 const wish = { autonomy: null, observe: false, mayWiden: true } as const
 
+/** What a launched cell reaches. */
+export type LaunchNetwork = 'none' | 'proxy' | 'host'
+
 type HousePolicy = {
+  readonly rung: Rung
+  /** What it really reaches: without a wall that is the network of the host. */
+  readonly network: LaunchNetwork
   /** What is decided by, together with these. */
   readonly policyWith: (more: PolicySettings) => Policy
   /** The filter of a host folder that is asked for, or the stricter one that the policy requires. */
@@ -36,15 +42,18 @@ type HousePolicy = {
 /** The policy that the owner wrote. Invariant: it holds without a daemon as well, also where it is emptied or gone: a daemon then goes by
  *  the one that it keeps in `memory`. */
 export function housePolicy(
-  { config: folder, repoFilter }: Pick<Config, 'config' | 'repoFilter'>,
+  { config: folder, repoFilter, rung: usual }: Pick<Config, 'config' | 'repoFilter' | 'rung'>,
   memory: string,
+  /** Null where the command line says nothing. */
   wanted: {
-    readonly rung: Rung
-    readonly network: 'none' | 'proxy' | 'host'
+    readonly rung: Rung | null
+    readonly network: LaunchNetwork | null
     readonly repoFilter: RepoFilter | null
   },
 ): HousePolicy {
-  const { rung, network } = wanted
+  const rung = rungOf(wanted.rung, usual)
+  const network = networkOf(rung, wanted.network)
+  const reached = { rung, network }
   const path = join(folder, file)
   const without = (more: PolicySettings) => effective([more], wish).policy
   const text = textOf(path)
@@ -52,7 +61,7 @@ export function housePolicy(
   const isKept = !isEmpty(kept)
   const inForce = isKept ? kept : text
   if (inForce === null)
-    return { policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter, budgetAt: (_, asked) => asked, isKept }
+    return { ...reached, policyWith: without, repoFilter: wanted.repoFilter ?? repoFilter, budgetAt: (_, asked) => asked, isKept }
   const { settings, problems } = readPolicy(file, inForce)
   if (settings === null)
     throw new Failure('forbidden', `"${path}" cannot be used: line ${problems[0]?.line ?? 1}: ${problems[0]?.message ?? ''}`, {
@@ -69,14 +78,44 @@ export function housePolicy(
     })
   if ((held.network === 'none' && network !== 'none') || (held.network === 'proxy_only' && network === 'host'))
     throw new Failure('forbidden', `The policy gives a cell no network beyond "${held.network}"`, {
-      hint: 'The owner sets this in policy.yaml: network_mode',
+      hint:
+        rung === 'none'
+          ? "Choose a rung that is a wall: without one, a command is on the host's network. The owner sets this in policy.yaml: network_mode"
+          : 'The owner sets this in policy.yaml: network_mode',
     })
   return {
+    ...reached,
     policyWith: (more) => effective([settings, more], wish).policy,
     repoFilter: filterFor(repoFilter, wanted.repoFilter ?? undefined, held) ?? wanted.repoFilter ?? repoFilter,
     budgetAt: (provider, asked) => budgetAt(held, provider, asked),
     isKept,
   }
+}
+
+/** Invariant: a cell without a wall is asked for by name each time. A configuration says it once, and is then forgotten. */
+function rungOf(asked: Rung | null, usual: Rung): Rung {
+  if (asked === null && usual === 'none')
+    throw new Failure('forbidden', 'Cannot start without a wall: config.yaml says "rung: none", and the command line does not', {
+      hint: `Say it here too: --rung none; or choose a wall: --rung ${usualRung(process.platform)}`,
+    })
+  return asked ?? usual
+}
+
+const withoutLoopback: readonly Rung[] = ['none', 'seatbelt']
+
+/** Refuses what cannot be held, rather than to say one thing and do another. */
+function networkOf(rung: Rung, asked: LaunchNetwork | null): LaunchNetwork {
+  if (asked === 'host' && !sharesHostNetwork(rung))
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
+      hint: 'Leave --net host out',
+    })
+  if (asked === 'proxy' && withoutLoopback.includes(rung))
+    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no net window`, { hint: 'Leave --net proxy out' })
+  if (asked === 'none' && rung === 'none')
+    throw new Failure('cell_unavailable', "Without a wall, a command cannot be kept off the host's network", {
+      hint: 'Choose a rung that is a wall, or leave out what denies the network: --net deny, and ALLOW_NETWORK in sandbox.conf',
+    })
+  return asked ?? (rung === 'none' ? 'host' : 'none')
 }
 
 const textOf = (path: string): string | null => (existsSync(path) ? readFileSync(path, 'utf8') : null)

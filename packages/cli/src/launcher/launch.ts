@@ -24,9 +24,8 @@ import { keepTracked } from '@anchorhold/keeper/repo-filter/tracked'
 import { hiddenFolderOf } from '@anchorhold/daemon/workspace/hidden-folder'
 import { requireLimits } from '@anchorhold/keeper/require-limits'
 import { beginHistory } from '@anchorhold/keeper/snapshot'
-import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId } from '@anchorhold/protocol/ids'
-import { type Rung, sharesHostNetwork, slownessOf } from '@anchorhold/protocol/rungs'
+import { type Rung, slownessOf } from '@anchorhold/protocol/rungs'
 import type { RepoFilter, WorkspaceAccess } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
@@ -34,7 +33,7 @@ import { fileURLToPath } from 'node:url'
 import { attached } from './attached.ts'
 import { type Bridge, relayTo } from './bridge.ts'
 import { type Ground, prepareGround } from './ground.ts'
-import { blockedWords, housePolicy } from './house-policy.ts'
+import { blockedWords, housePolicy, type LaunchNetwork } from './house-policy.ts'
 import { netPlaceholders, netTerms, repoOf } from './net-terms.ts'
 import { type PrivateGate, privateGate } from './private-gate.ts'
 import { type Chosen, chooseProvider, rehearsal } from './provider.ts'
@@ -49,7 +48,8 @@ export type LaunchOptions = {
   /** Read-only, each as `source:target`. */
   readonly mounts: readonly { readonly source: string; readonly target: string }[]
   readonly toolchains: readonly string[]
-  readonly network: 'none' | 'proxy' | 'host'
+  /** Null where nothing is said of it. */
+  readonly network: LaunchNetwork | null
   readonly bridge: (Bridge & { readonly url: string }) | null
   /** What to run: a command, or the agent with these arguments of its own. */
   readonly command:
@@ -59,10 +59,11 @@ export type LaunchOptions = {
   readonly say: (line: string) => void
   /** Tells what a person must know. */
   readonly warn: (line: string) => void
+  /** Tells what a person must not miss, before anything runs. */
+  readonly alarm: (line: string) => void
 }
 
 const startTimeoutMs = 120_000
-const withoutLoopback: readonly Rung[] = ['none', 'seatbelt']
 /** Runs a command in a cell on this terminal, and gives its exit code. Nothing of the cell is left behind. */
 export async function launch(options: LaunchOptions): Promise<number> {
   const config = readConfig(options.stateFlag === undefined ? [] : ['--state', options.stateFlag], process.env)
@@ -70,10 +71,9 @@ export async function launch(options: LaunchOptions): Promise<number> {
   makeFolders(folders, config.root)
   const runtime = stageRuntime(dirname(fileURLToPath(import.meta.url)), folders.runtime)
   const house: House = { config, folders, runtime }
-  const rung = options.rung ?? config.rung
-  requireNetwork(rung, options.network)
-  const { network, access } = options
-  const held = housePolicy(config, folders.policies, { rung, network, repoFilter: options.repoFilter })
+  const held = housePolicy(config, folders.policies, options)
+  const { rung, network } = held
+  const { access } = options
   if (held.isKept)
     options.warn('policy.yaml is empty or gone: the one before it stays in force. Where that is meant: anchorhold policy reload')
   const agent = 'agentArgs' in options.command ? options.command : null
@@ -88,10 +88,8 @@ export async function launch(options: LaunchOptions): Promise<number> {
   const { base, workspace, home, windows, scratch, cgroups, runAs } = ground
   // A copy goes with the cell, and so does what is known of it. This process writes it, as whoever it runs as.
   const hidden = workspace.startsWith(`${base}/`) ? base : hiddenFolderOf(folders, workspace, null)
-  const covers =
-    rung === 'none'
-      ? []
-      : await coverWorkspace(workspace, held.repoFilter, join(base, 'covers'), hiddenMemory(hidden, held.repoFilter))
+  // Also without a wall: what cannot be hidden there is refused by the driver, and not shown.
+  const covers = await coverWorkspace(workspace, held.repoFilter, join(base, 'covers'), hiddenMemory(hidden, held.repoFilter))
   const toolchains = toolchainsNamed(options.toolchains, config.home)
   const root = rootFor({ config, folders }, rung, options.image ?? undefined)
   const hasNet = network === 'proxy'
@@ -145,9 +143,12 @@ export async function launch(options: LaunchOptions): Promise<number> {
   if (tracked.length > 0) options.warn(`git tracks what is hidden, and its history shows it: ${tracked.join(', ')}`)
   if (access === 'snapshot') await beginHistory(cell, cell.place(workspace), cell.place(home))
   requireLimits(cell.limits, config.requireLimits)
+  if (rung === 'none')
+    options.alarm('There is no wall: what runs here can read and change all that its user can, and reaches any network.')
+  else if (network === 'host') options.alarm("This cell shares the host's network: anything it reads can leave.")
   tell(
-    options,
-    rung,
+    options.say,
+    { rung, network },
     cell,
     workspace,
     covers.map(({ path }) => path),
@@ -181,15 +182,6 @@ export async function launch(options: LaunchOptions): Promise<number> {
 }
 
 type House = { readonly config: Config; readonly folders: Folders; readonly runtime: Runtime }
-
-function requireNetwork(rung: Rung, network: LaunchOptions['network']): void {
-  if (network === 'host' && !sharesHostNetwork(rung))
-    throw new Failure('cell_unavailable', `A cell of rung "${rung}" cannot share the host's network`, {
-      hint: 'Leave --net host out',
-    })
-  if (network === 'proxy' && withoutLoopback.includes(rung))
-    throw new Failure('cell_unavailable', `A cell of rung "${rung}" has no net window`, { hint: 'Leave --net proxy out' })
-}
 
 function toolchainsNamed(names: readonly string[], home: string): readonly Toolchain[] {
   if (names.length === 0) return []
@@ -256,8 +248,14 @@ function terminalEnv(env: Readonly<Record<string, string | undefined>>): Record<
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))
 }
 
-function tell(options: LaunchOptions, rung: Rung, cell: Cell, workspace: string, hidden: readonly string[]): void {
-  options.say(`rung ${rung}, network ${options.network}, workspace ${workspace} at ${cell.place(workspace)}`)
-  for (const { name, value, enforcement, how } of cell.limits) options.say(`${name} ${value}: ${enforcement} (${how})`)
-  if (hidden.length > 0) options.say(`hidden: ${hidden.map((path) => path.slice(workspace.length + 1)).join(', ')}`)
+function tell(
+  say: LaunchOptions['say'],
+  { rung, network }: { readonly rung: Rung; readonly network: LaunchNetwork },
+  cell: Cell,
+  workspace: string,
+  hidden: readonly string[],
+): void {
+  say(`rung ${rung}, network ${network}, workspace ${workspace} at ${cell.place(workspace)}`)
+  for (const { name, value, enforcement, how } of cell.limits) say(`${name} ${value}: ${enforcement} (${how})`)
+  if (hidden.length > 0) say(`hidden: ${hidden.map((path) => path.slice(workspace.length + 1)).join(', ')}`)
 }
