@@ -8,8 +8,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
 import { record } from './parts.ts'
-import { putProvider } from './providers.ts'
+import { prompt } from './prompt.ts'
+import { deleteProvider, putProvider } from './providers.ts'
 import { answerRequest } from './requests.ts'
+import { deleteSecret, putSecret } from './secrets.ts'
 import { freshMs } from './step-up.ts'
 import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
@@ -96,4 +98,33 @@ test('a session without a wall and a credential ask for a fresh proof', async ()
   // A copy of it has no more of a wall.
   await expect(forkSession(parts, stale, id, {})).rejects.toMatchObject({ code: 'proof_needed' })
   expect((await forkSession(parts, fresh, id, {})).rung).toBe('none')
+})
+
+test('a prompt to a session without a wall asks for a fresh proof, and one in a cell does not', async () => {
+  const standing = async (rung: 'none' | 'bwrap') => {
+    const { id } = await createSession(parts, fresh, { rung })
+    record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
+    return id
+  }
+  const bare = await standing('none')
+  const once = { text: 'delete it', idempotency_key: 'k1' }
+  for (const actor of [stale, { ...stale, provenAt: null }])
+    expect(() => prompt(parts, actor, bare, once)).toThrow('Cannot prompt an agent without a wall')
+  expect(parts.all(bare).filter(({ type }) => type === 'prompt.queued')).toEqual([])
+  const receipt = prompt(parts, fresh, bare, once)
+  // What was taken is told again without one: a page that lost the answer sends it once more.
+  expect(prompt(parts, stale, bare, once)).toEqual(receipt)
+  prompt(parts, owner, bare, { text: 'from the command line' })
+  prompt(parts, stale, await standing('bwrap'), { text: 'in its cell' })
+})
+
+test('a provider and a secret are removed after a fresh proof', async () => {
+  const provider = { kind: 'local', base_url: 'http://127.0.0.1:1', credential: { from: 'none' }, test: false } as const
+  await putProvider(parts, owner, 'mine', provider)
+  await putSecret(parts, owner, 'token', { value: 'x' })
+  expect(() => deleteProvider(parts, stale, 'mine')).toThrow('Cannot remove the provider "mine"')
+  await expect(deleteSecret(parts, stale, 'token')).rejects.toMatchObject({ code: 'proof_needed' })
+  expect([parts.store.providers.list(), parts.store.secrets.list()].map(({ length }) => length)).toEqual([1, 1])
+  deleteProvider(parts, fresh, 'mine')
+  await deleteSecret(parts, fresh, 'token')
 })

@@ -7,6 +7,7 @@ import { enqueue, nameFrom, promptKey } from './enqueue.ts'
 import { effectiveFor, requireRoomFor } from './policy.ts'
 import { requireCalm } from './panic.ts'
 import { by, type Parts, record, require, sessionFor } from './parts.ts'
+import { requireProof } from './step-up.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
 export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt): PromptReceipt {
@@ -21,6 +22,8 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
     }
     const session = sessionFor(parts, id, 'prompt')
     requireCalm(parts, session.ownerId)
+    // Where there is no wall, what the agent is told to do is done to the machine.
+    if (session.rung === 'none') requireProof(parts, actor, 'prompt an agent without a wall')
     if (input.idempotency_key === undefined && effectiveFor(parts, session).requireIdempotency)
       throw new Failure('bad_request', 'Cannot take the prompt: the policy requires an idempotency key', {
         hint: 'Send idempotency_key',

@@ -161,6 +161,7 @@ export async function testProvider(parts: Parts, actor: Actor, name: string): Pr
 
 export function deleteProvider(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'providers.write')
+  requireProof(parts, actor, `remove the provider "${name}"`)
   parts.store.atomically(() => {
     if (!parts.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
     note(parts, { type: 'provider.changed', body: { provider: name, what: 'removed', ...by(actor) } })

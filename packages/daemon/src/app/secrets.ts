@@ -59,6 +59,7 @@ function maskOf(value: string): string {
 
 export async function deleteSecret(parts: Parts, actor: Actor, name: string): Promise<void> {
   require(parts, actor, 'secrets.write')
+  requireProof(parts, actor, `forget the secret "${name}"`)
   const bound = credentialsIn(parts).find(({ secret }) => secret === name)
   if (bound !== undefined)
     throw new Failure('conflict', `Cannot forget the secret "${name}": a credential for "${bound.host}" names it`, {
