@@ -226,6 +226,16 @@ describe('anchorhold sandbox', () => {
     }
   })
 
+  test.each(['bwrap', 'container', 'none'])(
+    'a command has ended when it has, whatever it leaves running, on the rung %s',
+    async (rung) => {
+      const sleep = `sleep 1003.${process.pid}`
+      const args = ['sandbox', '-w', workspace, '--repo-filter', 'none', '--rung', rung, '--', 'sh', '-c', `${sleep} & echo hi`]
+      expect(await ran(...args)).toMatchObject({ code: 0, out: 'hi\n' })
+      await until(() => !processes().some(({ argv: line }) => line === `${sleep} `))
+    },
+  )
+
   test('a copy can be worked on and thrown away', async () => {
     const copied = await ran('sandbox', '-w', workspace, '--copy', '--', 'sh', '-c', 'echo changed > f.txt; cat f.txt')
     expect(copied).toMatchObject({ code: 0, out: 'changed\n' })

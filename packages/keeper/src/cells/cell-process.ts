@@ -5,8 +5,13 @@ import type { CellProcess } from './cell.ts'
 
 export type StdioChild = ChildProcessByStdio<Writable, Readable, Readable>
 
-/** A child as the rest of the keeper sees it. `deliver` brings a signal to the command, wherever that runs. */
-export function cellProcess(child: StdioChild, deliver: (signal: NodeJS.Signals) => boolean): CellProcess {
+/** A child as the rest of the keeper sees it. `deliver` brings a signal to the command, wherever that runs. `output` is what it says, where
+ *  that does not end with it by itself. */
+export function cellProcess(
+  child: StdioChild,
+  deliver: (signal: NodeJS.Signals) => boolean,
+  output: Pick<StdioChild, 'stdout' | 'stderr'> = child,
+): CellProcess {
   let exitCode: number | null = null
   let killed = false
   const exited = exitOf(child).then((code) => (exitCode = code))
@@ -14,8 +19,8 @@ export function cellProcess(child: StdioChild, deliver: (signal: NodeJS.Signals)
   child.stdin.on('error', () => {})
   return {
     stdin: child.stdin,
-    stdout: child.stdout,
-    stderr: child.stderr,
+    stdout: output.stdout,
+    stderr: output.stderr,
     exited,
     get exitCode() {
       return exitCode

@@ -52,6 +52,12 @@ export function cellContract(
       expect(process.exitCode).toBe(7)
     })
 
+    promise('ends what a command says with the command, whatever that leaves running', async ({ make }) => {
+      await using cell = await driver.start(await make(), soon())
+      const { output, code } = await run(cell, ['sh', '-c', 'sleep 1000 & head -c 300000 /dev/zero; echo aside; exit 3'])
+      expect([output.length, output.slice(-6), code]).toEqual([300_006, 'aside\n', 3])
+    })
+
     promise('tells 127 or the like for a program that is not there', async ({ make }) => {
       await using cell = await driver.start(await make(), soon())
       expect((await run(cell, ['no-such-program'])).code).not.toBe(0)
@@ -286,6 +292,7 @@ type Promise_ =
   | 'is not missing here'
   | 'gives a process exactly the environment and folder that were asked for'
   | 'joins the standard streams and tells the exit code'
+  | 'ends what a command says with the command, whatever that leaves running'
   | 'tells 127 or the like for a program that is not there'
   | 'brings a signal to the command itself'
   | 'tells 128 + the number for a process ended by a signal'

@@ -8,6 +8,7 @@ import { accessSync, chmodSync, constants as fileConstants, mkdirSync, readFileS
 import { createConnection, createServer, type Socket } from 'node:net'
 import { constants } from 'node:os'
 import type { Duplex } from 'node:stream'
+import { carryUntilExit } from '../until-exit.ts'
 import { openDevice } from './device.ts'
 import { BadFrame, connectionsMax, type Frame, kinds, lanes, protocolVersion } from './frames.ts'
 import { multiplex } from './multiplex.ts'
@@ -162,15 +163,8 @@ function run(id: number, { argv, env, cwd }: Command): void {
     stdin.pipe(child.stdin)
     child.stdin.on('error', () => {})
     child.stdin.once('close', () => stdin.destroy())
-    for (const [from, to] of [
-      [child.stdout, stdout],
-      [child.stderr, stderr],
-    ] as const) {
-      from.pipe(to)
-      // Nobody reads it any more: the process learns that when it writes.
-      to.once('close', () => from.destroy())
-      from.once('error', () => to.end())
-    }
+    carryUntilExit(child, child.stdout, stdout)
+    carryUntilExit(child, child.stderr, stderr)
   } catch (error) {
     fail(error as NodeJS.ErrnoException)
   }

@@ -16,6 +16,7 @@ import {
   until,
 } from '../limits/processes.ts'
 import { standing } from '../standing.ts'
+import { endingOutput } from '../until-exit.ts'
 
 /** No cell at all: plain processes, for those who ask for it by name. Limits and a clean environment are all it gives.
  *  Does not stop: anything that the user it runs as can do, and a process that leaves its session before the end. */
@@ -52,7 +53,7 @@ export function noneDriver(): CellDriver {
           })
           admit(id)
         }
-        return cellProcess(child, (name) => id !== null && signalPid(id.pid, name))
+        return cellProcess(child, (name) => id !== null && signalPid(id.pid, name), endingOutput(child))
       }
 
       function admit(id: ProcessId): void {

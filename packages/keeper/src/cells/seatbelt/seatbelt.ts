@@ -8,6 +8,7 @@ import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { isExecutable } from '../install.ts'
 import { signalPid, until } from '../limits/processes.ts'
 import { standing } from '../standing.ts'
+import { endingOutput } from '../until-exit.ts'
 import { lacksOnTrial } from '../trial.ts'
 import { lineage } from './lineage.ts'
 import { limitsSeen, underLimits } from './limits.ts'
@@ -75,7 +76,7 @@ async function startCell(sandboxExec: string, spec: CellSpec, signal: AbortSigna
     const [file, ...args] = whole
     const child: StdioChild = spawn(file, args, { ...how, stdio: ['pipe', 'pipe', 'pipe'], detached: true })
     follow(child)
-    return cellProcess(child, (name) => child.pid !== undefined && signalPid(child.pid, name))
+    return cellProcess(child, (name) => child.pid !== undefined && signalPid(child.pid, name), endingOutput(child))
   }
 
   const stands = standing(() =>
