@@ -44,6 +44,20 @@ describe('one daemon', () => {
     expect(told.out).toMatch(/rung +bwrap/)
   })
 
+  test('up and status tell of a policy file with an unknown key, and what is in force in its place', async () => {
+    const state = join(base, 'unknown-key')
+    mkdirSync(join(state, 'config'), { recursive: true })
+    writeFileSync(join(state, 'config/policy.yaml'), 'autonmy: full\n')
+    const words = 'policy.yaml cannot be used: line 1: Unknown key "autonmy". Nothing is allowed until it is mended'
+    try {
+      const up = ['up', '--detach', '--port', '0']
+      for (const args of [up, up, ['status'], ['doctor']])
+        expect([args, (await anchorhold(state, ...args).ended).out]).toEqual([args, expect.stringContaining(words)])
+    } finally {
+      await anchorhold(state, 'down', '--all').ended
+    }
+  })
+
   test('up on another port than the one it runs on is refused, with what to do', async () => {
     const told = await it.cli(['up', '--port', '1'])
     expect(told.code).not.toBe(0)

@@ -128,3 +128,7 @@ export const PolicyProblem = z.lazy(() =>
   }),
 )
 export type PolicyProblem = z.infer<typeof PolicyProblem>
+
+/** Why a policy file cannot be used, and what is in force in its place: the one before it, or nothing but refusals. */
+export const PolicyTrouble = z.lazy(() => PolicyProblem.unwrap().extend({ in_force: z.enum(['last good', 'locked']) }))
+export type PolicyTrouble = z.infer<typeof PolicyTrouble>

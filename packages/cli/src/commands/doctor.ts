@@ -13,6 +13,7 @@ import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon.ts'
 import { showDisk } from './disk.ts'
 import { type Terminal, table } from '../terminal.ts'
+import { filesInTrouble } from './status.ts'
 
 /** Works without a daemon: it is what one turns to when nothing works. */
 export function doctor(program: Command, context: Context): void {
@@ -59,10 +60,9 @@ export function doctor(program: Command, context: Context): void {
 async function showTrouble({ terminal, where }: Context): Promise<void> {
   const daemon = await findDaemon(where())
   if (daemon !== null) printHostNetworks(terminal, await allSessions(daemon, { archived: false }))
-  for (const { file, line, message } of (await daemon?.api.status())?.policy_trouble ?? [])
-    terminal.line(
-      `${terminal.style('red', '✗')} ${terminal.foreign(`${file}:${line}: ${message}`)}\n    the version before it stays in force; to fix it: ${terminal.style('bold', 'anchorhold policy check')}`,
-    )
+  const now = await daemon?.api.status()
+  for (const words of now === undefined ? [] : filesInTrouble(now))
+    terminal.line(`${terminal.style('red', '✗')} ${terminal.foreign(words)}`)
 }
 
 export function printHostNetworks(

@@ -1,4 +1,5 @@
 import { counted } from '@anchorhold/core/counted'
+import { policyTroubleWords } from '@anchorhold/core/policy/trouble-words'
 import { sizeWords } from '@anchorhold/core/size-words'
 import type { Status } from '@anchorhold/protocol/api/daemon'
 import { sessionStates } from '@anchorhold/protocol/sessions'
@@ -6,6 +7,15 @@ import type { Command } from 'commander'
 import type { Context } from '../context.ts'
 import { findDaemon } from '../daemon.ts'
 import { lasting, table } from '../terminal.ts'
+
+/** What is wrong with the files of the house, each in a line: what is said by `up`, by `status` and by `doctor`. */
+export const filesInTrouble = ({
+  policy_trouble,
+  credentials_trouble,
+}: Pick<Status, 'policy_trouble' | 'credentials_trouble'>): readonly string[] => [
+  ...policy_trouble.map((one) => `${policyTroubleWords(one)}: anchorhold policy check`),
+  ...(credentials_trouble === null ? [] : [`${credentials_trouble} (no session starts but with --network none)`]),
+]
 
 export function status(program: Command, context: Context): void {
   program
@@ -43,14 +53,7 @@ export function status(program: Command, context: Context): void {
             `  The disk is nearly full: ${sizeWords(now.disk.free_bytes)} left; what holds how much: anchorhold doctor --disk`,
           ),
         )
-      for (const { file, line, message } of now.policy_trouble)
-        terminal.line(
-          terminal.style('red', `  ${terminal.foreign(`${file}:${line}: ${message}`)} (the last good ${file} stays in force)`),
-        )
-      if (now.credentials_trouble !== null)
-        terminal.line(
-          terminal.style('red', `  ${terminal.foreign(now.credentials_trouble)} (no session starts but with --network none)`),
-        )
+      for (const words of filesInTrouble(now)) terminal.line(terminal.style('red', `  ${terminal.foreign(words)}`))
       const counts = sessionStates.flatMap((state) => (now.sessions[state] > 0 ? [`${now.sessions[state]} ${state}`] : []))
       terminal.line(`  sessions: ${counts.join(', ') || 'none'} · keepers: ${now.keepers} · key: ${now.key_store}`)
     })

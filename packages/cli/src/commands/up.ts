@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import { type Daemon, findDaemon, startDaemon } from '../daemon.ts'
 import { numberFrom } from '../flags/values.ts'
 import { tellReach } from './expose.ts'
+import { filesInTrouble } from './status.ts'
 
 export function up(program: Command, context: Context): void {
   program
@@ -127,6 +128,7 @@ export async function greet({ terminal }: Context, { api }: Daemon): Promise<voi
   } else terminal.line(`  ${key('provider')}${status.provider}`)
   if (status.provider_trouble !== null)
     terminal.line(`  ${key('')}${terminal.style('red', terminal.foreign(status.provider_trouble))}`)
+  for (const words of filesInTrouble(status)) terminal.line(`  ${key('')}${terminal.style('red', terminal.foreign(words))}`)
   terminal.line(`  ${key('state')}${status.state_folder}`)
   if (status.keepers > 0) terminal.line(`  ${key('agents')}${status.keepers} in their cells`)
   terminal.line()

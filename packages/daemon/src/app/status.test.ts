@@ -1,4 +1,6 @@
 import type { NewEvent } from '@anchorhold/protocol/events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
 import { note, record } from './parts.ts'
@@ -52,4 +54,20 @@ test('status() says how much room is left, and when it is little', async () => {
   expect(disk).toMatchObject({ low: disk!.free_bytes < parts.config.diskLowBytes })
   const wanting = { ...parts, config: { ...parts.config, diskLowBytes: Number.MAX_SAFE_INTEGER } }
   expect((await status(wanting, owner, about)).disk).toMatchObject({ low: true })
+})
+
+test('status() tells of a policy file with an unknown key, and what is in force in its place', async () => {
+  const write = (text: string) => {
+    writeFileSync(join(parts.config.config, 'policy.yaml'), text)
+    parts.policies.reload()
+  }
+  const trouble = async () => (await status(parts, owner, { version: '1', url: '', startedAt: 1 })).policy_trouble
+  write('autonmy: full\n')
+  expect(await trouble()).toMatchObject([
+    { file: 'policy.yaml', line: 1, message: 'Unknown key "autonmy"', in_force: 'last good' },
+  ])
+  write('max_concurrent: 1\n')
+  expect(await trouble()).toEqual([])
+  write('max_concurrent: 1\nno_such_key: 1\n')
+  expect(await trouble()).toMatchObject([{ line: 2, in_force: 'last good' }])
 })

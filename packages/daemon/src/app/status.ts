@@ -41,7 +41,11 @@ export async function status(
     keepers: parts.keepers.count,
     key_store: parts.config.env.ENCRYPTION_KEY === undefined ? parts.config.keyStore : 'environment',
     disk: await diskOf(parts),
-    policy_trouble: parts.policies.list().flatMap(({ inForce, problems }) => (inForce === 'current' ? [] : problems.slice(0, 1))),
+    policy_trouble: parts.policies
+      .list()
+      .flatMap(({ inForce, problems }) =>
+        inForce === 'last good' || inForce === 'locked' ? problems.slice(0, 1).map((one) => ({ ...one, in_force: inForce })) : [],
+      ),
     panic: panicShown(parts, actor),
     credentials_trouble: troubleWithCredentials(parts),
   }

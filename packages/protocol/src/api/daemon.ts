@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { DoctorReport } from '../doctor.ts'
-import { PolicyProblem } from '../policy.ts'
+import { PolicyTrouble } from '../policy.ts'
 import { LimitName, Rung } from '../rungs.ts'
 import { SessionState } from '../sessions.ts'
 import { type Route } from './route.ts'
@@ -32,7 +32,7 @@ export const Status = z.object({
     .object({ free_bytes: z.int(), low: z.boolean() })
     .nullable()
     .describe('Where the state folder lies; null where that cannot be told'),
-  policy_trouble: z.array(PolicyProblem).describe('Why a policy file cannot be used; the version before it stays in force'),
+  policy_trouble: z.array(PolicyTrouble).describe('Why a policy file cannot be used, and what is in force in its place'),
   panic: z
     .object({ at: z.int(), actor: z.string(), everybodys: z.boolean() })
     .nullable()

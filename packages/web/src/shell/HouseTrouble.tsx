@@ -1,3 +1,4 @@
+import { policyTroubleWords } from '@anchorhold/core/policy/trouble-words'
 import { printable } from '@anchorhold/core/printable'
 import { sizeWords } from '@anchorhold/core/size-words'
 import type { Status } from '@anchorhold/protocol/api/daemon'
@@ -108,9 +109,9 @@ export function troublesOf(status: Status): readonly Trouble[] {
           },
         ]
       : []),
-    ...status.policy_trouble.map(({ file, line, message }) => ({
-      kind: `policy ${file}`,
-      what: `${file} is invalid, and the version before it stays in force: line ${line}: ${message}.`,
+    ...status.policy_trouble.map((trouble) => ({
+      kind: `policy ${trouble.file}`,
+      what: `${policyTroubleWords(trouble)}.`,
       to: policy,
     })),
     ...(status.credentials_trouble === null
