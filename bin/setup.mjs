@@ -54,6 +54,7 @@ async function install(quiet) {
     .update(`${process.platform} ${process.arch}`)
     .digest('hex')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  requireOwn()
   if (!isInstalled())
     await step('installing dependencies (about a minute, 1 GB)', quiet, npmCommand(), ['ci', '--no-audit', '--no-fund'])
   writeFileSync(stamp, wanted)
@@ -83,8 +84,42 @@ function packagesIn(path) {
   }
 }
 
+/** Refuses what npm and the build would fail at with words of their own: a clone that this user may only read. Once its owner has run
+ *  it, others may. */
+function requireOwn() {
+  const folders = [root, modules, join(root, 'dist')].filter((folder) => existsSync(folder))
+  const closed = folders.find((folder) => !mayWrite(folder))
+  if (closed === undefined) return
+  const owner = ownerOf(closed)
+  const why = owner === null ? 'it cannot be written to' : `it belongs to "${owner}"`
+  throw new Error(
+    `Cannot install and build in "${closed}": ${why}\n` +
+      '  Have its owner run it once: npx anchorhold status; or work in a clone of your own: git clone, from where this one came',
+  )
+}
+
+function mayWrite(folder) {
+  try {
+    accessSync(folder, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The name of another user whose folder it is; null where it is this user's own. */
+function ownerOf(folder) {
+  const { uid } = statSync(folder)
+  if (uid === process.getuid()) return null
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((one) => one.split(':')[2] === String(uid))
+  return line === undefined ? String(uid) : line.split(':')[0]
+}
+
 async function build(quiet) {
   if (isBuilt()) return
+  requireOwn()
   // Two that build at once take each other's files away. Whoever comes second finds it done.
   await alone(join(modules, '.anchorhold-building'), async () => {
     if (!isBuilt()) await step('building', quiet, pinnedNode(), [join(root, 'scripts', 'build.ts')])
