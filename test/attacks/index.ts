@@ -7,6 +7,7 @@ import { disk } from './disk.ts'
 import { environment } from './environment.ts'
 import { firstProcess } from './first-process.ts'
 import { forkBomb } from './fork-bomb.ts'
+import { hostPaths } from './host-paths.ts'
 import { hostProcesses } from './host-processes.ts'
 import { hostSecrets } from './host-secrets.ts'
 import { inodes } from './inodes.ts'
@@ -32,7 +33,7 @@ import { writeOutside } from './write-outside.ts'
 
 /** Every attack on a cell, in the order of the card. What takes a daemon or a gate to attack is in the test files beside this. */
 export const attacks: readonly Attack[] = [
-  ...[writeOutside, hostSecrets, otherSessions, sharedCaches, leaveByPath, covers],
+  ...[writeOutside, hostSecrets, hostPaths, otherSessions, sharedCaches, leaveByPath, covers],
   ...[hostProcesses, environment, descriptors, survivors, firstProcess, insideProgram],
   ...[network, datagrams, socketFamilies],
   ...[mounts, namespaces, devices, setuid, kernelSettings, releaseAgent, kernelCalls, terminal],
