@@ -24,6 +24,8 @@ const broke: NewEvent = { type: 'keeper.left', body: { why: 'no bwrap', failed: 
 const paused: NewEvent = { type: 'session.state', body: { from: 'working', to: 'paused', why: null } }
 const resumes = { type: 'session.created', body: { on_crash: 'resume' } } as NewEvent
 const queued = { type: 'prompt.queued', body: { text: 'Hello' } } as NewEvent
+/** What tells an agent that nobody answered its request in time. */
+const toldByTheHouse = { type: 'prompt.queued', body: { text: 'Time is over', actor: 'daemon', door: 'none' } } as NewEvent
 const prompt = { type: 'prompt', body: { text: 'Hello' } } as NewEvent
 const again: NewEvent = { type: 'session.state', body: { from: 'interrupted', to: 'ready', why: null } }
 const crashed: NewEvent = { type: 'turn.ended', body: { reason: 'crashed', why: 'out of memory', duration_ms: 1 } }
@@ -89,6 +91,14 @@ test('a session is taken up three times in a row, and then waits and says why; a
     'killed: taken up again 3 times in a row and cut short each time, it waits for the next prompt',
   ])
   expect(takesUp(run(...once, ...rounds(resumesMax - 1), again, started, turn, done, turn, lost))).toBe(true)
+})
+
+test('a prompt that the house itself sends does not start the count of crashes anew: nobody has decided anything', () => {
+  const crash = [again, started, turn, lost]
+  const log = [resumes, started, turn, lost, ...crash, ...crash]
+  expect(run(...log, toldByTheHouse)).toMatchObject({ crashes: 3, state: 'interrupted' })
+  expect(takesUp(run(...log, again, toldByTheHouse, started, turn, lost))).toBe(false)
+  expect(run(...log, queued).crashes).toBe(0)
 })
 
 test('a prompt that the agent was given is work, before its turn has begun', () => {

@@ -1,6 +1,7 @@
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { OnCrash, SessionState } from '@anchorhold/protocol/sessions'
+import { house } from './actors.ts'
 
 /** What people and programs may ask of a session. */
 export type Verb =
@@ -178,7 +179,8 @@ export function after(standing: Standing, event: NewEvent): { readonly standing:
       return to({ state: event.body.to, ...(isOver ? { crashes: 0 } : {}) }, event.body.why)
     }
     case 'prompt.queued':
-      return to({ crashes: 0 })
+      // What the house sends by itself, because a request was over that nobody answered, is nobody's decision to go on.
+      return to(event.body.door === house.door ? {} : { crashes: 0 })
     case 'prompt':
       // From here on the agent has work, also before it says that it has begun.
       return standing.turn ? to({ handed: false }) : to({ handed: true, state: live(running()) })
