@@ -1,4 +1,4 @@
-import { DoctorReport } from '@anchorhold/protocol/doctor'
+import { DoctorReport, type KnownHole } from '@anchorhold/protocol/doctor'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { tmpdir } from 'node:os'
@@ -96,3 +96,16 @@ const rejectsWith = (signal: AbortSignal) =>
     if (signal.aborted) reject(signal.reason as Error)
     signal.addEventListener('abort', () => reject(signal.reason as Error))
   })
+
+test('examine() looks for known holes each time, also where it believes that the rung starts', async () => {
+  const hole: KnownHole = { ids: ['CVE-1'], what: 'it has one', touched: 'no', why: 'it is not used', remedy: 'Install another' }
+  const { missing, start } = bwrapDriver()
+  let holes = [hole]
+  const driver: CellDriver = { rung: 'container', missing, start, holes: async () => holes }
+  const { rungs } = await examine({ ...options, drivers: [driver], starts: 1 })
+  expect(rungs).toMatchObject([{ available: true, holes: [hole] }])
+  holes = []
+  const mended = await examine({ ...options, drivers: [driver], before: rungs })
+  expect(mended.rungs[0]).toMatchObject({ available: true, tried_at: rungs[0]!.tried_at })
+  expect(mended.rungs[0]).not.toHaveProperty('holes')
+})

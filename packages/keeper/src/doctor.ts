@@ -54,7 +54,9 @@ export async function examine({
     const told = found.tried_at === null ? (known ?? found) : found
     const isDue = extrasRoot !== undefined && driver.rung === 'container' && told.available && told.extras === undefined
     const extras = isDue ? await examineExtras(driver, extrasRoot, deadline) : null
-    rungs.push(extras === null ? told : { ...told, extras })
+    const holes = (await driver.holes?.()) ?? []
+    const { holes: _, ...rest } = told
+    rungs.push({ ...rest, ...(extras === null ? {} : { extras }), ...(holes.length === 0 ? {} : { holes: [...holes] }) })
   }
   return {
     kernel: readKernel(),

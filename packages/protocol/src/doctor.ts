@@ -1,6 +1,21 @@
 import { z } from 'zod'
 import { Enforcement, LimitName, Rung } from './rungs.ts'
 
+/** A hole that is known in what makes the cells of a rung, in the release that this machine has. */
+export const KnownHole = z.lazy(() =>
+  z.object({
+    /** By which it is known: CVE numbers. */
+    ids: z.array(z.string()),
+    /** Which release of which program has it, and what it lets happen. */
+    what: z.string(),
+    /** Whether the way in which cells are made meets it. Where that is not ruled out, a policy that requires a rung is not met. */
+    touched: z.enum(['no', 'perhaps', 'yes']),
+    why: z.string(),
+    remedy: z.string(),
+  }),
+)
+export type KnownHole = z.infer<typeof KnownHole>
+
 export const RungReport = z.lazy(() =>
   z.object({
     rung: Rung,
@@ -25,6 +40,8 @@ export const RungReport = z.lazy(() =>
       .optional(),
     /** What an operator should know of it beyond that. */
     notes: z.array(z.string()).optional(),
+    /** Looked for each time, also where it is believed from before that the rung starts. */
+    holes: z.array(KnownHole).optional(),
   }),
 )
 

@@ -92,6 +92,13 @@ export function print(terminal: Terminal, report: DoctorReport): void {
     const note = words === null ? '' : terminal.style('red', ` (${words})`)
     terminal.line(`${mark} ${terminal.style('bold', rung.rung)}${note}${terminal.style('dim', triedWords(rung))}`)
     for (const note of rung.notes ?? []) terminal.line(`    ${terminal.foreign(note)}`)
+    for (const { what, touched, why, remedy } of rung.holes ?? []) {
+      const meets = { no: 'cells do not meet it', perhaps: 'cells may meet it', yes: 'cells meet it' }[touched]
+      const style = touched === 'no' ? 'dim' : 'red'
+      terminal.line(`    ${terminal.style(style, 'known hole:')} ${terminal.foreign(what)}`)
+      terminal.line(`      ${terminal.style(style, meets)}: ${terminal.foreign(why)}`)
+      terminal.line(`      to fix it: ${terminal.style('bold', terminal.foreign(remedy))}`)
+    }
     for (const { name, available, missing } of rung.extras ?? []) {
       terminal.line(`    ${name} ${available ? terminal.style('green', 'works') : terminal.style('yellow', 'is not there')}`)
       for (const { what, remedy } of missing)

@@ -62,7 +62,7 @@ async function make(
   if (rung === 'none') requireProof(parts, actor, 'start a session without a wall')
   requireRoom(parts, actor, held)
   rootFor(parts, rung, options.image)
-  await requireRung(parts, rung)
+  await requireRung(parts, rung, held.rung)
   await requireToolchains(parts, rung, options)
   if (options.extras !== undefined && rung !== 'container' && Object.values(options.extras).includes(true))
     throw new Failure('bad_request', `A cell of rung "${rung}" can have neither GPU, sudo nor containers of its own`, {
@@ -149,11 +149,22 @@ async function make(
 export const usualFilter = (config: Pick<Config, 'repoFilter'>, { workspace }: { readonly workspace?: string | undefined }) =>
   workspace === undefined ? 'none' : config.repoFilter
 
-/** What cannot be isolated does not run: the machine is asked before anything is made. */
-export async function requireRung(parts: Parts, rung: Session['rung']): Promise<void> {
+/** What cannot be isolated does not run: the machine is asked before anything is made. Where a policy requires a wall, one with a hole that
+ *  cells may meet is none; otherwise `doctor` warns of it. */
+export async function requireRung(parts: Parts, rung: Session['rung'], required: Session['rung'] | null): Promise<void> {
   const find = async (fresh: boolean) => (await parts.doctor({ fresh, rung })).rungs.find((one) => one.rung === rung)
+  const openIn = (one: Awaited<ReturnType<typeof find>>) =>
+    required === null || required === 'none' ? [] : (one?.holes ?? []).filter(({ touched }) => touched !== 'no')
   let found = await find(false)
-  if (found?.available === false) found = await find(true)
+  // What was missing, or had a hole, may have been mended since.
+  if (found?.available === false || openIn(found).length > 0) found = await find(true)
+  const open = openIn(found)
+  if (open.length > 0)
+    throw new Failure(
+      'cell_unavailable',
+      `Cannot start a cell of rung "${rung}": the policy requires "${required}" or stronger, and ${open.map(({ what }) => what).join('; ')}`,
+      { hint: [...new Set(open.map(({ remedy }) => remedy))].join('; ') },
+    )
   if (found?.available === true) return
   const lacks = found?.missing ?? []
   throw new Failure(

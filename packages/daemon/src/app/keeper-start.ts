@@ -15,7 +15,7 @@ import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
 import { cacheOf } from './caches.ts'
 import { boundCredentials, modelHosts, placeholders } from './credentials.ts'
-import { usualFilter } from './create-session.ts'
+import { requireRung, usualFilter } from './create-session.ts'
 import { type Network, noExtras } from '@anchorhold/protocol/sessions'
 import { rootFor } from './images.ts'
 import { insideVariables } from './inside-secrets.ts'
@@ -40,6 +40,9 @@ export async function keeperStart(
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   requireCalm(parts, session.ownerId)
   const { folders, config } = parts
+  // Engine and policy may be others than when the session was made.
+  const required = effectiveFor(parts, session).rung
+  if (required !== null && required !== 'none') await requireRung(parts, session.rung, required)
   const place = expected ?? placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
   const { options } = session

@@ -11,7 +11,8 @@ import { fakePolicies } from '../policy/fake-policies.ts'
 import { policies } from '../policy/policies.ts'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
-import { openWindows } from './keeper-start.ts'
+import type { Runtime } from '../processes/runtime.ts'
+import { keeperStart, openWindows } from './keeper-start.ts'
 import { archive } from './archive.ts'
 import { change } from './lifecycle.ts'
 import { record } from './parts.ts'
@@ -216,4 +217,50 @@ test('no session starts under a policy that can not be used and never could', as
   await expect(createSession({ ...parts, policies: held.policies }, owner, {})).rejects.toThrow(
     'policy.yaml cannot be used: line 1: Unknown key "nonsense"',
   )
+})
+
+/** On a machine whose engine has a hole, until it is mended. */
+function withHole(on: TestParts, touched: 'no' | 'perhaps', isMended: () => boolean = () => false): TestParts {
+  const hole = {
+    ids: ['CVE-1'],
+    what: 'runc 1.1.5 lets a process out (CVE-1)',
+    touched,
+    why: 'it may',
+    remedy: 'Install runc 1.1.12',
+  }
+  const { doctor } = on
+  return {
+    ...on,
+    async doctor(look) {
+      const report = await doctor(look)
+      const holes = look.fresh && isMended() ? [] : [hole]
+      return { ...report, rungs: report.rungs.map((one) => ({ ...one, rung: 'container' as const, holes })) }
+    },
+  }
+}
+const refusedForHole = {
+  code: 'cell_unavailable',
+  message: expect.stringContaining(
+    'the policy requires "container" or stronger, and runc 1.1.5 lets a process out (CVE-1)',
+  ) as string,
+  hint: 'Install runc 1.1.12',
+}
+
+test('createSession() takes no engine with a hole that cells may meet for the rung that a policy requires', async () => {
+  const required = under({ rung: 'container' })
+  const asked = { rung: 'container' } as const
+  await expect(createSession(withHole(required, 'perhaps'), owner, asked)).rejects.toMatchObject(refusedForHole)
+  await createSession(withHole(required, 'no'), owner, asked)
+  await createSession(withHole(under({}), 'perhaps'), owner, asked)
+  await createSession(
+    withHole(required, 'perhaps', () => true),
+    owner,
+    asked,
+  )
+})
+
+test('keeperStart() holds a session to that as well, when its policy has come to require the rung', async () => {
+  const { id } = await createSession(withHole(under({}), 'perhaps'), owner, { rung: 'container' })
+  const start = (on: TestParts) => keeperStart(on, {} as Runtime, Promise.resolve(null), id)
+  await expect(start(withHole(under({ rung: 'container' }), 'perhaps'))).rejects.toMatchObject(refusedForHole)
 })

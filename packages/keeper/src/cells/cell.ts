@@ -1,3 +1,4 @@
+import type { KnownHole } from '@anchorhold/protocol/doctor'
 import type { ContainerEngine, LimitInForce, Rung } from '@anchorhold/protocol/rungs'
 import type { Extras } from '@anchorhold/protocol/sessions'
 import type { Readable, Writable } from 'node:stream'
@@ -14,6 +15,8 @@ export interface CellDriver {
   relearn?(): Promise<void>
   /** What an operator should know of it beyond whether it starts, in words. */
   notes?(): readonly string[]
+  /** What is known to be wrong with the releases of the programs that make its cells. */
+  holes?(): Promise<readonly KnownHole[]>
 }
 
 /** Host files that a driver brings into a cell for itself: the Node that runs the program inside, and that program. */

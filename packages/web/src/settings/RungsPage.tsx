@@ -1,5 +1,5 @@
 import { printable, printableLine } from '@anchorhold/core/printable'
-import type { DoctorReport } from '@anchorhold/protocol/doctor'
+import type { DoctorReport, KnownHole } from '@anchorhold/protocol/doctor'
 import type { Enforcement } from '@anchorhold/protocol/rungs'
 import { useQuery } from '@tanstack/react-query'
 import { wordsOf } from '../daemon.ts'
@@ -35,7 +35,7 @@ export function RungsPage() {
 }
 
 function OneRung({ finding, usual }: { readonly finding: DoctorReport['rungs'][number]; readonly usual: boolean }) {
-  const { rung, available, tried_at: tried, start_ms: start, missing, limits, notes } = finding
+  const { rung, available, tried_at: tried, start_ms: start, missing, limits, notes, holes } = finding
   const { label, about } = rungFaces[rung]
   const open = limits.filter(({ enforcement }) => enforcement === 'not enforced')
   return (
@@ -83,6 +83,15 @@ function OneRung({ finding, usual }: { readonly finding: DoctorReport['rungs'][n
           {printable(note)}
         </p>
       ))}
+      {holes?.map(({ what, touched, why, remedy }) => (
+        <div key={what} className="grid gap-1 rounded-xl bg-raised px-4 py-3 text-sm [overflow-wrap:anywhere]">
+          <p>Known hole: {printable(what)}</p>
+          <p className={touched === 'no' ? 'text-soft' : 'text-danger'}>
+            {meets[touched]}: {printable(why)}
+          </p>
+          <p className="text-soft">{printable(remedy)}</p>
+        </div>
+      ))}
       <p className="text-xs text-faint">
         {tried === null
           ? 'Never tried'
@@ -92,6 +101,12 @@ function OneRung({ finding, usual }: { readonly finding: DoctorReport['rungs'][n
     </Panel>
   )
 }
+
+const meets = {
+  no: 'Sandboxes do not meet it',
+  perhaps: 'Sandboxes may meet it',
+  yes: 'Sandboxes meet it',
+} as const satisfies Record<KnownHole['touched'], string>
 
 const faces = { enforced: 'text-good', watched: 'text-soft', 'not enforced': 'text-danger' } as const satisfies Record<
   Enforcement,

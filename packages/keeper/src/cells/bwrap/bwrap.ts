@@ -9,8 +9,10 @@ import { allowedCopy } from '../apparmor.ts'
 import type { Cell, CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
 import { type HeldFolders, holdFolders } from '../held-folders.ts'
+import { holesIn } from '../holes.ts'
 import { readHostRoot } from '../host-root.ts'
 import { installCommand, isExecutable, readText } from '../install.ts'
+import { lookAt } from '../installed.ts'
 import { isPlaceForMount, placeInside } from '../layout.ts'
 import { limitsOf, type SeenInside } from '../limits/limits.ts'
 import {
@@ -62,6 +64,7 @@ export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
   return {
     rung: 'bwrap',
     start,
+    holes: async () => holesIn([await lookAt('bwrap', find())]),
     async missing() {
       if (find() === null) return [lacksBwrap(readText)]
       return lacksOnTrial(start, probeTimeoutMs)

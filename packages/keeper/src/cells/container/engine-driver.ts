@@ -14,13 +14,14 @@ export type EngineDriver = {
   readonly probeTimeoutMs: number
   readonly startCell: (spec: CellSpec, unavailable: Unavailable, signal: AbortSignal) => Promise<Cell>
   readonly notes?: () => readonly string[]
+  readonly holes: NonNullable<CellDriver['holes']>
 }
 
 /** What a cell that cannot be started is refused with. */
 export type Unavailable = (lacks: readonly Lack[]) => Failure
 
 /** The driver around an engine: nothing is started where something is missing, or is asked for that the engine has not got. */
-export function engineDriver({ rung, lacks, refuses, probeTimeoutMs, startCell, notes }: EngineDriver): CellDriver {
+export function engineDriver({ rung, lacks, refuses, probeTimeoutMs, startCell, notes, holes }: EngineDriver): CellDriver {
   const unavailable: Unavailable = (all) =>
     new Failure('cell_unavailable', `Cannot start a ${rung} cell: ${all.map(({ what }) => what).join('; ')}`, {
       hint: all.map(({ remedy }) => remedy).join('; '),
@@ -34,6 +35,7 @@ export function engineDriver({ rung, lacks, refuses, probeTimeoutMs, startCell, 
   return {
     rung,
     start,
+    holes,
     ...(notes === undefined ? {} : { notes }),
     async missing(signal) {
       const missing = lacks()

@@ -1,6 +1,7 @@
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Extras } from '@anchorhold/protocol/sessions'
 import type { CellLimits, Lack } from '../cell.ts'
+import type { ProgramName } from '../holes.ts'
 import { installCommand, type ReadText } from '../install.ts'
 import type { OwnTasks } from '../limits/limits.ts'
 import type { Rlimits } from '../limits/rlimits.ts'
@@ -12,6 +13,8 @@ import type { Bind } from './root.ts'
  *  in namespaces of its own, in which it is root and from which nothing of it can stay behind. */
 export interface Engine {
   readonly rung: Rung
+  /** The programs of others that make the container. */
+  readonly programs: readonly ProgramName[]
   readonly lacks: (read: ReadText, has: (program: string) => boolean) => readonly Lack[]
   /** What it needs for itself of the cell's tasks. */
   readonly tasks: (limits: CellLimits) => OwnTasks

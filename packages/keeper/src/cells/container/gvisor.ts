@@ -20,6 +20,7 @@ export function gvisor(): Engine {
     ] as const
   return {
     rung: 'gvisor',
+    programs: ['runsc'],
     lacks: (read, has) => [
       ...(has('runsc') ? [] : [{ what: 'runsc is not installed, which is gVisor', remedy: installCommand(read, 'runsc') }]),
       ...lacksInit(read, has),

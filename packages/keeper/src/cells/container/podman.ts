@@ -23,6 +23,7 @@ export function podman({ runtime }: { readonly runtime: 'runc' | 'crun' }): Engi
   const podman = ({ folder }: Plan) => ['podman', '--root', join(folder, 'store'), '--runroot', join(folder, 'state')] as const
   return {
     rung: 'container',
+    programs: ['podman', runtime],
     lacks: lacksPodman,
     // Its own threads and those of the program inside; it starts with all of them at once.
     tasks: () => ({ tasks: 96, whose: "the engine's own" }),

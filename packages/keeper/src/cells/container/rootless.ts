@@ -6,8 +6,10 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { allowedCopy, lacksProfile } from '../apparmor.ts'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
+import { holesIn } from '../holes.ts'
 import { readHostRoot } from '../host-root.ts'
 import { installCommand, readText } from '../install.ts'
+import { lookAt } from '../installed.ts'
 import { placeInside } from '../layout.ts'
 import { type Limits, limitsOf } from '../limits/limits.ts'
 import { identify, isEnding, isGone, type ProcessId, readProc, signalPid, treeOf, until } from '../limits/processes.ts'
@@ -33,6 +35,7 @@ export function rootlessCells(engine: Engine, files: CellFiles): CellDriver {
     refuses: refusalsRootless,
     probeTimeoutMs,
     startCell: (spec, unavailable, signal) => startCell({ engine, files, spec, unavailable }, signal),
+    holes: async () => holesIn(await Promise.all(engine.programs.map((name) => lookAt(name, find(name))))),
     ...(engine.notes === undefined ? {} : { notes: () => engine.notes! }),
   })
 }

@@ -4,8 +4,11 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { ContainerEngine } from '@anchorhold/protocol/rungs'
+import { z } from 'zod'
 import type { CellFiles, Lack } from '../cell.ts'
+import type { Installed, ProgramName } from '../holes.ts'
 import { installCommand, isExecutable, type ReadText } from '../install.ts'
+import { changelogOf } from '../installed.ts'
 import type { Rlimits } from '../limits/rlimits.ts'
 import { csvField, hidden, rlimitOptions } from './podman.ts'
 import type { Bind } from './root.ts'
@@ -151,3 +154,36 @@ export async function removeContainers(engine: ServedEngine, scratch: string): P
 export const removing = ({ name }: ServedEngine, container: string): string[] => [
   ...['rm', '--force', ...(name === 'docker' ? [] : ['--time', '0']), container],
 ]
+
+const Components = z.array(z.object({ Name: z.string(), Version: z.string() }))
+
+/** The programs behind an engine, by what it says of them. One that does not answer makes no cells. */
+export async function programsOf(engine: ServedEngine): Promise<readonly (Installed | null)[]> {
+  const said = async (...args: string[]) => ask(engine, args).catch(() => null)
+  const path = programOf(engine.name) ?? ''
+  const program = (name: ProgramName, text: string | null): Installed | null => {
+    if (text === null) return null
+    // An engine that comes from elsewhere than the distribution brings its own, which no package's changelog is about.
+    const changelog = engine.name === 'podman-rootful' || /[+~]/.test(text) ? changelogOf(name) : null
+    return { name, path, said: text, isSetuid: false, changelog, runs: 'as root' }
+  }
+  if (engine.name === 'docker') {
+    const parts = await said('version', '--format', '{{json .Server.Components}}')
+    return [program('runc', parts === null ? null : runcOf(parts))]
+  }
+  const [podman, runtime] = await Promise.all([
+    said('version', '--format', '{{.Server.Version}}'),
+    said('info', '--format', '{{.Host.OCIRuntime.Name}} {{.Host.OCIRuntime.Version}}'),
+  ])
+  const name = runtime?.startsWith('runc') === true ? 'runc' : runtime?.startsWith('crun') === true ? 'crun' : null
+  return [program('podman', podman), name === null ? null : program(name, runtime)]
+}
+
+/** Empty, which is no version, where the engine does not name it. */
+function runcOf(components: string): string {
+  try {
+    return Components.parse(JSON.parse(components)).find(({ Name }) => Name === 'runc')?.Version ?? ''
+  } catch {
+    return ''
+  }
+}

@@ -9,6 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import type { Cell, CellDriver, CellFiles, CellSpec, Lack } from '../cell.ts'
 import { exitOf } from '../cell-process.ts'
+import { holesIn } from '../holes.ts'
 import { readHostRoot } from '../host-root.ts'
 import { readText } from '../install.ts'
 import { placeInside } from '../layout.ts'
@@ -30,6 +31,7 @@ import {
   clientEnv,
   imageLabel,
   lacksServed,
+  programsOf,
   removeContainers,
   removing,
   type ServedEngine,
@@ -46,6 +48,7 @@ export function servedCells(engine: ServedEngine, files: CellFiles): CellDriver 
     refuses: refusalsServed,
     probeTimeoutMs,
     startCell: (spec, unavailable, signal) => startCell({ engine, files, spec, unavailable }, signal),
+    holes: async () => holesIn(await programsOf(engine)),
     notes: () => [`made by ${wordsFor(engine)}: whoever escapes from such a container is root, or near it`],
   })
 }

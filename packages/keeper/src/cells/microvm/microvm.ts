@@ -47,6 +47,8 @@ export function microvmDriver(options: MicrovmOptions): CellDriver {
   return {
     rung: 'microvm',
     start,
+    // A machine stands in a cell of this wall's.
+    holes: async () => (await options.wall.holes?.()) ?? [],
     async relearn() {
       if (lacksHere(options).length > 0) return
       await using specs = trialSpecs()
