@@ -61,7 +61,7 @@ function Panicked({ actor, everybodys }: NonNullable<Status['panic']>) {
   return (
     <div className="mx-auto flex max-w-4xl flex-wrap items-center gap-3 px-5 py-2.5 text-sm text-danger">
       <OctagonX size={18} aria-hidden className="shrink-0" />
-      <p className="min-w-0 flex-1 break-words">
+      <p className="min-w-56 flex-1 break-words">
         <span role="alert">
           {printable(actor)} stopped {everybodys ? 'every agent' : 'all your agents'}. Nothing runs until you let agents run
           again.
