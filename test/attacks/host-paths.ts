@@ -29,7 +29,8 @@ export const hostPaths: Attack = {
       const [root = '', at = ''] = before.split(' ').slice(3)
       const kind = after.split(' ')[0] ?? ''
       const isOwn = own.some((one) => one.at === at && isOf(root, one.path))
-      const isKnown = root === '/' || pathless.has(kind) || isOwn || (root === at && system.test(at)) || ofTheEngine.test(at)
+      const isKnown =
+        root === '/' || pathless.has(kind) || isOwn || (root.endsWith(at) && system.test(at)) || ofTheEngine.test(at)
       return isKnown ? [] : [`${root} at ${at}`]
     })
     const isRead = lines.some((line) => line.includes(` ${under.workspace} `))
@@ -37,8 +38,10 @@ export const hostPaths: Attack = {
   },
 }
 
-/** Whether this is the path, or below it, as it is seen from the top of some file system that it may lie in. */
+/** Whether this is the path, or below it, as it is seen from the top of some file system that it may lie in. Where the host's own root is a
+ *  folder of one, that is above it. */
 function isOf(root: string, path: string): boolean {
+  if (root.endsWith(path)) return true
   const names = path.split('/').slice(1)
   return names.some((_, above) => {
     const seen = `/${names.slice(above).join('/')}`

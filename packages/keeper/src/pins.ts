@@ -56,6 +56,11 @@ const pinsBytesMax = (actionBounds.pins + 1) * 32 * 1024
 const hashThem = String.raw`
 const fs = require('node:fs'), p = require('node:path'), { createHash } = require('node:crypto');
 const home = process.env.HOME;
+const opened = (f) => {
+  const fd = fs.openSync(f, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  if (fs.fstatSync(fd).isFile()) return fd;
+  throw new Error('no file');
+};
 function shellPath() {
   try {
     const dir = home + '/.claude/shell-snapshots';
@@ -65,11 +70,6 @@ function shellPath() {
   } catch { return process.env.PATH }
 }
 const dirs = shellPath().split(':');
-const opened = (f) => {
-  const fd = fs.openSync(f, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
-  if (fs.fstatSync(fd).isFile()) return fd;
-  throw new Error('no file');
-};
 const isFile = (f) => { try { return fs.statSync(f).isFile() } catch { return false } };
 const out = new Map();
 const { wanted, shell, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
