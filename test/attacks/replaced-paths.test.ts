@@ -2,6 +2,7 @@
 // session's user. Who is that user outside of the cell may put anything in the place of what lies there.
 import { makeFolder, folders as foldersOf } from '@anchorhold/daemon/folders'
 import { reapCells } from '@anchorhold/daemon/processes/reap'
+import { nodeForAll } from '@anchorhold/daemon/processes/test-node'
 import type { Runtime } from '@anchorhold/daemon/processes/runtime'
 import { removeTree } from '@anchorhold/daemon/workspace/trees'
 import { folderDisk } from '@anchorhold/link/disk'
@@ -46,7 +47,7 @@ beforeEach(() => {
   mkdirSync(join(base, 'state/sessions'), { recursive: true, mode: 0o755 })
   // As it is built; a user of a session's may not be able to reach the clone.
   copyFileSync(join(import.meta.dirname, '../../dist/reap.mjs'), join(base, 'reap.mjs'))
-  runtime = { node: process.execPath, reap: join(base, 'reap.mjs') } as Runtime
+  runtime = { node: nodeForAll(base), reap: join(base, 'reap.mjs') } as Runtime
   makeFolder(folders.session(session), 0o755, isRoot ? user : null)
 })
 afterEach(() => rmSync(base, { recursive: true, force: true }))

@@ -23,6 +23,7 @@ import { hiddenFolderOf } from '../workspace/hidden-folder.ts'
 import { isUnsettled, markUnsettled } from '../workspace/unsettled.ts'
 import { reapAll, reapLaunched, sessionsOnDisk } from './reap.ts'
 import type { Runtime } from './runtime.ts'
+import { nodeForAll } from './test-node.ts'
 
 let state: string
 let folders: Folders
@@ -40,7 +41,7 @@ beforeEach(() => {
     reap,
     `import { appendFileSync } from 'node:fs'; appendFileSync(${JSON.stringify(join(state, 'reaped'))}, process.argv[2] + '\\n')`,
   )
-  runtime = { node: process.execPath, reap } as Runtime
+  runtime = { node: nodeForAll(state), reap } as Runtime
 })
 afterEach(() => {
   vi.unstubAllEnvs()
