@@ -188,6 +188,15 @@ describe('bwrapDriver()', () => {
     })
   })
 
+  test('a cell whose lease cannot be written is refused, and nothing else of its maker fails', async () => {
+    await using specs = trialSpecs()
+    const spec = await specs.make()
+    // Nothing that is thrown behind its back may end the process that made it: the test fails where something is.
+    await expect(driver.start({ ...spec, scratch: '/proc' }, soon())).rejects.toThrow()
+    await using cell = await driver.start(spec, soon())
+    expect((await run(cell, ['/bin/true'])).code).toBe(0)
+  })
+
   test('whoever finds the maker of a cell gone knows what to end, before anything runs in the cell', async () => {
     await using specs = trialSpecs()
     const spec = await specs.make()

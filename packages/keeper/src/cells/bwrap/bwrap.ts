@@ -148,14 +148,13 @@ async function startCell(making: Making, signal: AbortSignal): Promise<Cell> {
     )
     child.once('exit', () => {
       const left = bwrap.init === null ? [] : [bwrap.init]
-      // What does not end in time stays in the set, and the end of the cell tries again.
-      areGone(left).then(
-        () => {
+      // What does not end in time stays in the set, and the end of the cell tries again. A lease that still names what has ended does no harm.
+      areGone(left)
+        .then(() => {
           running.delete(bwrap)
           keepLease()
-        },
-        () => {},
-      )
+        })
+        .catch(() => {})
     })
     return { bwrap, admitted }
   }
