@@ -20,8 +20,9 @@ export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewProm
         throw new Failure('conflict', `The idempotency key "${input.idempotency_key}" was used for another prompt`)
       return { id: known.id, session: id, queued_at: known.queuedAt }
     }
+    // First: to start a stopped session would be refused for the same reason.
+    requireCalm(parts, sessionFor(parts, id, null).ownerId)
     const session = sessionFor(parts, id, 'prompt')
-    requireCalm(parts, session.ownerId)
     // Where there is no wall, what the agent is told to do is done to the machine.
     if (session.rung === 'none') requireProof(parts, actor, 'prompt an agent without a wall')
     if (input.idempotency_key === undefined && effectiveFor(parts, session).requireIdempotency)
