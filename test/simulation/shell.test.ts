@@ -3,7 +3,7 @@
 import { compilePolicy, decide } from '@anchorhold/core/policy/decide'
 import { bash, onCommand, policyOf } from '@anchorhold/core/policy/test-policy'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -51,8 +51,10 @@ const folder = mkdtempSync(join(tmpdir(), 'shell-'))
 const [bin, workspace, record] = [join(folder, 'bin'), join(folder, 'workspace'), join(folder, 'record')]
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Writes down by which path it was run and with which words, in one write, because others run beside it; what it prints is as bad as it can be for whoever reads it. */
-const recorder = (then: string) => `#!/bin/bash -p\nPATH=/usr/bin:/bin\nprintf '%s\\0' "$0" "$@" $'\\1' >>'${record}'\n${then}\n`
+/** Bash that writes down by which path a program was run and with which words, in a file of its own: others run beside it, and Bash writes line by line. */
+const recording = `builtin printf '%s\\0' "$0" "$@" $'\\1' >>'${record}'/$$`
+/** What it prints is as bad as it can be for what reads it. */
+const recorder = (then: string) => `#!/bin/bash -p\nPATH=/usr/bin:/bin\n${recording}\n${then}\n`
 function program(path: string, then: string): void {
   writeFileSync(path, recorder(then))
   chmodSync(path, 0o755)
@@ -62,10 +64,7 @@ mkdirSync(bin)
 for (const name of recorded) program(join(bin, name), `echo 'PATH=1 ./git 1/git a[PATH=1]'`)
 // They find programs by the PATH that they were given, which the recorder's own must not replace.
 for (const name of real) {
-  writeFileSync(
-    join(bin, name),
-    `#!/bin/bash -p\nbuiltin printf '%s\\0' "$0" "$@" $'\\1' >>'${record}'\nexec /usr/bin/${name} "$@"\n`,
-  )
+  writeFileSync(join(bin, name), `#!/bin/bash -p\n${recording}\nexec /usr/bin/${name} "$@"\n`)
   chmodSync(join(bin, name), 0o755)
 }
 mkdirSync(workspace)
@@ -80,7 +79,8 @@ const before = readdirSync(workspace).toSorted().join()
 type Run = { readonly path: string; readonly words: readonly string[] }
 /** Every program that bash ran for a text. */
 function runsOf(text: string): readonly Run[] {
-  rmSync(record, { force: true })
+  rmSync(record, { recursive: true, force: true })
+  mkdirSync(record)
   spawnSync('/bin/bash', ['--norc', '--noprofile', '-c', text], {
     cwd: workspace,
     env: { PATH: bin, HOME: workspace },
@@ -89,10 +89,9 @@ function runsOf(text: string): readonly Run[] {
     timeout: 5000,
     killSignal: 'SIGKILL',
   })
-  if (!existsSync(record)) return []
-  return readFileSync(record, 'utf8')
-    .split('\u0001\0')
-    .slice(0, -1)
+  const ofOneProcess = (name: string) => readFileSync(join(record, name), 'utf8').split('\u0001\0').slice(0, -1)
+  return readdirSync(record)
+    .flatMap(ofOneProcess)
     .map((one) => {
       const [path = '', ...words] = one.split('\0').slice(0, -1)
       return { path, words }
