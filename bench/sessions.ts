@@ -232,8 +232,8 @@ async function daemonStart(folder: string): Promise<Ratio> {
   return ratio(
     'daemon start to its first answer with 1,000 sessions ÷ node -e 0',
     starts.ratio('page', 'node'),
+    8,
     4,
-    2.5,
     `the page: ${page.toFixed(0)} ms against ${node.toFixed(0)} ms; the first call of the API ${(median(calls) / node).toFixed(2)}`,
   )
 }

@@ -1,6 +1,5 @@
 // Bundles each process of the product under dist/. Only native code and the agent stay outside.
 import { rm, writeFile } from 'node:fs/promises'
-import { isBuiltin } from 'node:module'
 import { basename, dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
@@ -35,37 +34,6 @@ const inPieces: readonly string[] = ['daemon', 'cli']
 const waitedFor = 'inside'
 
 const external = ['@node-rs/argon2', '@simplewebauthn/server', 'koffi']
-
-/** An `import` of a built-in module reads each of its exports, and some of those bring a lot with them: `node:http` a whole
- *  WebSocket client, which is a good part of the start and of the memory of a small process. Taken this way, an export is read
- *  by whoever uses it. */
-const leanBuiltins = {
-  name: 'lean-builtins',
-  resolveId(id: string, _from: string | undefined, { kind }: { readonly kind: string }) {
-    // Not `node:module`, which the bundler's own first lines take; and a `require` reads no exports.
-    if (kind !== 'import-statement' || !isBuiltin(id) || /^(node:)?module$/.test(id)) return null
-    return `\0${id.startsWith('node:') ? id : `node:${id}`}`
-  },
-  load(id: string) {
-    if (!id.startsWith('\0node:')) return null
-    const name = id.slice(1)
-    const names = Object.keys(Object.getOwnPropertyDescriptors(process.getBuiltinModule(name)))
-    const named = names.filter((key) => /^[A-Za-z_$][\w$]*$/.test(key) && key !== 'default')
-    const isLate = (key: string) => lateBuiltins[name]?.includes(key) === true
-    return [
-      `const it = /* @__PURE__ */ process.getBuiltinModule('${name}')`,
-      'export default it',
-      ...named.map((key) =>
-        isLate(key)
-          ? `let late_${key}\nexport const ${key} = (...args) => (late_${key} ??= process.getBuiltinModule('${name}').${key})(...args)`
-          : `export const ${key} = /* @__PURE__ */ (() => it.${key})()`,
-      ),
-    ].join('\n')
-  },
-}
-
-/** Functions for whose sake a start would load what only comes later. */
-const lateBuiltins: Readonly<Record<string, readonly string[]>> = { 'node:zlib': ['crc32'], 'node:https': ['request'] }
 
 /** V8 keeps a program's text, with two bytes for every character as soon as one of them needs two. */
 function inAscii(code: string): string {
@@ -108,11 +76,11 @@ for (const [name, input] of Object.entries(programs)) {
     platform: 'node',
     external: (id) => external.some((one) => id === one || id.startsWith(`${one}/`)),
     logLevel: 'warn',
-    plugins: [leanBuiltins, leanSqlite],
+    plugins: [leanSqlite],
     write: false,
     experimental: { attachDebugInfo: 'none' },
     // A schema that nobody uses is not built.
-    treeshake: { manualPureFunctions: ['z', 'whenUsed'] },
+    treeshake: { manualPureFunctions: ['z'] },
     output: {
       entryFileNames: `${name}.${format === 'cjs' ? 'cjs' : 'mjs'}`,
       // Beside the program, so that what it says of its own place holds for its pieces too.

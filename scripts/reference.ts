@@ -15,11 +15,10 @@ const root = join(import.meta.dirname, '..')
 export const documents = ['docs/operating.md', 'docs/policy.md', 'docs/commands.md'].map((name) => join(root, name))
 
 const parts: Readonly<Record<string, () => string>> = {
-  config: () =>
-    table(['key', 'default', 'meaning'], configRows('', z.toJSONSchema(ConfigFile.unwrap(), { io: 'input' }) as Schema)),
+  config: () => table(['key', 'default', 'meaning'], configRows('', z.toJSONSchema(ConfigFile, { io: 'input' }) as Schema)),
   policy: () =>
     table(['key', 'meaning'], withoutDefault(configRows('', z.toJSONSchema(policySchemas.file, { io: 'input' }) as Schema))),
-  matches: () => table(['on', 'match', 'meaning'], Rule.unwrap().options.flatMap(matchRows)),
+  matches: () => table(['on', 'match', 'meaning'], Rule.options.flatMap(matchRows)),
   exits: () => table(['code', 'meaning'], Object.entries(exitCodes)),
   commands: () => [commandTable(), ...verbs.map(commandSection)].join('\n\n'),
 }
@@ -93,7 +92,7 @@ function argumentWord(argument: Argument): string {
 const withoutDefault = (rows: readonly (readonly string[])[]) => rows.map(([key = '', , meaning = '']) => [key, meaning])
 
 /** What a rule of one kind may say of actions. In files, money is written as dollars. */
-function matchRows(option: ReturnType<typeof Rule.unwrap>['options'][number]): string[][] {
+function matchRows(option: (typeof Rule)['options'][number]): string[][] {
   const { match } = option.shape
   return Object.entries(match.shape as Record<string, z.ZodType>).map(([name, schema]) => [
     option.shape.on.value,

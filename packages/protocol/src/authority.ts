@@ -6,22 +6,20 @@ import { Policy, Rule } from './policy.ts'
 const Pins = z.array(Pin).max(actionBounds.pins)
 
 /** What was allowed and is not used up, as it is told to whoever checks it. It bears the name of its request. */
-export const Grant = z.lazy(() =>
-  z.object({
-    request: RequestId,
-    digest: Digest,
-    pins: Pins,
-    /** `once` is used up by the first action that it lets through. */
-    scope: z.enum(['once', 'session']),
-    /** Of a session's: it covers all that this rule does, and not the one action alone. */
-    rule: Rule.nullable(),
-    /** Of spending: the sum that whoever allowed it was shown. */
-    nanos: z.int().nullable().optional(),
-    expires_at: z.int().nullable(),
-    /** Who gave it. */
-    actor: z.string(),
-  }),
-)
+export const Grant = z.object({
+  request: RequestId,
+  digest: Digest,
+  pins: Pins,
+  /** `once` is used up by the first action that it lets through. */
+  scope: z.enum(['once', 'session']),
+  /** Of a session's: it covers all that this rule does, and not the one action alone. */
+  rule: Rule.nullable(),
+  /** Of spending: the sum that whoever allowed it was shown. */
+  nanos: z.int().nullable().optional(),
+  expires_at: z.int().nullable(),
+  /** Who gave it. */
+  actor: z.string(),
+})
 export type Grant = z.infer<typeof Grant>
 
 /** A request that is open: whoever does the same again waits for the same answer. */

@@ -30,18 +30,16 @@ const put = z.discriminatedUnion('as', [
 ])
 
 /** A secret that is for one endpoint, as the gate has it. */
-export const BoundCredential = z.lazy(() =>
-  z.object({
-    host: z.string().min(1).max(253),
-    port: z.int().min(1).max(65_535),
-    method: z.array(z.string().max(20)).min(1).optional(),
-    path: Glob.optional(),
-    put,
-    secret: SecretName,
-    /** What a cell has in its place. */
-    placeholder: z.string().min(secretCharsMin).max(200),
-    /** The secret, sealed: only the gate can open it; null when none of that name is stored, and then nothing is called there. */
-    box: z.string().nullable(),
-  }),
-)
+export const BoundCredential = z.object({
+  host: z.string().min(1).max(253),
+  port: z.int().min(1).max(65_535),
+  method: z.array(z.string().max(20)).min(1).optional(),
+  path: Glob.optional(),
+  put,
+  secret: SecretName,
+  /** What a cell has in its place. */
+  placeholder: z.string().min(secretCharsMin).max(200),
+  /** The secret, sealed: only the gate can open it; null when none of that name is stored, and then nothing is called there. */
+  box: z.string().nullable(),
+})
 export type BoundCredential = z.infer<typeof BoundCredential>

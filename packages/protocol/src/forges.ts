@@ -9,13 +9,11 @@ export const RepoName = z
   .refine((name) => !name.endsWith('.git') && !name.includes('..'), { error: 'write it as owner/name, without .git' })
 
 /** What a session may push to its own repository. */
-export const PushRule = z.lazy(() =>
-  z.strictObject({
-    branches: z.array(Glob).max(100).default(['agent/*']).describe('Branches that may be pushed'),
-    tags: z.array(Glob).max(100).default([]).describe('Tags that may be pushed'),
-    deletes: z.boolean().default(false).describe('Whether these may be deleted too'),
-  }),
-)
+export const PushRule = z.strictObject({
+  branches: z.array(Glob).max(100).default(['agent/*']).describe('Branches that may be pushed'),
+  tags: z.array(Glob).max(100).default([]).describe('Tags that may be pushed'),
+  deletes: z.boolean().default(false).describe('Whether these may be deleted too'),
+})
 export type PushRule = z.infer<typeof PushRule>
 
 /** The one repository that a session has at a forge. */

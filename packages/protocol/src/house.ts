@@ -4,7 +4,6 @@ import { NodeName, Span } from './events.ts'
 import { SessionId, TokenId } from './ids.ts'
 import { Nanos } from './money.ts'
 import { Role } from './people.ts'
-import { whenUsed } from './when-used.ts'
 
 const by = { actor: z.string(), door: z.string() }
 
@@ -26,49 +25,46 @@ export const AccountChange = z.enum([
 export type AccountChange = z.infer<typeof AccountChange>
 
 /** What happens in the house and is no session's, by type. */
-export const houseBodies = whenUsed({
-  'user.added': () => z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
-  'user.changed': () => z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
-  'user.removed': () => z.object({ user: z.string(), ...by }),
-  'token.made': () =>
-    z.object({
-      user: z.string(),
-      token: TokenId,
-      name: z.string(),
-      kind: z.enum(['token', 'login link']),
-      expires_at: z.int().nullable(),
-      ...by,
-    }),
-  'token.revoked': () => z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
-  login: () => z.object({ user: z.string(), token: TokenId, name: z.string(), ...from, ...by }),
-  'login.failed': () =>
-    z.object({ user: z.string().nullable().describe('Who it was said to be'), why: z.string(), ...from, ...by }),
+export const houseBodies = {
+  'user.added': z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
+  'user.changed': z.object({ user: z.string(), role: Role, policy: z.string().nullable(), ...by }),
+  'user.removed': z.object({ user: z.string(), ...by }),
+  'token.made': z.object({
+    user: z.string(),
+    token: TokenId,
+    name: z.string(),
+    kind: z.enum(['token', 'login link']),
+    expires_at: z.int().nullable(),
+    ...by,
+  }),
+  'token.revoked': z.object({ user: z.string(), token: TokenId, name: z.string(), ...by }),
+  login: z.object({ user: z.string(), token: TokenId, name: z.string(), ...from, ...by }),
+  'login.failed': z.object({ user: z.string().nullable().describe('Who it was said to be'), why: z.string(), ...from, ...by }),
   /** A device showed again who sits at it. */
-  'login.proved': () => z.object({ user: z.string(), token: TokenId, ...from, ...by }),
-  'account.changed': () => z.object({ user: z.string(), what: AccountChange, ...by }),
-  'policy.changed': () => z.object({ policy: z.string(), sha256: Digest.nullable().describe('Null when it is gone'), ...by }),
-  'provider.changed': () => z.object({ provider: z.string(), what: z.enum(['put', 'used', 'removed']), ...by }),
+  'login.proved': z.object({ user: z.string(), token: TokenId, ...from, ...by }),
+  'account.changed': z.object({ user: z.string(), what: AccountChange, ...by }),
+  'policy.changed': z.object({ policy: z.string(), sha256: Digest.nullable().describe('Null when it is gone'), ...by }),
+  'provider.changed': z.object({ provider: z.string(), what: z.enum(['put', 'used', 'removed']), ...by }),
   /** Its credential was used for a call that is no session's. */
-  'provider.tested': () => z.object({ provider: z.string(), verdict: z.string(), ...by }),
+  'provider.tested': z.object({ provider: z.string(), verdict: z.string(), ...by }),
   /** No event ever holds a secret. */
-  'secret.changed': () =>
-    z.object({
-      secret: z.string(),
-      what: z.enum(['put', 'removed']),
-      /** Cells may be given it. */
-      inside: z.literal(true).optional(),
-      ...by,
-    }),
-  'secret.key_rotated': () => z.object({ resealed: z.int(), ...by }),
-  'budget.set': () => z.object({ node: NodeName, span: Span, cap_nanos: Nanos.nullable(), ...by }),
-  panic: () => z.object({ sessions: z.int(), ...by }),
-  'panic.lifted': () => z.object({ ...by }),
-  shutdown: () => z.object({ all: z.boolean(), ...by }),
+  'secret.changed': z.object({
+    secret: z.string(),
+    what: z.enum(['put', 'removed']),
+    /** Cells may be given it. */
+    inside: z.literal(true).optional(),
+    ...by,
+  }),
+  'secret.key_rotated': z.object({ resealed: z.int(), ...by }),
+  'budget.set': z.object({ node: NodeName, span: Span, cap_nanos: Nanos.nullable(), ...by }),
+  panic: z.object({ sessions: z.int(), ...by }),
+  'panic.lifted': z.object({ ...by }),
+  shutdown: z.object({ all: z.boolean(), ...by }),
   /** Its log is gone: this is where it ended. */
-  'session.purged': () => z.object({ session: SessionId, name: z.string(), seq: z.int(), hash: Digest.nullable(), ...by }),
+  'session.purged': z.object({ session: SessionId, name: z.string(), seq: z.int(), hash: Digest.nullable(), ...by }),
   /** Everything was exported: so many logs, and a digest over their signed heads. */
-  exported: () => z.object({ logs: z.int(), digest: Digest, ...by }),
-})
+  exported: z.object({ logs: z.int(), digest: Digest, ...by }),
+}
 
 export type HouseEventType = keyof typeof houseBodies
 export type NewHouseEvent = {
@@ -77,9 +73,10 @@ export type NewHouseEvent = {
 
 /** An event of the house's own log, which counts by itself. */
 export type HouseEvent = NewHouseEvent & { readonly seq: number; readonly at: number }
-export const HouseEvent = z.lazy(() => {
+export const HouseEvent = /* @__PURE__ */ anyHouseEvent() as unknown as z.ZodType<HouseEvent>
+function anyHouseEvent() {
   const [first, ...rest] = Object.entries(houseBodies).map(([type, body]) =>
     z.object({ seq: z.int(), at: z.int(), type: z.literal(type), body: body as z.ZodType }),
   )
   return z.discriminatedUnion('type', [first!, ...rest])
-}) as unknown as z.ZodType<HouseEvent>
+}

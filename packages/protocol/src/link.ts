@@ -14,20 +14,18 @@ export const SourceName = z.string().regex(/^(gate|keeper\/ses_[0-9a-z]{16})$/)
 export type SourceName = z.infer<typeof SourceName>
 
 /** One entry of an outbox. `n` counts per source, without a gap, across restarts of its process. */
-export const OutboxRecord = z.lazy(() =>
-  z.object({
-    n: z.int().min(1),
-    at: z.int(),
-    session: SessionId,
-    type: z.string().max(60),
-    body: z.unknown(),
-    /** Stored only once that record of another source is stored. */
-    after: z.object({ source: SourceName, n: z.int() }).optional(),
-  }),
-)
+export const OutboxRecord = z.object({
+  n: z.int().min(1),
+  at: z.int(),
+  session: SessionId,
+  type: z.string().max(60),
+  body: z.unknown(),
+  /** Stored only once that record of another source is stored. */
+  after: z.object({ source: SourceName, n: z.int() }).optional(),
+})
 export type OutboxRecord = z.infer<typeof OutboxRecord>
 
-const Caps = z.lazy(() => z.object({ life: Nanos.nullable(), day: Nanos.nullable(), tick: Nanos.nullable() }))
+const Caps = z.object({ life: Nanos.nullable(), day: Nanos.nullable(), tick: Nanos.nullable() })
 
 /** A node as the daemon knows it. */
 export const LedgerNode = z.object({
@@ -88,24 +86,22 @@ export type FromDaemon = z.infer<typeof FromDaemon>
 const Pid = z.int().min(2)
 
 /** What a keeper or the gate sends to the daemon. */
-export const ToDaemon = z.lazy(() =>
-  z.discriminatedUnion('t', [
-    z.object({ t: z.literal('hello'), version: z.int(), source: SourceName, pid: Pid, last: z.int().min(0) }),
-    z.object({ t: z.literal('record'), record: OutboxRecord }),
-    z.object({ t: z.literal('live'), session: SessionId, frame: LiveFrame }),
-    z.discriminatedUnion('ok', [
-      z.object({ t: z.literal('done'), id: z.int(), ok: z.literal(true), result: z.unknown() }),
-      z.object({
-        t: z.literal('done'),
-        id: z.int(),
-        ok: z.literal(false),
-        code: z.string(),
-        message: z.string(),
-        hint: z.string().optional(),
-      }),
-    ]),
+export const ToDaemon = z.discriminatedUnion('t', [
+  z.object({ t: z.literal('hello'), version: z.int(), source: SourceName, pid: Pid, last: z.int().min(0) }),
+  z.object({ t: z.literal('record'), record: OutboxRecord }),
+  z.object({ t: z.literal('live'), session: SessionId, frame: LiveFrame }),
+  z.discriminatedUnion('ok', [
+    z.object({ t: z.literal('done'), id: z.int(), ok: z.literal(true), result: z.unknown() }),
+    z.object({
+      t: z.literal('done'),
+      id: z.int(),
+      ok: z.literal(false),
+      code: z.string(),
+      message: z.string(),
+      hint: z.string().optional(),
+    }),
   ]),
-)
+])
 export type ToDaemon = z.infer<typeof ToDaemon>
 
 /** What the gate answers on its own path of the model window: the last record that this session's calls have made. */

@@ -13,15 +13,13 @@ export const PolicyName = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,39}$/, 'this must be the name of a policy: small letters, digits and dashes, a letter first')
 
-export const User = z.lazy(() =>
-  z.object({
-    id: UserId,
-    name: z.string(),
-    role: Role,
-    policy: z.string().nullable().describe("What an agent's sessions are held to beside the policy of the house"),
-    created_at: z.int(),
-  }),
-)
+export const User = z.object({
+  id: UserId,
+  name: z.string(),
+  role: Role,
+  policy: z.string().nullable().describe("What an agent's sessions are held to beside the policy of the house"),
+  created_at: z.int(),
+})
 export type User = z.infer<typeof User>
 
 /** What a session is shared for: to work on it, or to look at it. */

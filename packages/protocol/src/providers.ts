@@ -1,14 +1,12 @@
 import { z } from 'zod'
 
 /** Where a credential comes from. `sealed` is ciphertext that only the gate can open. */
-export const Credential = z.lazy(() =>
-  z.discriminatedUnion('from', [
-    z.object({ from: z.literal('none') }),
-    z.object({ from: z.literal('env'), name: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/) }),
-    z.object({ from: z.literal('file'), path: z.string() }),
-    z.object({ from: z.literal('sealed'), box: z.string() }),
-  ]),
-)
+export const Credential = z.discriminatedUnion('from', [
+  z.object({ from: z.literal('none') }),
+  z.object({ from: z.literal('env'), name: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,200}$/) }),
+  z.object({ from: z.literal('file'), path: z.string() }),
+  z.object({ from: z.literal('sealed'), box: z.string() }),
+])
 export type Credential = z.infer<typeof Credential>
 
 export const ProviderKind = z.enum(['anthropic', 'openrouter', 'local', 'rehearsal'])

@@ -1,5 +1,3 @@
-import { whenUsed } from '@anchorhold/protocol/when-used'
-
 /** An address as its four or sixteen bytes. */
 export type Address = readonly number[]
 
@@ -80,13 +78,13 @@ export function addressKind(address: Address): AddressKind {
   return address.length === 4 ? ipv4Kind(address) : ipv6Kind(address)
 }
 
-const ipv4Kind = (address: Address): AddressKind => tables.ipv4.find((range) => isIn(range, address))?.kind ?? 'public'
+const ipv4Kind = (address: Address): AddressKind => ipv4Table.find((range) => isIn(range, address))?.kind ?? 'public'
 
 function ipv6Kind(address: Address): AddressKind {
-  const found = tables.ipv6.find((range) => isIn(range, address))
+  const found = ipv6Table.find((range) => isIn(range, address))
   if (found === undefined) return 'never'
   if (found.kind !== 'public') return found.kind
-  const carried = isIn(tables.nat64, address) || isIsatap(address)
+  const carried = isIn(nat64, address) || isIsatap(address)
   return carried && ipv4Kind(address.slice(12)) !== 'public' ? 'never' : 'public'
 }
 
@@ -109,7 +107,7 @@ function ranges(kind: AddressKind, ...texts: readonly string[]): Range[] {
 }
 
 /** The first that holds the address decides; what none holds is public. See the registries of RFC 6890. */
-const ipv4Table = (): readonly Range[] => [
+const ipv4Table: readonly Range[] = [
   // Where clouds tell a machine its secrets, in ranges that are otherwise the owner's own, or everybody's.
   ...ranges('never', '100.100.100.200', '168.63.129.16'),
   // Loopback, private, and shared by a carrier's customers.
@@ -125,14 +123,15 @@ const ipv4Table = (): readonly Range[] => [
 
 /** The first that holds the address decides; what none holds is refused, so that a form which nobody thought of is too: an IPv4
  *  address mapped, compatible or translated, link-local, site-local, multicast, `::`. */
-const ipv6Table = (): readonly Range[] => [
+const ipv6Table: readonly Range[] = [
   ...ranges('never', 'fd00:ec2::/32', 'fd20:ce::/32'),
   ...ranges('own', '::1', 'fc00::/7'),
   // Teredo, ORCHID, benchmarking and other assignments of protocols; documentation; 6to4; the 6bone; a sink.
   ...ranges('never', '2001::/23', '2001:db8::/32', '3fff::/20', '2002::/16', '3ffe::/16', '2620:4f:8000::/48'),
   ...ranges('public', '2000::/3', '64:ff9b::/96'),
 ]
-const tables = whenUsed({ ipv4: ipv4Table, ipv6: ipv6Table, nat64: () => ranges('public', '64:ff9b::/96')[0]! })
+
+const nat64 = ranges('public', '64:ff9b::/96')[0]!
 
 /** The interface of RFC 5214, whose last four bytes are an IPv4 address. */
 const isIsatap = (address: Address): boolean =>

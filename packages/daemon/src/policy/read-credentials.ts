@@ -10,55 +10,53 @@ import { z } from 'zod'
 const Method = z.string().regex(/^[A-Za-z]{1,20}$/)
 
 /** One entry of `credentials.yaml`. */
-const Entry = z.lazy(() =>
-  z
-    .strictObject({
-      host: z.string().min(1).max(253).describe('The one host that it is for'),
-      port: z.int().min(1).max(65_535).default(443),
-      method: z.union([Method, z.array(Method).min(1)]).optional(),
-      path: Glob.optional(),
-      header: z
-        .string()
-        .regex(/^[A-Za-z0-9-]{1,100}$/)
-        .optional()
-        .describe('The header that it is put into'),
-      format: z
-        .string()
-        .max(200)
-        .regex(/^[\x20-\x7e]*\{\}[\x20-\x7e]*$/)
-        .optional()
-        .describe('What that header says, with {} in its place; `Bearer {}` for Authorization'),
-      basic: z
-        .string()
-        .regex(/^[\x21-\x39\x3b-\x7e]{0,200}$/)
-        .optional()
-        .describe('The user of a Basic password'),
-      query: z
-        .string()
-        .regex(/^[A-Za-z0-9_.-]{1,100}$/)
-        .optional()
-        .describe('The parameter of the query that it is put into'),
-      secret: SecretName,
-      for: z
-        .array(z.string().min(1).max(200))
-        .min(1)
-        .optional()
-        .describe('The users whose sessions it is put in for, by name (default: those of all users)'),
-      env: VariableName.optional().describe('The variable that holds the placeholder in a cell'),
-      placeholder: z
-        .string()
-        .regex(/^[A-Za-z0-9_.-]+$/)
-        .min(secretCharsMin)
-        .max(200)
-        .optional(),
-    })
-    .refine((one) => [one.header, one.basic, one.query].filter((way) => way !== undefined).length === 1, {
-      message: 'it must say one of header, basic and query',
-    })
-    .refine((one) => one.format === undefined || one.header !== undefined, { message: 'format goes with header' }),
-)
+const Entry = z
+  .strictObject({
+    host: z.string().min(1).max(253).describe('The one host that it is for'),
+    port: z.int().min(1).max(65_535).default(443),
+    method: z.union([Method, z.array(Method).min(1)]).optional(),
+    path: Glob.optional(),
+    header: z
+      .string()
+      .regex(/^[A-Za-z0-9-]{1,100}$/)
+      .optional()
+      .describe('The header that it is put into'),
+    format: z
+      .string()
+      .max(200)
+      .regex(/^[\x20-\x7e]*\{\}[\x20-\x7e]*$/)
+      .optional()
+      .describe('What that header says, with {} in its place; `Bearer {}` for Authorization'),
+    basic: z
+      .string()
+      .regex(/^[\x21-\x39\x3b-\x7e]{0,200}$/)
+      .optional()
+      .describe('The user of a Basic password'),
+    query: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]{1,100}$/)
+      .optional()
+      .describe('The parameter of the query that it is put into'),
+    secret: SecretName,
+    for: z
+      .array(z.string().min(1).max(200))
+      .min(1)
+      .optional()
+      .describe('The users whose sessions it is put in for, by name (default: those of all users)'),
+    env: VariableName.optional().describe('The variable that holds the placeholder in a cell'),
+    placeholder: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]+$/)
+      .min(secretCharsMin)
+      .max(200)
+      .optional(),
+  })
+  .refine((one) => [one.header, one.basic, one.query].filter((way) => way !== undefined).length === 1, {
+    message: 'it must say one of header, basic and query',
+  })
+  .refine((one) => one.format === undefined || one.header !== undefined, { message: 'format goes with header' })
 
-const CredentialsFile = z.lazy(() => z.strictObject({ credentials: z.array(Entry).max(1000).default([]) }))
+const CredentialsFile = z.strictObject({ credentials: z.array(Entry).max(1000).default([]) })
 
 export type Credential = {
   readonly host: string

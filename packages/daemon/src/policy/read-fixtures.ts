@@ -7,18 +7,16 @@ import { tooDeep } from './too-deep.ts'
 
 const fixturesMax = 5000
 
-const FixtureFile = z.lazy(() =>
-  z
-    .array(
-      z.strictObject({
-        action: ActionText,
-        expect: Effect,
-        autonomy: Autonomy.optional(),
-        policy: z.string().optional(),
-      }),
-    )
-    .max(fixturesMax),
-)
+const FixtureFile = z
+  .array(
+    z.strictObject({
+      action: ActionText,
+      expect: Effect,
+      autonomy: Autonomy.optional(),
+      policy: z.string().optional(),
+    }),
+  )
+  .max(fixturesMax)
 export type Fixture = z.infer<typeof FixtureFile>[number] & { readonly line: number }
 
 /** Reads a list of actions and what is expected of each. */

@@ -22,13 +22,11 @@ export type CacheOwner = {
 }
 
 /** What is written down of a cache beside it, where no cell sees it. */
-const Card = z.lazy(() =>
-  z.object({
-    owner: UserId,
-    workspace: z.string(),
-    used_at: z.int(),
-  }),
-)
+const Card = z.object({
+  owner: UserId,
+  workspace: z.string(),
+  used_at: z.int(),
+})
 type Card = z.infer<typeof Card>
 export type Cache = Card & { readonly id: string; readonly folder: string }
 

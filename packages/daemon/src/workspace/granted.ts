@@ -4,12 +4,10 @@ import { join } from 'node:path'
 import { z } from 'zod'
 
 /** Who is let in by entries in access lists, and where: folders on the way, and the workspace itself last. */
-const Granted = z.lazy(() =>
-  z.object({
-    runAs: z.object({ uid: z.int(), gid: z.int() }),
-    grants: z.array(z.string()).readonly(),
-  }),
-)
+const Granted = z.object({
+  runAs: z.object({ uid: z.int(), gid: z.int() }),
+  grants: z.array(z.string()).readonly(),
+})
 export type Granted = z.infer<typeof Granted>
 
 const bytesMax = 1024 * 1024

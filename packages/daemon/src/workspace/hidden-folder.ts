@@ -14,7 +14,7 @@ type Where = {
 }
 
 /** Whose such a folder is, written down beside it. */
-const Card = z.lazy(() => z.object({ workspace: z.string(), uid: z.int().nullable() }))
+const Card = z.object({ workspace: z.string(), uid: z.int().nullable() })
 type Card = z.infer<typeof Card>
 
 /** Where the keepers of a workspace write down what they have hidden there, so that the next one hides it again wherever its cell has

@@ -30,7 +30,7 @@ export const RuleView = z.object({ rule: Rule, words: z.string(), at: Origin })
 export const PolicyView = z.object({
   folder: z.string().describe('Where policy files are'),
   files: z.array(PolicyFileView.extend({ exists: z.boolean().describe('The house needs no file') })),
-  policy: Policy.unwrap().omit({ rules: true }),
+  policy: Policy.omit({ rules: true }),
   settings: z
     .array(z.object({ key: z.string(), value: z.string() }))
     .describe('All that policies have set beside their rules and the autonomy, each under its key'),

@@ -22,17 +22,15 @@ export type Route = {
 }
 
 /** The body of every answer that is not a success. */
-export const Problem = z.lazy(() =>
-  z.object({
-    error: z.object({
-      code: z.enum(Object.keys(failureCodes) as [keyof typeof failureCodes]),
-      message: z.string(),
-      hint: z.string().optional(),
-      /** For `internal`: where the log has the rest. */
-      id: z.string().optional(),
-    }),
+export const Problem = z.object({
+  error: z.object({
+    code: z.enum(Object.keys(failureCodes) as [keyof typeof failureCodes]),
+    message: z.string(),
+    hint: z.string().optional(),
+    /** For `internal`: where the log has the rest. */
+    id: z.string().optional(),
   }),
-)
+})
 export type Problem = z.infer<typeof Problem>
 
 export const Done = z.object({ ok: z.literal(true) })

@@ -7,7 +7,7 @@ import { NewPrompt, PromptReceipt, Session, SessionState } from '../sessions.ts'
 import { Cursor, Done, type Route, session } from './route.ts'
 
 export const CreateSession = SessionOptions.extend({
-  prompt: NewPrompt.unwrap().omit({ idempotency_key: true, mode: true }).optional(),
+  prompt: NewPrompt.omit({ idempotency_key: true, mode: true }).optional(),
   idempotency_key: z.string().min(1).max(200).optional(),
 })
 export type CreateSession = z.infer<typeof CreateSession>

@@ -52,7 +52,7 @@ function namesIn(folder: string, above = ''): string[] {
 }
 
 const manifest = '.vite/manifest.json'
-const Manifest = z.lazy(() => z.record(z.string(), z.object({ file: z.string(), imports: z.array(z.string()).optional() })))
+const Manifest = z.record(z.string(), z.object({ file: z.string(), imports: z.array(z.string()).optional() }))
 
 /** What the build says that a session's screen imports, without what the page imports anyway. */
 function sessionCode(path: string): readonly string[] {

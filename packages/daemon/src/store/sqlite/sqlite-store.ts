@@ -1,5 +1,4 @@
 import { Failure } from '@anchorhold/protocol/failures'
-import { whenUsed } from '@anchorhold/protocol/when-used'
 import Database from 'better-sqlite3'
 import type { Store } from '../store.ts'
 import { sqliteEventLog } from './event-log.ts'
@@ -40,7 +39,6 @@ import { sqlitePeople } from './people.ts'
 import { sqlitePrompts } from './prompts.ts'
 import { sqliteProviders } from './providers.ts'
 import { sqlitePush } from './push.ts'
-import { preparingLate } from './late-statements.ts'
 import { sqliteSecrets } from './secrets.ts'
 import { sqliteRequests } from './requests.ts'
 import { sqliteSearch } from './search.ts'
@@ -83,34 +81,34 @@ const migrations = [
 ] as const
 
 export function sqliteStore(path: string): Store {
-  const db = preparingLate(new Database(path))
+  const db = new Database(path)
   // FULL: what is acknowledged to an outbox is removed there, so it must survive a power cut here.
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma busy_timeout = 2000')
   migrate(db)
   const together = db.transaction((work: () => unknown) => work())
-  const rooms = whenUsed({
-    events: () => sqliteEventLog(db),
-    house: () => sqliteHouseLog(db),
-    chains: () => sqliteChains(db),
-    sessions: () => sqliteSessions(db),
-    prompts: () => sqlitePrompts(db),
-    requests: () => sqliteRequests(db),
-    tokens: () => sqliteTokens(db),
-    people: () => sqlitePeople(db),
-    logins: () => sqliteLogins(db),
-    providers: () => sqliteProviders(db),
-    push: () => sqlitePush(db),
-    secrets: () => sqliteSecrets(db),
-    ledger: () => sqliteLedger(db),
-    folders: () => sqliteFolders(db),
-    panics: () => sqlitePanics(db),
-    usage: () => sqliteUsage(db),
-    net: () => sqliteNet(db),
-    turns: () => sqliteTurns(db),
-    spending: () => sqliteSpending(db),
-    calls: () => sqliteCalls(db),
-    searching: () => sqliteSearch(db),
-  })
+  const rooms = {
+    events: sqliteEventLog(db),
+    house: sqliteHouseLog(db),
+    chains: sqliteChains(db),
+    sessions: sqliteSessions(db),
+    prompts: sqlitePrompts(db),
+    requests: sqliteRequests(db),
+    tokens: sqliteTokens(db),
+    people: sqlitePeople(db),
+    logins: sqliteLogins(db),
+    providers: sqliteProviders(db),
+    push: sqlitePush(db),
+    secrets: sqliteSecrets(db),
+    ledger: sqliteLedger(db),
+    folders: sqliteFolders(db),
+    panics: sqlitePanics(db),
+    usage: sqliteUsage(db),
+    net: sqliteNet(db),
+    turns: sqliteTurns(db),
+    spending: sqliteSpending(db),
+    calls: sqliteCalls(db),
+    searching: sqliteSearch(db),
+  }
   return Object.assign(rooms, {
     atomically<T>(work: () => T) {
       try {

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
-import { whenUsed } from '@anchorhold/protocol/when-used'
 import { allowedCopy } from '../apparmor.ts'
 import type { Cell, CellDriver, CellProcess, SpawnOptions } from '../cell.ts'
 import { cellProcess, exitOf, type StdioChild } from '../cell-process.ts'
@@ -43,7 +42,7 @@ import { type Argv, type Making, spawnBwrap, withSignals } from './spawn-bwrap.t
  *  Each process of a cell is a bwrap of its own, with the same folders, under the same covers and in the same control group. */
 export function bwrapDriver(options: BwrapOptions = {}): CellDriver {
   const find = () => findBwrap(options)
-  const filters = whenUsed({ x64: () => seccompFilter('x64'), arm64: () => seccompFilter('arm64') })
+  const filters = { x64: seccompFilter('x64'), arm64: seccompFilter('arm64') }
 
   const start: CellDriver['start'] = async (spec, signal) => {
     const bwrapPath = find()
