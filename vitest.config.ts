@@ -20,7 +20,7 @@ export default defineConfig({
           name: 'simulation',
           include: ['test/simulation/**/*.test.ts'],
           // Three files that only reckon: alone and side by side they end together, on two cores as well.
-          maxWorkers: process.env.SIMULATION === 'full' ? 3 : 2,
+          maxWorkers: process.env.THOROUGH === undefined ? 2 : 3,
         },
       },
       { test: { name: 'house', include: ['test/house/**/*.test.ts'] } },

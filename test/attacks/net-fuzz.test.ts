@@ -1,5 +1,6 @@
 // The gate is attacked, through a real window, with what chance makes of CONNECT, TLS, SOCKS and the window's own calls. Seeded, so that
 // what is found is found again. Plain HTTP is in packages/gate/src/windows/net/fuzz.test.ts.
+import { runs } from '@anchorhold/protocol/test-runs'
 import { helloOf, listener, publicAddress, selfSigned, testNet } from '@anchorhold/gate/windows/net/test-net'
 import { serveSocks } from '@anchorhold/keeper/forwarder/socks'
 import { accessPath, fetchPath } from '@anchorhold/protocol/net-calls'
@@ -10,7 +11,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 
 const limitMs = 15_000
-const bounds = { numRuns: 1500, seed: 20_261_115, interruptAfterTimeLimit: limitMs, markInterruptAsFailure: false }
+const bounds = { numRuns: runs(1500), seed: 20_261_115, interruptAfterTimeLimit: limitMs, markInterruptAsFailure: false }
 const certificate = selfSigned('allowed.test')
 
 /** A real TLS server that tells which names it was asked for: what it reads is what a bypass would be. */
@@ -216,7 +217,7 @@ test('whatever is asked of the window itself, it answers, and leads nowhere that
     fc.asyncProperty(calls, async ([path, body]) => {
       statuses.add((await net.own(path, body)).status)
     }),
-    { ...bounds, numRuns: 600 },
+    { ...bounds, numRuns: runs(600) },
   )
   expect([...statuses].filter((status) => status !== 200 && status !== 400)).toEqual([])
   expect([...new Set(net.resolved)].filter((one) => one !== 'allowed.test')).toEqual([])

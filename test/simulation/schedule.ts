@@ -8,6 +8,7 @@ import type { Store } from '@anchorhold/daemon/store/store'
 import type { AnswerRequest } from '@anchorhold/protocol/api/requests'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId } from '@anchorhold/protocol/ids'
+import { runs } from '@anchorhold/protocol/test-runs'
 import { test } from 'vitest'
 import { seeded } from '../seeded.ts'
 import { type Held, holdAlways, holdAtRest, holdBudget } from './held.ts'
@@ -81,9 +82,8 @@ const soonMs = 5 * 60 * 1000
 const hourMs = 3_600_000
 const budgetMicros = 40
 
-/** How many there are of what usually is so many, of which `npm test` takes a tenth; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
-export const countOf = (usual: number): number =>
-  Number(process.env.SCHEDULES ?? (process.env.SIMULATION === 'full' ? usual : Math.ceil(usual / 10)))
+/** How many there are of what a thorough run has so many of; `SCHEDULES` and `SCHEDULE_SEED` choose others. */
+export const countOf = (thorough: number): number => Number(process.env.SCHEDULES ?? runs(thorough))
 export const firstSeed = Number(process.env.SCHEDULE_SEED ?? 1)
 
 /** A test of so many schedules. */

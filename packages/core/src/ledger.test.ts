@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { afford, type Lease, leftNanos, newLease, recap, release, reserve, settle } from './ledger.ts'
@@ -42,7 +43,7 @@ test('reserve() keeps spent and reserved within the cap in every interleaving', 
       })
       expect(last.reservedNanos).toBe(0)
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 
@@ -59,7 +60,7 @@ test('settle() books what exceeds a reservation and closes the lease until a new
       const left = leftNanos(recap(last, newCap))
       expect(left).toBe(Math.max(0, newCap - last.spentNanos))
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 

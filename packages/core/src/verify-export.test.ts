@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import type { Head, LogName } from '@anchorhold/protocol/heads'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import fc from 'fast-check'
@@ -190,7 +191,7 @@ test('any one byte changed, put in or taken out makes an export fail', () => {
         for (const one of [changed, longer, shorter]) expect(judge(one).intact).toBe(false)
       },
     ),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   )
 })
 

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { periodOf, type Span, spans } from '@anchorhold/core/ledger'
 import { type MemoryDisk, memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
@@ -469,7 +470,7 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
       fc.array(anything, { maxLength: 80, size: 'max' }),
       live,
     ),
-    { numRuns: 1500 },
+    { numRuns: runs(1500) },
   )
 })
 
@@ -490,7 +491,7 @@ test('openBooks() loses nothing of small calls that did not wait for the disk, w
       fc.array(plentiful, { maxLength: 80, size: 'max' }),
       live,
     ),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   )
 })
 

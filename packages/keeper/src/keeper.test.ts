@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { after, atBirth, type Standing, takesUp } from '@anchorhold/core/session-states'
 import { systemClock } from '@anchorhold/link/clock'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
@@ -1084,7 +1085,7 @@ test('keeper() keeps its promises in every interleaving of commands and agent me
       expect(made.agents.prompts.map(({ id }) => id)).toEqual(told)
       expect([made.agents.living, made.cells.standing]).toEqual([0, 0])
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   )
 }, 60_000)
 

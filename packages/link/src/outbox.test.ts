@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import { newSessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord } from '@anchorhold/protocol/link'
@@ -338,7 +339,7 @@ describe('openOutbox()', () => {
         await reopen(disk.powerCut(() => 0))
         await check()
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 

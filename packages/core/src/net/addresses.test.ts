@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { readFileSync } from 'node:fs'
@@ -136,7 +137,7 @@ test('addressKind() is never won by spelling: what URL or inet_aton take for a f
         expect([byUrl(text), inetAton(text)].every((one) => one === null || isPublic(parseAddress(one)!))).toBe(true)
       }
     }),
-    { numRuns: 20_000 },
+    { numRuns: runs(20_000) },
   )
 })
 
@@ -146,7 +147,7 @@ test('addressKind() is nowhere milder than ipaddr.js, and stricter where that on
     fc.property(fc.oneof(ipv4, ipv6, zeroRuns), (bytes) => {
       if (isPublic(bytes)) expect(['unicast', 'rfc6052']).toContain(range(bytes))
     }),
-    { numRuns: 20_000 },
+    { numRuns: runs(20_000) },
   )
   const dotted = forms.filter(({ form }) => form === 'dotted' || form === 'compatible')
   const missed = dotted.filter(({ text }) => range(parseAddress(text.replace(/^\[|\]$/g, ''))!) === 'unicast')

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -125,7 +126,7 @@ test('whatever connectTarget() takes is canonical, and every other parser reads 
         expect(url.username + url.password).toBe('')
       },
     ),
-    { numRuns: 20_000 },
+    { numRuns: runs(20_000) },
   )
 })
 
@@ -142,7 +143,7 @@ test('whatever absoluteTarget() takes, the URL standard reads alike', () => {
       expect(url.hostname.replace(/^\[|\]$/g, '')).toBe(found.target.host)
       expect(Number(url.port || '80')).toBe(found.target.port)
     }),
-    { numRuns: 20_000 },
+    { numRuns: runs(20_000) },
   )
 })
 

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import type { Effect, Rule } from '@anchorhold/protocol/policy'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -42,7 +43,7 @@ test('decide() allows nothing that a naive reading of the rules does not', () =>
       const { effect } = decide(compilePolicy(policyOf(rules)), meaning)
       if (effect === 'allow') expect(naivelyAllowed(rules, meaning)).toBe(true)
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   )
 })
 
@@ -87,7 +88,7 @@ test('decide() is never milder for a compound than for its strictest part', () =
         for (const part of [a, b]) expect(isStricter(decide(compiled, bash(part)).effect, whole)).toBe(false)
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 
@@ -99,7 +100,7 @@ test('decide() is never milder after a rule that asks or denies was added, nor s
       if (added.effect === 'allow') expect(isStricter(after, before)).toBe(false)
       else expect(isStricter(before, after)).toBe(false)
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   )
 })
 
@@ -115,7 +116,7 @@ test('decide() does not depend on the order of the rules', () => {
         )
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 
@@ -126,6 +127,6 @@ test('decide() finds by its indexes what looking at every rule would find', () =
       const together = decide(compilePolicy(policyOf(rules, { autonomy: 'full' })), meaning).effect
       if (meaning.action.kind === 'tool') for (const one of alone) expect(isStricter(one, together)).toBe(false)
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })

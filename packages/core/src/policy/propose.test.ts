@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { compilePolicy, decide } from './decide.ts'
@@ -60,6 +61,6 @@ test('propose() would have allowed all that was seen', () => {
         for (const meaning of seen) expect(decide(compiled, meaning).effect).toBe('allow')
       },
     ),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   )
 })

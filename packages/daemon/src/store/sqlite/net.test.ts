@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import type { EventBody } from '@anchorhold/protocol/events'
 import { firstOwner, newSessionId, newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import Database from 'better-sqlite3'
@@ -87,7 +88,7 @@ test('net() adds up by host what went through windows since any moment, as a sum
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: runs(60) },
   )
 })
 

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { after, atBirth, type Standing } from '@anchorhold/core/session-states'
 import type { NewEvent } from '@anchorhold/protocol/events'
 import {
@@ -181,7 +182,7 @@ test('the state of a session is what its events fold to, in every order', () => 
       expect(row.last_seq).toBe(log.length)
       expect(row.archived_at === null).toBe(row.state !== 'archived')
     }),
-    { numRuns: 60 },
+    { numRuns: runs(60) },
   )
 })
 
@@ -516,7 +517,7 @@ test('usage() adds up to the nano-dollar, and keeps play money apart', () => {
       expect(shown.days.reduce((all, { calls: count }) => all + count, 0)).toBe(calls.length)
       expect(store.sessions.get(id)?.costNanos).toBe(sum(false) + sum(true))
     }),
-    { numRuns: 40 },
+    { numRuns: runs(40) },
   )
 })
 

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { afford, type Lease, newLease, recap, release, reserve } from '@anchorhold/core/ledger'
 import { memoryDisk } from '@anchorhold/link/memory-disk'
 import type { EventBody, NewEvent } from '@anchorhold/protocol/events'
@@ -235,6 +236,6 @@ test('whatever happens, nobody waits for ever, and what is spent and set aside s
       const taken = events.flatMap((event) => (event.type === 'request.answered' ? [event.body.id] : []))
       expect(new Set(taken).size).toBe(taken.length)
     }),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   )
 })

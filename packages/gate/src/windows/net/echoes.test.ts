@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import { promisify } from 'node:util'
@@ -104,9 +105,9 @@ test('whatever way an answer is packed, cut, trailed or broken off, no piece of 
       if (ending === 'broken') expect(whole && status === 200).toBe(false)
       if (status === 200) passed++
     }),
-    { numRuns: 150, seed: 20_261_119 },
+    { numRuns: runs(150), seed: 20_261_119 },
   )
-  expect(passed).toBeGreaterThan(50)
+  expect(passed).toBeGreaterThan(runs(150) / 3)
 })
 
 test.each(['gzip, chunked', 'identity, chunked'])(

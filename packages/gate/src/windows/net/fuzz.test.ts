@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import fc from 'fast-check'
 import { createServer } from 'node:http'
 import { createConnection } from 'node:net'
@@ -78,7 +79,7 @@ test('whatever is said to the window, nothing but the allowed host is looked up,
     fc.asyncProperty(fc.oneof({ weight: 12, arbitrary: said }, { weight: 1, arbitrary: whole }), async (pieces) => {
       await say(net.socketPath, pieces)
     }),
-    { numRuns: 1500, interruptAfterTimeLimit: limitMs },
+    { numRuns: runs(1500), interruptAfterTimeLimit: limitMs },
   )
   expect((await net.get('http://allowed.test/')).status).toBe(200)
   expect([...new Set(net.resolved)]).toEqual(['allowed.test'])

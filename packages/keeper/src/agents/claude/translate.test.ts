@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { bounds, LiveFrame, type NewEvent, parseNewEvent } from '@anchorhold/protocol/events'
 import { newPromptId, uuidOfPrompt } from '@anchorhold/protocol/ids'
 import fc from 'fast-check'
@@ -262,7 +263,7 @@ test('claudeTranslator() never throws, whatever a message looks like', () => {
       const { translate } = translator()
       for (const one of messages) translate(one)
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   )
 })
 

@@ -1,3 +1,4 @@
+import { runs } from '@anchorhold/protocol/test-runs'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -336,7 +337,7 @@ describe('insideChannel() against a hostile inside', () => {
         await channel.closed
         expect(await process.exited).toBeGreaterThanOrEqual(0)
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     )
   })
 
@@ -355,7 +356,7 @@ describe('insideChannel() against a hostile inside', () => {
         await channel.closed
         expect(await process.exited).toBeGreaterThanOrEqual(0)
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 })
