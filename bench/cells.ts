@@ -75,7 +75,7 @@ export async function enginesBench(): Promise<Ratio[]> {
     const { ms, ratio } = await interleave(10, { floor, ready, pooled }, { warmUp: 2 })
     const note = (took: number) => `${took.toFixed(0)} ms against ${ms.floor.toFixed(0)} ms`
     const first = `${note(ms.ready)}; ${(median(used) / ms.floor).toFixed(2)} until a first process has ended in it`
-    ratios.push({ name, value: ratio('ready', 'floor'), must: 1.3, record: 1.1, better: 'below', note: first })
+    ratios.push({ name, value: ratio('ready', 'floor'), must: 1.8, record: 1.1, better: 'below', note: first })
     const fromPool = `${name.split(' ')[0]} from the pool ÷ that`
     ratios.push({
       name: fromPool,
@@ -201,7 +201,7 @@ export async function cellsBench(): Promise<Ratio[]> {
     {
       name: 'bwrap cell ready, proof included ÷ bare bwrap',
       value: one.ratio('ready', 'floor'),
-      must: 2,
+      must: 2.5,
       record: 1.3,
       better: 'below',
       note: `${one.ms.ready.toFixed(1)} ms against ${one.ms.floor.toFixed(1)} ms`,

@@ -68,18 +68,6 @@ export function seccompFilter(arch: SeccompArch): Buffer {
   return encode(program)
 }
 
-/** A filter that forbids nothing, and lets a process know as little of a call as an older kernel would. */
-export function filterWithout(arch: SeccompArch, call: keyof (typeof architectures)[SeccompArch]['numbers']): Buffer {
-  const { audit, numbers } = architectures[arch]
-  return encode([
-    load(offsets.arch),
-    ...unlessEqual(audit, [returns(actions.allow)]),
-    load(offsets.number),
-    ...whenEqual(numbers[call], [returns(errno(ENOSYS))]),
-    returns(actions.allow),
-  ])
-}
-
 export type SeccompArch = 'x64' | 'arm64'
 
 /** The filter's architecture for this Node's `process.arch`, or null where there is no table for it. */
@@ -176,7 +164,7 @@ const architectures = {
       ...{ request_key: 249, keyctl: 250, unshare: 272, vmsplice: 278, perf_event_open: 298, fanotify_init: 300 },
       ...{ fanotify_mark: 301, name_to_handle_at: 303, open_by_handle_at: 304, clock_adjtime: 305, setns: 308 },
       ...{ process_vm_readv: 310, process_vm_writev: 311, kcmp: 312, finit_module: 313, kexec_file_load: 320 },
-      ...{ bpf: 321, userfaultfd: 323, membarrier: 324 },
+      ...{ bpf: 321, userfaultfd: 323 },
     },
   },
   arm64: {
@@ -191,7 +179,7 @@ const architectures = {
       ...{ add_key: 217, request_key: 218, keyctl: 219, clone: 220, swapon: 224, swapoff: 225, perf_event_open: 241 },
       ...{ fanotify_init: 262, fanotify_mark: 263, name_to_handle_at: 264, open_by_handle_at: 265, clock_adjtime: 266 },
       ...{ setns: 268, process_vm_readv: 270, process_vm_writev: 271, kcmp: 272, finit_module: 273, bpf: 280 },
-      ...{ userfaultfd: 282, membarrier: 283, kexec_file_load: 294 },
+      ...{ userfaultfd: 282, kexec_file_load: 294 },
     },
   },
 } as const

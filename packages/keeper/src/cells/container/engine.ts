@@ -24,8 +24,6 @@ export interface Engine {
   readonly outsideRlimits: readonly (keyof Rlimits)[]
   /** Namespaces that it gets beyond user, mount and pid, as options of unshare(1). */
   readonly namespaces: readonly string[]
-  /** What spares it from waiting while it starts. */
-  readonly spared?: Spared
   /** Whether it takes only a short path for its folder, and terminals of the cell's own from there. */
   readonly wantsPlace: boolean
   /** Files that it reads, each with its content, by name in its folder. */
@@ -44,13 +42,6 @@ export interface Engine {
   readonly posture: (plan: Plan) => readonly RegExp[]
   /** What an operator should know of its cells, in words. */
   readonly notes?: readonly string[]
-}
-
-export type Spared = {
-  /** What the engine is started by, in its namespaces. */
-  readonly by: (arch: SeccompArch) => readonly string[]
-  /** A descriptor that is open from the start. */
-  readonly descriptor: number
 }
 
 export type TerminalRun = {

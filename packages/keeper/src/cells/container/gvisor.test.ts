@@ -3,9 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { cellContract } from '../contract.ts'
 import { run, trialSpecs } from '../trial.ts'
-import { readProc, treeOf } from '../limits/processes.ts'
 import { gvisorCells } from './container.ts'
-import { aboveStreams } from './grace-periods.ts'
 import { channelTests, describeWhereThere, endsAtOnceTests, foreignRootTests, testFiles } from './test-files.ts'
 
 const files = testFiles()
@@ -24,15 +22,6 @@ await describeWhereThere(driver, () => {
     await using cell = await driver.start(await specs.make(), AbortSignal.timeout(20_000))
     expect((await run(cell, ['echo', 'stands'])).output).toBe('stands\n')
     expect(readFileSync('/proc/net/unix', 'latin1')).not.toContain('runsc')
-  })
-  test('gvisor: its programs neither wait for barriers nor for room for their descriptors', async () => {
-    await using specs = trialSpecs()
-    await using _cell = await driver.start(await specs.make(), AbortSignal.timeout(20_000))
-    const started = treeOf([process.pid]).filter(({ pid }) => /^(exe|runsc)/.test(readProc(pid, 'comm') ?? ''))
-    expect(started.length).toBeGreaterThan(2)
-    for (const { pid } of started) expect(readProc(pid, 'status')).toMatch(/^Seccomp:\t2$/m)
-    const tables = started.map(({ pid }) => Number(/^FDSize:\t(\d+)$/m.exec(readProc(pid, 'status') ?? '')?.[1]))
-    expect(Math.min(...tables)).toBeGreaterThan(aboveStreams)
   })
   test('gvisor: what its own kernel would allow and ours does not is refused by the filter, and nothing else is', async () => {
     await using specs = trialSpecs()

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { installCommand } from '../install.ts'
 import { type Engine, lacksInit, path, type Plan, scratchPlaces, userInside } from './engine.ts'
 import { gvisorFilter } from './gvisor-filter.ts'
-import { aboveStreams, withoutBarriers } from './grace-periods.ts'
 import { find } from './refusals.ts'
 
 /** gVisor's runsc by itself: between the cell and the kernel stands another kernel, a program of its own in Go. No engine around
@@ -36,7 +35,6 @@ export function gvisor(): Engine {
     outsideRlimits: ['core', 'nproc'],
     // It takes orders from anyone in its network namespace, by an abstract socket: so it gets one of its own.
     namespaces: ['--net'],
-    spared: { by: withoutBarriers, descriptor: aboveStreams },
     wantsPlace: false,
     files: (plan) => ({ 'config.json': JSON.stringify(gvisorConfig(plan)) }),
     stays: true,

@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
-import { closeSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { allowedCopy } from '../apparmor.ts'
@@ -53,33 +53,26 @@ export function spawnEngine(
     [
       ...(['setpriv', '--pdeathsig', 'KILL', '--', ...holding('')] as const),
       ...[allowedCopy(find('unshare')!), '--user', ...maps[plan.users], '--mount', '--pid', ...engine.namespaces],
-      ...['--fork', '--kill-child=KILL', '--mount-proc', '--', ...(engine.spared?.by(plan.arch) ?? [])],
+      ...['--fork', '--kill-child=KILL', '--mount-proc', '--'],
       ...[...inNamespaces, ...mounted, ...engine.run(plan)],
     ],
     engine.hostRlimits,
   )
   const [file, ...args] = argv
-  const child = withStreams(engine.spared, (stdio) =>
-    spawn(file, args, { env: { ...engine.env(plan) }, cwd: '/', stdio, detached: true, ...spec.runAs }),
-  )
+  const child = spawn(file, args, {
+    env: { ...engine.env(plan) },
+    cwd: '/',
+    // Its errors, and what holds it.
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    detached: true,
+    ...spec.runAs,
+  })
   let said = ''
   const stderr = child.stderr as Readable
   stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-saidCharsMax)))
   const hold = child.stdio[3] as Writable
   hold.on('error', () => {}) // it has ended, which its exit tells
   return { child, said: () => said, admitted: () => void hold.write('go\n'), furnished: () => void hold.end('go\n') }
-}
-
-/** Its errors and what holds it, and the descriptor that spares the engine some time. */
-function withStreams(spared: Engine['spared'], start: (stdio: StdioOptions) => ChildProcess): ChildProcess {
-  const streams = ['ignore', 'ignore', 'pipe', 'pipe'] as const
-  if (spared === undefined) return start([...streams])
-  const nothing = openSync('/dev/null', 'r')
-  try {
-    return start([...streams, ...Array<'ignore'>(spared.descriptor - streams.length).fill('ignore'), nothing])
-  } finally {
-    closeSync(nothing)
-  }
 }
 
 /** First the engine's folder and where it sees it, with terminals of the cell's own in it; */
