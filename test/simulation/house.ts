@@ -181,8 +181,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   }
 
   const hostOf = (by: Process): KeeperHost => ({
-    foretell() {},
-    forget() {},
     launch(start, _, signal) {
       const process = processOf('keeper')
       const kill = () => machine.kill(process)
@@ -256,7 +254,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         host: hostOf(process),
         sources,
         clock,
-        placeOf: () => null,
         async describe(id) {
           await openWindows(mine, id)
           return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }

@@ -20,7 +20,7 @@ import { finishArchives } from './app/archive.ts'
 import { deliverAll } from './app/deliver.ts'
 import { rootFor } from './app/images.ts'
 import { inbox as makeInbox } from './app/inbox.ts'
-import { firstPlace, keeperStart } from './app/keeper-start.ts'
+import { keeperStart } from './app/keeper-start.ts'
 import { hearOut } from './app/lost-keeper.ts'
 import { notifier } from './app/notify.ts'
 import { note, type Parts } from './app/parts.ts'
@@ -157,8 +157,7 @@ async function main(): Promise<void> {
     sources,
     clock: systemClock,
     onSaying: (id, frames) => hearOut(parts, id, frames),
-    placeOf: (id) => firstPlace(parts, runtime, id),
-    describe: (id, place) => keeperStart(parts, runtime, identity(), id, place),
+    describe: (id) => keeperStart(parts, runtime, identity(), id),
     onGone: (id, why) => reconcile.keeperGone(id, { leaving, why }),
     onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
     onNotStarted: (id) => reconcile.keeperNotStarted(id),

@@ -3,19 +3,16 @@ import { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { systemClock } from '@anchorhold/link/clock'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
-import { usualRung } from '@anchorhold/protocol/rungs'
 import { sayHeldReady, sayReady } from '@anchorhold/link/stands'
 import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { claudeDriver } from './agents/claude/claude.ts'
-import { dryStart } from './agents/dry-start.ts'
 import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
 import { drivers } from './cells/drivers.ts'
-import { dryCell } from './cells/dry-cell.ts'
 import { inTime } from './cells/in-time.ts'
 import { findToolchains } from './cells/toolchains.ts'
 import { watchGate } from './gate-watch.ts'
@@ -30,8 +27,6 @@ import { warmCell } from './warm-cell.ts'
 import { checkedOutIn } from './workspace/repository-watch.ts'
 
 const troubleCharsMax = 1000
-/** One that has heard nothing by then is a spare one. */
-const idleMs = 50
 // What the agent makes is as readable as what its owner makes; the keeper's own files say their mode.
 process.umask(0o022)
 
@@ -45,11 +40,7 @@ const heard = async (): Promise<unknown> => {
     return null
   }
 }
-let hasHeard = false
-// What has come meanwhile is read before that.
-setTimeout(() => setImmediate(() => (hasHeard ? undefined : void warmUp())), idleMs).unref()
 const first = await heard()
-hasHeard = true
 const place = KeeperPlace.safeParse(first).data?.place ?? null
 if (place !== null) await makeFolders(place)
 let isWaiting = true
@@ -116,16 +107,6 @@ watching.abort()
 await rm(trustFolder(start.folder), { recursive: true, force: true }).catch(() => {})
 lock.release()
 process.exit(0)
-
-/** A spare keeper does by itself what comes with the first use of a thing, before a session waits for it. */
-async function warmUp(): Promise<void> {
-  KeeperStart.safeParse({ authority: { policy: {} } })
-  await dryStart(claudeDriver).catch(() => {})
-  // It is refused what it asks for, as no cell was made.
-  if (usualRung(process.platform) === 'bwrap') await dryCell().catch(() => {})
-  // All that was needed for loading is garbage by now. To look for it while an agent starts would take a core from that.
-  if (!hasHeard) globalThis.gc?.()
-}
 
 /** What a cell is made of, and what it sees of the keeper's. */
 async function makeFolders({ folder }: Pick<KeeperStart, 'folder'>): Promise<void> {

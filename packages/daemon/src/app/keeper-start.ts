@@ -9,7 +9,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { makeWindows } from '../folders.ts'
 import { hiddenFolder } from '../workspace/hidden-folder.ts'
 import { delegateCgroups } from '../processes/cgroups.ts'
-import type { KeeperProcessesOptions } from '../processes/keeper-processes.ts'
 import { filesOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
@@ -33,8 +32,6 @@ export async function keeperStart(
   runtime: Runtime,
   gitIdentity: Promise<KeeperStart['git_identity']>,
   id: SessionId,
-  /** Where its cell will be, if that is known. */
-  expected: KeeperPlace['place'] | null = null,
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
@@ -43,7 +40,7 @@ export async function keeperStart(
   // Engine and policy may be others than when the session was made.
   const required = effectiveFor(parts, session).rung
   if (required !== null && required !== 'none') await requireRung(parts, session.rung, required)
-  const place = expected ?? placeFor(parts, runtime, session)
+  const place = placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
   const { options } = session
   return {
@@ -94,16 +91,6 @@ export async function keeperStart(
       gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
     },
   }
-}
-
-/** Where the first cell of a session will be, if nothing that is yet to be found out decides what it is made of. On other rungs a cell
- *  that turns out to be another one costs more than is won. */
-export function firstPlace(parts: Parts, runtime: Runtime, id: SessionId): ReturnType<KeeperProcessesOptions['placeOf']> {
-  const session = sessionFor(parts, id, null)
-  const { runAs, rung, options, state } = session
-  const isPlain = options.toolchains === undefined && options.repo_filter === 'none' && session.network !== 'host'
-  if (state !== 'creating' || rung !== 'bwrap' || !isPlain || cacheOf(parts, session) !== null) return null
-  return { place: placeFor(parts, runtime, session), runAs }
 }
 
 function placeFor(parts: Parts, runtime: Runtime, session: SessionRow): KeeperPlace['place'] {

@@ -1,6 +1,6 @@
 // A keeper for tests, as a process of its own: it takes the lock, listens, and does what the test asks of it.
 //   As its model says: `broken` ends, `stuck` never stands, `mortal` dies as soon as it stands (`mortal-once`: the first time alone), and `older`
-//   is of the release before this one. It says so when it was told of its place before.
+//   is of the release before this one.
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
 import { openOutbox } from '@anchorhold/link/outbox'
@@ -12,10 +12,7 @@ import { linkVersion, type ToDaemon } from '@anchorhold/protocol/link'
 import { closeSync, rmSync, writeFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 
-const lines = (await text(process.stdin)).split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as unknown)))
-const start = lines.at(-1) as KeeperStart | null
-// It was told where it would be, and then nothing more.
-if (start === null) process.exit(0)
+const start = JSON.parse(await text(process.stdin)) as KeeperStart
 if (start.model === 'broken') process.exit(3)
 const lock = takeLock(`${start.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
@@ -51,7 +48,6 @@ const source = await listenAsSource({
     return null
   },
 })
-if (lines.length > 1) say('foretold')
 say('started')
 await outbox.flush()
 const isMortal = start.model === 'mortal' || (start.model === 'mortal-once' && outbox.last === 1)

@@ -13,7 +13,7 @@ import { type Folders, makeFolder, makeWindows } from '../folders.ts'
 import { removeTrees } from '../workspace/trees.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
-import { endProcess, type Launched, type Prepared } from './launch.ts'
+import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
 import { reapCells } from './reap.ts'
 import { filesOf, type Runtime } from './runtime.ts'
@@ -22,10 +22,6 @@ import { spareKeepers, type User } from './spare-keepers.ts'
 
 /** Keepers as the machine has them: processes, locks and files. */
 export interface KeeperHost {
-  /** Tells a keeper where a session will be, while it is found out what else it is started with: its cell can stand by then. */
-  foretell(place: KeeperPlace['place'], runAs: User | null): void
-  /** Lets go of one that was told so, and has not been launched. */
-  forget(session: SessionId): void
   /** Resolves when the keeper says that it stands, or has ended. */
   launch(start: KeeperStart, runAs: User | null, signal: AbortSignal): Promise<Launched>
   /** Whether a process holds the lock of the session's keeper. */
@@ -101,14 +97,10 @@ export function keeperHost({
       limits,
       cgroups: runAs === null ? [] : delegateCgroups(session, runAs),
     }
-    return { session, runAs, prepared: tellPlace(spares.make(runAs), place) }
-  }
-  /** Those that know where they will be, and not yet what for. */
-  const foretold = new Map<SessionId, Prepared>()
-  function tellPlace(prepared: Prepared, place: KeeperPlace['place']): Prepared {
+    const prepared = spares.make(runAs)
     if (prepared.pid !== null) enterCgroups(place.cgroups, prepared.pid)
     prepared.tell(JSON.stringify({ place } satisfies KeeperPlace))
-    return prepared
+    return { session, runAs, prepared }
   }
 
   async function clear(session: SessionId): Promise<void> {
@@ -120,19 +112,8 @@ export function keeperHost({
   }
 
   return {
-    foretell(place, runAs) {
-      const { session } = place
-      foretold.set(session, pool.take(session) ?? tellPlace(spares.take(runAs), place))
-    },
-    forget(session) {
-      foretold.get(session)?.dismiss()
-      foretold.delete(session)
-    },
     launch(start, runAs, signal) {
-      const { session } = start
-      const known = foretold.get(session)
-      foretold.delete(session)
-      const prepared = known?.alive ? known : (pool.take(session) ?? spares.take(runAs))
+      const prepared = pool.take(start.session) ?? spares.take(runAs)
       return prepared.begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal })
     },
     isHeld: (session) => isLocked(folders.keeperLock(session)),
@@ -175,7 +156,6 @@ export function keeperHost({
     },
     async discard() {
       spares.discard()
-      for (const prepared of foretold.values()) prepared.discard()
       await pool.discard()
     },
   }

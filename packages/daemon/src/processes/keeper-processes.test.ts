@@ -5,7 +5,7 @@ import { openOutbox } from '@anchorhold/link/outbox'
 import type { LiveFrame } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { linkVersion } from '@anchorhold/protocol/link'
 import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -49,7 +49,6 @@ let logged: string[]
 let goneAfter: (readonly string[])[]
 let isDiskFull = false
 /** Before a session is described. */
-let isPlaceKnown = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
 
@@ -67,7 +66,6 @@ beforeEach(() => {
   unread = []
   logged = []
   goneAfter = []
-  isPlaceKnown = false
   keepers = processes()
 })
 afterEach(async () => {
@@ -104,10 +102,7 @@ function processes(
     host: remains === undefined ? host : { ...host, remains: (id, after) => remains(() => host.remains(id, after)) },
     sources,
     clock,
-    placeOf: (id) =>
-      isPlaceKnown ? { place: { session: id, cgroups: [] as string[] } as KeeperPlace['place'], runAs: null } : null,
     async describe(id) {
-      if (model === 'unknown') throw new Error('Nothing is known of it')
       const folder = folders.session(id)
       const start = { session: id, folder, model, repo_filter: repoFilter, cgroups: [] as string[] } as KeeperStart
       return { start, runAs: null }
@@ -147,28 +142,7 @@ function keeperPids(): number[] {
   const pid = lockHolder(foldersOf(root).keeperLock(session))
   return pid === null ? [] : [pid]
 }
-/** Whatever they know yet. */
-const keepersRunning = () =>
-  execFileSync('ps', ['-o', 'args=', '--ppid', String(process.pid)], { encoding: 'utf8' })
-    .split('\n')
-    .filter((line) => line.includes('fake-keeper-main')).length
 const told = () => store.events.after(session, 0, 100).flatMap((event) => (event.type === 'notice' ? [event.body.message] : []))
-
-test('ensure() tells a keeper where it will be before it is known what for, and starts that one', async () => {
-  isPlaceKnown = true
-  await keepers.ensure(session)
-  await vi.waitFor(() => expect(told()).toEqual(['foretold', 'started']))
-})
-
-test('ensure() lets go of a keeper that knew where it would be when the session cannot be described', async () => {
-  isPlaceKnown = true
-  model = 'unknown'
-  await expect(keepers.ensure(session)).rejects.toThrow('Nothing is known of it')
-  await vi.waitFor(() => expect(keepersRunning()).toBe(0), 10_000)
-  model = 'fine'
-  await keepers.ensure(session)
-  await vi.waitFor(() => expect(told()).toEqual(['foretold', 'started']))
-})
 
 test('ensure() starts one keeper, however many ask at once', async () => {
   await Promise.all([keepers.ensure(session), keepers.ensure(session)])

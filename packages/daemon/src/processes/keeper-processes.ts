@@ -5,7 +5,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { watchPulse } from '@anchorhold/link/pulse'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { KeeperCommand } from '@anchorhold/protocol/keeper-commands'
-import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
@@ -63,12 +63,7 @@ export type KeeperProcessesOptions = {
   readonly host: KeeperHost
   readonly sources: Sources
   readonly clock: Clock
-  /** Where the cell of a session will be that has never had one, and has nothing but what every cell has; null for every other. */
-  readonly placeOf: (session: SessionId) => { readonly place: KeeperPlace['place']; readonly runAs: User | null } | null
-  readonly describe: (
-    session: SessionId,
-    place: KeeperPlace['place'] | null,
-  ) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
+  readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
   /** The keeper is gone, and all it had to tell is stored. `why` is for one that did not say it. */
   readonly onGone: (session: SessionId, why: string) => void
   /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
@@ -106,7 +101,6 @@ export function keeperProcesses({
   host,
   sources,
   clock,
-  placeOf,
   describe,
   onGone,
   onUnread,
@@ -257,17 +251,7 @@ export function keeperProcesses({
     await live.get(session)?.gone
     // Before it is described: what the one before had handed on counts as queued until it is taken in.
     await readAtLast(session)
-    const expected = placeOf(session)
-    if (expected !== null) host.foretell(expected.place, expected.runAs)
-    try {
-      await startAt(session, expected?.place ?? null, signal)
-    } finally {
-      host.forget(session)
-    }
-  }
-
-  async function startAt(session: SessionId, place: KeeperPlace['place'] | null, signal: AbortSignal): Promise<void> {
-    let described = await describe(session, place)
+    let described = await describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
       signal.throwIfAborted()
@@ -281,7 +265,7 @@ export function keeperProcesses({
         const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
         if (failure !== null) throw failure
         await whenStorable(() => onGone(session, died))
-        described = await describe(session, null)
+        described = await describe(session)
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.

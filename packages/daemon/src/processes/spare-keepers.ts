@@ -43,7 +43,7 @@ export function spareKeepers({ folders, runtime, spare, newUser, log }: SpareKee
     prepare({
       node: runtime.node,
       // There may be dozens of them, and what passes through one is soon forgotten: a small nursery is enough.
-      options: ['--max-semi-space-size=2', '--expose-gc'],
+      options: ['--max-semi-space-size=2'],
       script: runtime.keeper,
       args: [],
       // The SDK looks for settings in the home of its process: there are none.
