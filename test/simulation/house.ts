@@ -33,6 +33,7 @@ import type { Span } from '@anchorhold/core/ledger'
 import type { NodeName } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { firstOwner, newSessionId, type PromptId, type RandomBytes, type SessionId } from '@anchorhold/protocol/ids'
+import type { Authority } from '@anchorhold/protocol/authority'
 import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { type Done, simulatedAgents } from './agent.ts'
 import { gateSocket, simulatedGate, type SimulatedGate } from './gate.ts'
@@ -256,7 +257,7 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         clock,
         async describe(id) {
           await openWindows(mine, id)
-          return { start: { ...startOf(store.sessions.get(id)!), authority: authorityFor(mine, id, 'keeper') }, runAs: null }
+          return { start: startOf(store.sessions.get(id)!, authorityFor(mine, id, 'keeper')), runAs: null }
         },
         onGone: (id, why) => reconcile.keeperGone(id, { leaving: false, why }),
         onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
@@ -280,16 +281,16 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     inbox.look()
   }
 
-  const startOf = ({ conversing, standing }: SessionRow): KeeperStart => ({
-    ...fakeStart,
-    session,
-    folder: session,
-    resume: conversing,
-    unfinished: store.prompts.unfinished(session).map(({ id, text, images }) => ({ id, text, images: [...images] })),
-    take_up: takesUp(standing),
-    idle_ms: 3000,
-    unused_ms: 1000,
-  })
+  const startOf = ({ conversing, standing }: SessionRow, authority: Authority): KeeperStart =>
+    fakeStart({
+      place: { session, folder: session },
+      agent: {
+        resume: conversing,
+        unfinished: store.prompts.unfinished(session).map(({ id, text, images }) => ({ id, text, images: [...images] })),
+        take_up: takesUp(standing),
+      },
+      policy: { authority, idle_ms: 3000, unused_ms: 1000 },
+    })
 
   machine.put('gate/outbox', `${String(gateFrom).padStart(16, '0')}.log`)
   store.sessions.insert({ id: session, options: { group }, runAs: null, conversation: 'c', conversing: false, grants: [] })

@@ -1,12 +1,16 @@
 import type { KeeperPlace } from '@anchorhold/protocol/keeper-start'
-import type { Network } from '@anchorhold/protocol/sessions'
 import type { CellLimits, CellSpec } from './cells/cell.ts'
 import { trustFolder, trustInside } from './trust.ts'
 
 /** The cell of a session, as far as it follows from where the session is. */
 export function cellSpec(
-  place: KeeperPlace['place'] & { readonly network?: Network },
-  { mounts, covers, caches }: Pick<CellSpec, 'mounts' | 'covers' | 'caches'>,
+  place: KeeperPlace['place'],
+  {
+    mounts,
+    covers,
+    caches,
+    network = 'none',
+  }: Pick<CellSpec, 'mounts' | 'covers' | 'caches'> & Partial<Pick<CellSpec, 'network'>>,
 ): CellSpec {
   return {
     name: place.session,
@@ -14,7 +18,7 @@ export function cellSpec(
     home: `${place.folder}/home`,
     windows: place.windows,
     mounts: [...mounts, { source: trustFolder(place.folder), target: trustInside }],
-    network: place.network === 'host' ? 'host' : 'none',
+    network,
     covers,
     root: place.root,
     scratch: `${place.folder}/cell`,

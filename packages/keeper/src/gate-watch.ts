@@ -11,7 +11,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 export type GateWatch = {
   /** The session's own model window: whoever listens there is the gate. */
   readonly socketPath: string
-  readonly gate: NonNullable<KeeperStart['gate']>
+  readonly gate: NonNullable<KeeperStart['policy']['gate']>
   readonly log: (message: string) => void
 }
 

@@ -9,7 +9,6 @@ import { defaultPolicy } from '@anchorhold/core/policy/default-policy'
 import { newPromptId, type PromptId, type RequestId } from '@anchorhold/protocol/ids'
 import type { CheckedOut } from '@anchorhold/protocol/workspace'
 import type { Grant } from '@anchorhold/protocol/authority'
-import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import type { Settlement } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -20,12 +19,12 @@ import { fakeStart } from './fake-start.ts'
 import { keeper, type Keeper, type KeeperOptions } from './keeper.ts'
 import { noVeil, type Veil } from './repo-filter/veil.ts'
 
-const start = fakeStart
+const start = fakeStart()
 const plan = { kind: 'plan', plan: 'Do it' } as const
 const never = () => new Promise<never>(() => {})
 
 type Made = {
-  readonly start?: Partial<KeeperStart>
+  readonly start?: Parameters<typeof fakeStart>[0]
   readonly agents?: FakeAgentsOptions
   readonly cells?: FakeCellsOptions
   readonly settle?: () => Promise<Settlement | null>
@@ -41,7 +40,7 @@ async function make(made: Made = {}) {
   const agents = fakeAgents(made.agents)
   const cells = fakeCells(made.cells)
   const one = keeper({
-    start: { ...start, ...made.start },
+    start: fakeStart(made.start),
     cells,
     agents,
     toolchains: [],
@@ -107,8 +106,8 @@ test('keeper() journals a prompt, its turn and its end, in that order', async ()
 
 test.each([
   ['when nobody has asked it yet', {}, ['agent', 'start', 'programs', 'prompt']],
-  ['that takes up its turn by itself', { take_up: true }, ['agent', 'programs', 'start', 'prompt']],
-  ['that loads settings of its workspace', { workspace_settings: 'load' }, ['agent', 'programs', 'start', 'prompt']],
+  ['that takes up its turn by itself', { agent: { take_up: true } }, ['agent', 'programs', 'start', 'prompt']],
+  ['that loads settings of its workspace', { agent: { workspace_settings: 'load' } }, ['agent', 'programs', 'start', 'prompt']],
 ] as const)(
   'keeper() has everything written that an agent and its programs find before they look, %s',
   async (_, more, order) => {
@@ -239,7 +238,7 @@ test.each([
   ['shut down', (one: Keeper) => one.handle({ do: 'leave', why: 'Anchorhold was shut down', unread: 'kept' })],
   ['cut by its time limit', async () => void (await vi.advanceTimersByTimeAsync(5000))],
 ])('keeper() keeps a steering prompt that the agent has not read when its turn is %s', async (_, cut) => {
-  const { one, prompt, agents, events } = await make({ start: { timeout_ms: 5000 } })
+  const { one, prompt, agents, events } = await make({ start: { policy: { timeout_ms: 5000 } } })
   const [first, steering] = [newId(), newId()]
   await prompt(first)
   agents.heard.event({ type: 'text', body: { block: 'b', text: 'I begin', parent: null } })
@@ -298,7 +297,7 @@ test.each([
   ['says nothing of a first turn that was cut short before anything was written', { turns: 1, unfinished: true }, false, []],
 ] as const)('keeper() %s', async (_, { turns, ...cut }, resumed, codes) => {
   const unfinished = 'unfinished' in cut ? [{ id: newId(), text: 'Hello', images: [] }] : []
-  const { events } = await make({ start: { resume: true, turns, unfinished }, agents: { resumed } })
+  const { events } = await make({ start: { agent: { resume: true, turns, unfinished } }, agents: { resumed } })
   const told = await events()
   expect(told.flatMap((event) => (event.type === 'notice' ? [event.body.code] : []))).toEqual(codes)
   expect(told.find((event) => event.type === 'keeper.started')?.body).toMatchObject({ resumed })
@@ -363,7 +362,7 @@ const grantOf = (opened: EventBody<'request.opened'>, more: Partial<Grant> = {})
 const openedIn = (events: readonly NewEvent[]) => events.flatMap((event) => (event.type === 'request.opened' ? [event.body] : []))
 
 test('keeper() asks for a tool, and writes down that its grant is used before the tool runs', async () => {
-  const { one, prompt, agents, events, types } = await make({ start: { authority: supervised } })
+  const { one, prompt, agents, events, types } = await make({ start: { policy: { authority: supervised } } })
   await prompt(newId())
   const verdict = agents.heard.mayRun('Bash', { command: 'make' }, 'call', new AbortController().signal)
   const [opened] = openedIn(await events())
@@ -376,7 +375,7 @@ test('keeper() asks for a tool, and writes down that its grant is used before th
 })
 
 test('keeper() leaves what it asked open when it is parked, and ends its turn as waiting', async () => {
-  const { one, prompt, agents, events, ended } = await make({ start: { authority: supervised } })
+  const { one, prompt, agents, events, ended } = await make({ start: { policy: { authority: supervised } } })
   await prompt(newId())
   const end = new AbortController()
   const verdict = agents.heard.mayRun('Bash', { command: 'make' }, 'call', end.signal)
@@ -398,7 +397,7 @@ test.each([
   ['goes down with the machine', (one: Pick<Keeper, 'goDown'>) => one.goDown('The keeper got SIGTERM')],
   ['loses its agent', (_: unknown, gone: () => void) => Promise.resolve(gone())],
 ])('keeper() takes nothing back when it %s', async (_, end) => {
-  const { one, prompt, agents, types } = await make({ start: { authority: supervised } })
+  const { one, prompt, agents, types } = await make({ start: { policy: { authority: supervised } } })
   await prompt(newId())
   void agents.heard.mayRun('Bash', { command: 'make' }, 'call', new AbortController().signal)
   await settled()
@@ -409,7 +408,7 @@ test.each([
 })
 
 test('keeper() lets what waits go on when a new policy allows it, and takes the question back', async () => {
-  const { one, prompt, agents, events } = await make({ start: { authority: supervised } })
+  const { one, prompt, agents, events } = await make({ start: { policy: { authority: supervised } } })
   await prompt(newId())
   const verdict = agents.heard.mayRun('Bash', { command: 'make' }, 'call', new AbortController().signal)
   await settled()
@@ -475,7 +474,7 @@ test('keeper() is done with what steered a turn that a person interrupted, also 
 test('keeper() hands on once more what the agent let go when its turn took too long', async () => {
   const [first, steering] = [newId(), newId()]
   const { prompt, agents, types, ended, events } = await make({
-    start: { timeout_ms: 2000 },
+    start: { policy: { timeout_ms: 2000 } },
     agents: { interrupt: async () => [steering] },
   })
   await prompt(first)
@@ -674,7 +673,7 @@ test('keeper() keeps an agent that has stopped while its usage is still being se
 })
 
 test('keeper() interrupts a turn that takes longer than it may', async () => {
-  const { prompt, agents, ended } = await make({ start: { timeout_ms: 2000 } })
+  const { prompt, agents, ended } = await make({ start: { policy: { timeout_ms: 2000 } } })
   await prompt(newId())
   await vi.advanceTimersByTimeAsync(2000)
   expect(agents.interrupts).toBe(1)
@@ -687,10 +686,10 @@ test('keeper() interrupts a turn that takes longer than it may', async () => {
 test('keeper() leaves when idle for long enough, with no agent and no cell left', async () => {
   const { one, prompt, work, types, agents, cells } = await make()
   await prompt(newId())
-  await vi.advanceTimersByTimeAsync(start.idle_ms)
+  await vi.advanceTimersByTimeAsync(start.policy.idle_ms)
   expect(await types()).not.toContain('keeper.left')
   await work()
-  await vi.advanceTimersByTimeAsync(start.idle_ms - 1)
+  await vi.advanceTimersByTimeAsync(start.policy.idle_ms - 1)
   expect(await types()).not.toContain('keeper.left')
   await vi.advanceTimersByTimeAsync(1)
   await one.left
@@ -702,7 +701,7 @@ test('keeper() stays for a prompt that comes in the moment in which it would hav
   const { prompt, work, types, agents } = await make()
   await prompt(newId())
   await work()
-  await vi.advanceTimersByTimeAsync(start.idle_ms - 1)
+  await vi.advanceTimersByTimeAsync(start.policy.idle_ms - 1)
   const id = newId()
   const handed = prompt(id)
   vi.advanceTimersByTime(1)
@@ -717,10 +716,10 @@ test('keeper() does not leave while a background task of the agent lives', async
   await prompt(newId())
   agents.heard.tasks(1)
   await work()
-  await vi.advanceTimersByTimeAsync(10 * start.idle_ms)
+  await vi.advanceTimersByTimeAsync(10 * start.policy.idle_ms)
   expect(await types()).not.toContain('keeper.left')
   agents.heard.tasks(0)
-  await vi.advanceTimersByTimeAsync(start.idle_ms)
+  await vi.advanceTimersByTimeAsync(start.policy.idle_ms)
   await one.left
 })
 
@@ -761,7 +760,7 @@ test('keeper() tells what is checked out when that has changed: before the first
     event.type === 'workspace.at' ? [event.body] : event.type === 'turn.started' ? ['turn'] : [],
   )
   expect(told).toEqual([first, 'turn', 'turn', 'turn', 'turn', then])
-  const known = await make({ start: { checked_out: first }, checkedOut: async () => first })
+  const known = await make({ start: { agent: { checked_out: first } }, checkedOut: async () => first })
   await known.prompt(newId())
   expect(await known.types()).not.toContain('workspace.at')
 })
@@ -1015,7 +1014,7 @@ test('keeper() keeps its promises in every interleaving of commands and agent me
   await fc.assert(
     fc.asyncProperty(fc.array(anyStep, { maxLength: 60 }), fc.nat(7), async (steps, slow) => {
       const made = await make({
-        start: { timeout_ms: 5000 },
+        start: { policy: { timeout_ms: 5000 } },
         // The gate takes its time now and then.
         settle: () => new Promise((resolve) => setTimeout(resolve, slow, null)),
       })
@@ -1118,7 +1117,7 @@ test.each([
   const [seen, unseen, next] = [newId(), newId(), newId()]
   const unfinished = [seen, unseen].map((id) => ({ id, text: 'Hello', images: [] }))
   const { prompt, agents, events, work } = await make({
-    start: { unfinished, take_up: takeUp, resume: true },
+    start: { agent: { unfinished, take_up: takeUp, resume: true } },
     agents: { unseen: [unseen] },
   })
   await prompt(next)
@@ -1139,7 +1138,7 @@ test.each([
 test('keeper() calls the turn that an agent takes up by itself a resumed one, and only that', async () => {
   const id = newId()
   const { agents, events, work } = await make({
-    start: { unfinished: [{ id, text: 'Hello', images: [] }], take_up: true, resume: true },
+    start: { agent: { unfinished: [{ id, text: 'Hello', images: [] }], take_up: true, resume: true } },
   })
   await settled()
   expect(agents.starts[0]).toMatchObject({ unfinished: [id], takeUp: true })
@@ -1222,7 +1221,7 @@ test('keeper() tells once that its workspace cannot be looked through any more',
 
 test('keeper() does not start an agent where a limit that is required is not in force', async () => {
   const limits = [{ name: 'cpu', value: '1', enforcement: 'not enforced', how: 'no control group' }] as const
-  const { events, cells } = await make({ start: { require_limits: ['cpu'] }, cells: { limits } })
+  const { events, cells } = await make({ start: { policy: { require_limits: ['cpu'] } }, cells: { limits } })
   const left = (await events()).find((event) => event.type === 'keeper.left')
   expect(left?.body).toMatchObject({ failed: true, why: expect.stringContaining('cpu (no control group)') as string })
   expect(cells.standing).toBe(0)
@@ -1231,7 +1230,7 @@ test('keeper() does not start an agent where a limit that is required is not in 
 test('keeper() ends a turn whose agent goes in circles, says so, and begins the next one anew', async () => {
   const breakers = { repeats: 3, errors: null, turns: null }
   const { prompt, work, ended, agents } = await make({
-    start: { authority: { ...start.authority, policy: { ...defaultPolicy, breakers } } },
+    start: { policy: { authority: { ...start.policy.authority, policy: { ...defaultPolicy, breakers } } } },
   })
   const look = (call: string, output = 'nothing') => {
     agents.heard.event({ type: 'tool.started', body: { call, tool: 'Bash', input: { command: 'ls' }, truncated: false } })

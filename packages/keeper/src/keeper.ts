@@ -93,7 +93,8 @@ export function keeper(options: KeeperOptions): Keeper {
     random,
     die,
   } = options
-  const { session } = start
+  const { place, agent: told, policy } = start
+  const { session } = place
   let cell: Cell | null = null
   let agent: Agent | null = null
   const slowness = () => slownessOf(cell?.limits ?? [])
@@ -116,12 +117,12 @@ export function keeper(options: KeeperOptions): Keeper {
   const journal = makeJournal({ session, outbox, live, stored, die })
   const pause = makePause()
   const repository = repositoryWatch(
-    start.checked_out,
+    told.checked_out,
     checkedOut,
     (found) => void journal.write({ type: 'workspace.at', body: found }),
   )
   const check = authority({
-    terms: start.authority,
+    terms: policy.authority,
     name: 'keeper',
     // An agent that dies asks for nothing any more, and is heard of as gone right after.
     whenLeft: { takeBack: (work) => void clock.after(0, work) },
@@ -135,7 +136,7 @@ export function keeper(options: KeeperOptions): Keeper {
     sha256: (text) => createHash('sha256').update(text).digest('hex'),
   })
   const turns = makeTurns({
-    ...{ start, journal, check, pause, veil, settle, clock, slowness, behind, die },
+    ...{ timeoutMs: policy.timeout_ms, start: told, journal, check, pause, veil, settle, clock, slowness, behind, die },
     onChange: restIfQuiet,
     // Nobody waits for it: the next turn may begin meanwhile.
     onEnded: () => cell !== null && void repository.look(cell),
@@ -156,22 +157,25 @@ export function keeper(options: KeeperOptions): Keeper {
   })
 
   async function startUp(): Promise<void> {
-    requireToolchains(start.toolchains, toolchains)
+    requireToolchains(policy.toolchains, toolchains)
     const covers = await veil.cover()
-    const mounts = [...agents.mounts(start.files), ...outfit.mounts]
+    const mounts = [...agents.mounts({ ...place.files, program: told.program }), ...outfit.mounts]
     cell = await cells.start(
-      cellSpec(start, { mounts, covers, ...(start.caches === null ? {} : { caches: start.caches }) }),
+      cellSpec(place, {
+        ...{ mounts, covers, network: policy.network === 'host' ? 'host' : 'none' },
+        ...(policy.caches === null ? {} : { caches: policy.caches }),
+      }),
       leaving.signal,
     )
-    requireLimits(cell.limits, start.require_limits)
+    requireLimits(cell.limits, policy.require_limits)
     await furnish.agent()
-    const tracked = await veil.keepTracked(cell, covers, `${start.folder}/home`)
-    if (start.snapshot) await beginHistory(cell, cell.place(start.workspace), cell.place(`${start.folder}/home`))
+    const tracked = await veil.keepTracked(cell, covers, `${place.folder}/home`)
+    if (policy.snapshot) await beginHistory(cell, cell.place(place.workspace), cell.place(`${place.folder}/home`))
     void cell.ended.then((why) => leaveBehind(why, { crashed: true }))
     leaving.signal.throwIfAborted()
     // Before the agent can do anything: its programs find all that they need, and against this commit its changes are held. One that
     // neither goes on by itself nor loads what a workspace has for it does nothing before it is given a prompt.
-    const actsByItself = start.take_up || start.workspace_settings === 'load'
+    const actsByItself = told.take_up || told.workspace_settings === 'load'
     const makeReady = async (made: Cell) => {
       await furnish.programs()
       stands.resolve(made)
@@ -194,16 +198,16 @@ export function keeper(options: KeeperOptions): Keeper {
     await journal.write({
       type: 'keeper.started',
       body: {
-        rung: start.rung,
+        rung: place.rung,
         agent: agents.name,
-        agent_version: start.agent_version,
+        agent_version: told.version,
         limits: [...cell.limits],
         resumed: agent.resumed,
       },
     })
     // Those whose turns were all cut short before the agent had written anything down are told anew.
-    if (start.turns > start.unfinished.length && !agent.resumed) await journal.write(memoryLost)
-    const hidden = covers.map(({ path }) => path.slice(start.workspace.length + 1))
+    if (told.turns > told.unfinished.length && !agent.resumed) await journal.write(memoryLost)
+    const hidden = covers.map(({ path }) => path.slice(place.workspace.length + 1))
     if (hidden.length > 0) await journal.write(hiddenNotice(hidden))
     if (tracked.length > 0) await journal.write(trackedNotice(tracked))
     if (!veil.watches) await journal.write(unwatchedNotice)
@@ -218,13 +222,13 @@ export function keeper(options: KeeperOptions): Keeper {
     async mayRun(tool, input, call, signal, folder) {
       const before = await heldBack()
       if (before !== null) return { allow: false, why: before }
-      const [workspace, home] = [start.workspace, `${start.folder}/home`].map((one) => cell?.place(one) ?? one)
+      const [workspace, home] = [place.workspace, `${place.folder}/home`].map((one) => cell?.place(one) ?? one)
       const meaning = toolMeaning(
         { kind: 'tool', tool, input },
         { workspace: workspace!, home: home!, folder: folder ?? workspace! },
       )
       const pins = async () =>
-        cell === null ? [] : pinFiles(cell, { ...start, path: outfit.path, shell: folder ?? workspace! }, meaning)
+        cell === null ? [] : pinFiles(cell, { ...place, path: outfit.path, shell: folder ?? workspace! }, meaning)
       const verdict = await check.judge({ meaning, call, pins }, () => signal)
       // It may have been paused while a person was asked.
       const after = verdict.allow ? await heldBack() : null
@@ -249,7 +253,7 @@ export function keeper(options: KeeperOptions): Keeper {
   function restIfQuiet(): void {
     stayUp()
     if (leaving.signal.aborted || agent === null || !turns.quiet || visitors.shells > 0) return
-    stayUp = clock.after(turns.count === 0 ? start.unused_ms : start.idle_ms, () => leaveBehind('idle'))
+    stayUp = clock.after(turns.count === 0 ? policy.unused_ms : policy.idle_ms, () => leaveBehind('idle'))
   }
 
   async function leave(why: string, how: Leaving = {}): Promise<void> {
@@ -303,7 +307,7 @@ export function keeper(options: KeeperOptions): Keeper {
     if (leaving.signal.aborted && command.do !== 'ping' && command.do !== 'leave') throw refusal()
     switch (command.do) {
       case 'ping':
-        return { state: state(), limits: cell?.limits ?? [], idle_ms: start.idle_ms }
+        return { state: state(), limits: cell?.limits ?? [], idle_ms: policy.idle_ms }
       case 'prompt':
         if (!turns.take(command)) return { had: true }
         // It has something to do from now on, also while that is being written down.

@@ -8,7 +8,7 @@ import { unixWire } from '@anchorhold/link/wire'
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import { claudeDriver } from './agents/claude/claude.ts'
+import { agentDrivers } from './agents/drivers.ts'
 import { writeSettings } from './cell-settings.ts'
 import { linkCaches } from './caches.ts'
 import { cellSpec } from './cell-spec.ts'
@@ -41,18 +41,18 @@ const heard = async (): Promise<unknown> => {
   }
 }
 const first = await heard()
-const place = KeeperPlace.safeParse(first).data?.place ?? null
-if (place !== null) await makeFolders(place)
+const ahead = KeeperPlace.safeParse(first).data ?? null
+if (ahead !== null) await makeFolders(ahead.place)
 let isWaiting = true
 const warm =
-  place === null
+  ahead === null
     ? null
     : warmCell(
-        inTime(drivers[place.rung](place.files)),
-        cellSpec(place, { mounts: claudeDriver.mounts(place.files), covers: [] }),
+        inTime(drivers[ahead.place.rung](ahead.place.files)),
+        cellSpec(ahead.place, { mounts: agentMounts(ahead), covers: [] }),
         (trouble) => (isWaiting ? sayHeldReady(trouble?.slice(0, troubleCharsMax) ?? null) : undefined),
       )
-const told = place === null ? first : await heard()
+const told = ahead === null ? first : await heard()
 isWaiting = false
 // A spare one whose daemon ended has nothing to do.
 if (told === null) {
@@ -60,33 +60,35 @@ if (told === null) {
   process.exit(0)
 }
 const start = KeeperStart.parse(told)
+const { place, agent, policy } = start
 // Another keeper still tends this session: the daemon waits for it to leave.
-const lock = takeLock(`${start.folder}/keeper.lock`)
+const lock = takeLock(`${place.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
-if (process.ppid !== start.started_by) process.exit(75)
+if (process.ppid !== place.started_by) process.exit(75)
 
-await makeFolders(start)
-const furnishing = Promise.all([prepareHome(start), start.network === 'proxy_only' ? writeTrust(start) : undefined])
+await makeFolders(place)
+const hasNet = policy.network === 'proxy_only'
+const furnishing = Promise.all([prepareHome(), hasNet ? writeTrust(place, policy.net_ca) : undefined])
 furnishing.catch(() => {})
 const one = await tend({
   start,
-  cells: warm ?? inTime(drivers[start.rung](start.files)),
-  agents: claudeDriver,
-  toolchains: start.toolchains.length === 0 ? [] : findToolchains(start.owner_home),
+  cells: warm ?? inTime(drivers[place.rung](place.files)),
+  agents: agentDrivers[agent.driver],
+  toolchains: policy.toolchains.length === 0 ? [] : findToolchains(policy.owner_home),
   veil: veilOver({
-    ...{ workspace: start.workspace, filter: start.repo_filter, folder: `${start.folder}/covers`, memory: start.hidden },
+    ...{ workspace: place.workspace, filter: policy.repo_filter, folder: `${place.folder}/covers`, memory: policy.hidden },
   }),
-  disk: folderDisk(`${start.folder}/outbox`),
-  saying: sayingFile(`${start.folder}/saying.log`),
+  disk: folderDisk(`${place.folder}/outbox`),
+  saying: sayingFile(`${place.folder}/saying.log`),
   wire: unixWire,
   pid: process.pid,
-  settle: () => settle({ socketPath: `${start.windows}/model.sock`, clock: systemClock }),
+  settle: () => settle({ socketPath: `${place.windows}/model.sock`, clock: systemClock }),
   pinFiles,
   furnish: {
     agent: async () => void (await furnishing),
-    programs: async () => (start.network === 'proxy_only' ? writeSettings(start) : undefined),
+    programs: async () => (hasNet ? writeSettings({ folder: place.folder, forges: policy.forges }) : undefined),
   },
-  checkedOut: (cell) => checkedOutIn(cell, start),
+  checkedOut: (cell) => checkedOutIn(cell, place),
   agentBeatMs: 5000,
   clock: systemClock,
   random: randomBytes,
@@ -99,23 +101,30 @@ sayReady()
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
   process.on(signal, () => void one.goDown(`The keeper got ${signal}`))
 const watching = new AbortController()
-const { gate } = start
-if (gate !== null) void watchGate({ socketPath: `${start.windows}/model.sock`, gate, log: console.log }, watching.signal)
+const { gate } = policy
+if (gate !== null) void watchGate({ socketPath: `${place.windows}/model.sock`, gate, log: console.log }, watching.signal)
 await one.over
 watching.abort()
 // It is written anew for the next cell, and is the most that a session would keep while it rests.
-await rm(trustFolder(start.folder), { recursive: true, force: true }).catch(() => {})
+await rm(trustFolder(place.folder), { recursive: true, force: true }).catch(() => {})
 lock.release()
 process.exit(0)
 
 /** What a cell is made of, and what it sees of the keeper's. */
-async function makeFolders({ folder }: Pick<KeeperStart, 'folder'>): Promise<void> {
+async function makeFolders({ folder }: KeeperPlace['place']): Promise<void> {
   await mkdir(`${folder}/cell`, { recursive: true, mode: 0o700 })
   await mkdir(trustFolder(folder), { recursive: true, mode: 0o755 })
 }
 
+/** Files of the host's that the agent needs in its cell. */
+function agentMounts({ place: { files }, agent: { driver, program } }: KeeperPlace) {
+  return agentDrivers[driver].mounts({ ...files, program })
+}
+
 /** The agent's home belongs to the agent: a file is only ever made where there is none, and no link is followed. */
-async function prepareHome({ folder, git_identity, network, caches }: KeeperStart): Promise<void> {
+async function prepareHome(): Promise<void> {
+  const { folder } = place
+  const { git_identity, caches } = policy
   const lines = ['[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n']
   if (git_identity !== null) {
     const quote = (value: string) => `"${value.replace(/[\\"]/g, '\\$&').replace(/[\n\r\0]/g, ' ')}"`
@@ -127,6 +136,6 @@ async function prepareHome({ folder, git_identity, network, caches }: KeeperStar
     },
   )
   linkCaches(`${folder}/home`, { shared: caches !== null })
-  if (network !== 'proxy_only') return
+  if (!hasNet) return
   await putNetFiles(`${folder}/home`, folder)
 }

@@ -23,7 +23,7 @@ export function requireToolchains(asked: readonly string[], offered: readonly To
 }
 
 export function outfit(
-  { folder, network, toolchains, env, caches }: Pick<KeeperStart, 'folder' | 'network' | 'toolchains' | 'env' | 'caches'>,
+  { place: { folder }, policy: { network, toolchains, env, caches } }: Pick<KeeperStart, 'place' | 'policy'>,
   offered: readonly Toolchain[],
 ): Outfit {
   const chosen = offered.filter(({ name }) => toolchains.includes(name))

@@ -16,7 +16,7 @@ async function tended() {
   const agents = fakeAgents()
   const wire = { listen: async () => ({ close: async () => {} }) } as unknown as Wire
   const one = await tend({
-    start: fakeStart,
+    start: fakeStart(),
     cells: fakeCells(),
     agents,
     toolchains: [],

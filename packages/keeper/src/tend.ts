@@ -38,7 +38,7 @@ const sayingSpareChars = 4 * 1024 * 1024
 /** Resolves when the keeper stands: a daemon can attach to it. */
 export async function tend({ disk, saying, wire, pid, ...options }: TendOptions): Promise<Tended> {
   const { start, clock } = options
-  const { session } = start
+  const { session, folder } = start.place
   const outbox = await openOutbox({ disk, now: clock.now, segmentBytes })
   let said = false
   /** In the file, and of those what was open when it was last written anew. */
@@ -76,7 +76,7 @@ export async function tend({ disk, saying, wire, pid, ...options }: TendOptions)
   const source = await listenAsSource({
     wire,
     pid,
-    socketPath: `${start.folder}/keeper.sock`,
+    socketPath: `${folder}/keeper.sock`,
     source: `keeper/${session}`,
     outbox,
     handle: one.handle,

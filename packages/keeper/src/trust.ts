@@ -13,7 +13,10 @@ export const trustInside = '/opt/anchorhold/trust'
 export const trustFile = 'all.pem'
 const files = { all: trustFile, added: 'added.pem' } as const
 
-export async function writeTrust({ folder, root, net_ca }: Pick<KeeperStart, 'folder' | 'root' | 'net_ca'>): Promise<void> {
+export async function writeTrust(
+  { folder, root }: Pick<KeeperStart['place'], 'folder' | 'root'>,
+  net_ca: string | null,
+): Promise<void> {
   const added = net_ca ?? ''
   const at = (name: string) => `${trustFolder(folder)}/${name}`
   await Promise.all([

@@ -47,7 +47,8 @@ export interface Turns {
 }
 
 export type TurnsOptions = {
-  readonly start: Pick<KeeperStart, 'timeout_ms' | 'take_up' | 'unfinished'>
+  readonly timeoutMs: number | null
+  readonly start: Pick<KeeperStart['agent'], 'take_up' | 'unfinished'>
   readonly journal: Journal
   readonly check: Authority
   readonly pause: Pause
@@ -98,8 +99,23 @@ const interruptGraceMs = 5000
 const owedMs = 30_000
 
 export function turns(options: TurnsOptions): Turns {
-  const { start, journal, check, pause, veil, settle, clock, slowness, behind, onChange, onEnded, onStuck, die, leaving } =
-    options
+  const {
+    timeoutMs,
+    start,
+    journal,
+    check,
+    pause,
+    veil,
+    settle,
+    clock,
+    slowness,
+    behind,
+    onChange,
+    onEnded,
+    onStuck,
+    die,
+    leaving,
+  } = options
   let agent: Agent | null = null
   let agentState: 'running' | 'idle' = 'idle'
   /** Background tasks of the agent. */
@@ -113,7 +129,6 @@ export function turns(options: TurnsOptions): Turns {
   const prompts = makePrompts()
 
   async function begin(cause: TurnCause, prompt: PromptId | null, given: Turn['given'] = 'once'): Promise<void> {
-    const limitMs = start.timeout_ms
     const tooLong = (ms: number) =>
       void interrupt({ reason: 'interrupted', why: `It took longer than ${ms / 1000} s`, unread: 'kept' }).catch(die)
     result = null
@@ -127,7 +142,7 @@ export function turns(options: TurnsOptions): Turns {
       heard: false,
       ending: false,
       circles: breakerWatch(check.policy.breakers),
-      inTime: limitMs === null ? () => {} : clock.after(limitMs, () => tooLong(limitMs)),
+      inTime: timeoutMs === null ? () => {} : clock.after(timeoutMs, () => tooLong(timeoutMs)),
     }
     count++
     await journal.write({ type: 'turn.started', body: { cause, prompt } })

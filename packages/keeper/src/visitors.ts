@@ -23,7 +23,7 @@ export interface Visitors {
 export type VisitorCommand = Extract<KeeperCommand, { do: 'workspace' | `shell.${string}` }>
 
 export type VisitorsOptions = {
-  readonly start: KeeperStart
+  readonly start: Pick<KeeperStart, 'place' | 'policy'>
   readonly outfit: Outfit
   /** Whoever wants to go into the cell waits until it stands. */
   readonly stands: Promise<Cell>
@@ -60,7 +60,7 @@ export function visitors({ start, outfit, stands, journal, clock, random, onChan
       switch (command.do) {
         case 'workspace':
           try {
-            return await askWorkspace(await stands, start, command.asked)
+            return await askWorkspace(await stands, start.place, command.asked)
           } finally {
             onChange()
           }
@@ -81,12 +81,17 @@ export function visitors({ start, outfit, stands, journal, clock, random, onChan
 }
 
 /** A shell finds what the agent's programs find, but no way of its own to the model. */
-function shellProcess(cell: Cell, start: KeeperStart, outfit: Outfit, args: readonly string[]): CellProcess {
-  const node = cell.place(start.files.node)
+function shellProcess(
+  cell: Cell,
+  { place, policy }: VisitorsOptions['start'],
+  outfit: Outfit,
+  args: readonly string[],
+): CellProcess {
+  const node = cell.place(place.files.node)
   const command = [node, ...args] as const
-  const hasNet = start.network === 'proxy_only'
+  const hasNet = policy.network === 'proxy_only'
   const env = cellEnvironment({
-    home: cell.place(`${start.folder}/home`),
+    home: cell.place(`${place.folder}/home`),
     path: outfit.path,
     env: {
       ...(hasNet ? netEnvironment : {}),
@@ -95,6 +100,6 @@ function shellProcess(cell: Cell, start: KeeperStart, outfit: Outfit, args: read
       ...{ TERM: 'xterm-256color', COLORTERM: 'truecolor' },
     },
   })
-  const routed = hasNet ? besideNet([node, cell.place(start.files.forwarder)], cell.place(start.windows), command) : command
-  return cell.spawn(routed, { env, cwd: cell.place(start.workspace) })
+  const routed = hasNet ? besideNet([node, cell.place(place.files.forwarder)], cell.place(place.windows), command) : command
+  return cell.spawn(routed, { env, cwd: cell.place(place.workspace) })
 }

@@ -4,7 +4,7 @@ import { fakeCells } from './cells/fake-cell.ts'
 import { fakeStart } from './fake-start.ts'
 import { warmCell } from './warm-cell.ts'
 
-const spec = cellSpec(fakeStart, { mounts: [], covers: [] })
+const spec = cellSpec(fakeStart().place, { mounts: [], covers: [] })
 const signal = () => new AbortController().signal
 
 test('warmCell() gives the cell that stands already to who asks for just that', async () => {

@@ -223,7 +223,7 @@ async function openGate(
   })
   try {
     makeFolder(trustFolder(base), 0o755)
-    await writeTrust({ folder: base, root, net_ca: `${config.netCa ?? ''}\n${gate.authority ?? ''}` })
+    await writeTrust({ folder: base, root }, `${config.netCa ?? ''}\n${gate.authority ?? ''}`)
     if (!hasNet) return gate
     await writeSettings({ folder: base, forges: Object.keys(config.forges) })
     await putNetFiles(home, base, async (made) => (runAs === null ? undefined : giveTree(made, runAs)))

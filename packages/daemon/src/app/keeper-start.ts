@@ -1,15 +1,14 @@
 import { takesUp } from '@anchorhold/core/session-states'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
 import { OpenWindows, type Rates } from '@anchorhold/protocol/gate-commands'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { isDeepStrictEqual } from 'node:util'
-import { makeWindows } from '../folders.ts'
 import { hiddenFolder } from '../workspace/hidden-folder.ts'
-import { delegateCgroups } from '../processes/cgroups.ts'
-import { filesOf, type Runtime } from '../processes/runtime.ts'
+import { keeperPlace } from '../processes/keeper-place.ts'
+import { agentOf, type Runtime } from '../processes/runtime.ts'
 import type { SessionRow } from '../store/store.ts'
 import { authorityFor } from './authority.ts'
 import { cacheOf } from './caches.ts'
@@ -30,83 +29,90 @@ import { forGate, providerFor } from './providers.ts'
 export async function keeperStart(
   parts: Parts,
   runtime: Runtime,
-  gitIdentity: Promise<KeeperStart['git_identity']>,
+  gitIdentity: Promise<KeeperStart['policy']['git_identity']>,
   id: SessionId,
 ): Promise<{ readonly start: KeeperStart; readonly runAs: SessionRow['runAs'] }> {
   const session = sessionFor(parts, id, null)
   if (isEnded(parts, id)) throw new Failure('wrong_state', `Cannot start a keeper for session "${id}": it is ${session.state}`)
   requireCalm(parts, session.ownerId)
-  const { folders, config } = parts
   // Engine and policy may be others than when the session was made.
   const required = effectiveFor(parts, session).rung
   if (required !== null && required !== 'none') await requireRung(parts, session.rung, required)
+  // The windows' folder stands before the gate is told of it.
   const place = placeFor(parts, runtime, session)
   const { authority: sessionCa } = await openWindows(parts, id, { forCell: true })
-  const { options } = session
   return {
     runAs: session.runAs,
     start: {
-      ...place,
-      started_by: process.pid,
-      snapshot: options.workspace_access === 'snapshot',
-      checked_out: session.checkedOut,
-      repo_filter: options.repo_filter ?? usualFilter(config, options),
-      hidden: hiddenFolder(folders, session),
-      caches: cacheOf(parts, session),
-      provider: session.provider,
-      model: session.model,
-      agent_version: runtime.agentVersion,
-      conversation: session.conversation,
-      resume: session.conversing,
-      turns: session.turns,
-      // A fork that has gone on by itself has its own past.
-      forget_after: session.turns === 0 ? [...session.forgetAfter] : [],
-      unfinished: parts.store.prompts
-        .unfinished(id)
-        .map(({ id: prompt, text, images }) => ({ id: prompt, text, images: [...images] })),
-      take_up: takesUp(session.standing),
-      authority: authorityFor(parts, id, 'keeper'),
-      tools: options.tools ?? null,
-      system_prompt: options.system_prompt ?? null,
-      timeout_ms: options.timeout_ms ?? null,
-      idle_ms: config.idleMs,
-      unused_ms: Math.min(config.idleMs, config.warmMs),
-      // A plan that was approved is not asked for again.
-      plan: (options.plan ?? false) && !parts.store.requests.hasApprovedPlan(id),
-      workspace_settings: options.workspace_settings ?? 'ignore',
-      toolchains: options.toolchains ?? [],
-      owner_home: config.home,
-      git_identity: await gitIdentity,
-      network: requireNetwork(parts, session),
-      env: {
-        ...(session.network === 'proxy_only' ? placeholders(parts, userOf(parts, session)) : {}),
-        ...(await insideVariables(parts, options)),
-      },
-      net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
-      forges: Object.keys(config.forges),
-      // A forwarder would stand on the loopback of everybody's.
-      model_route: session.network === 'host' ? 'socket' : config.modelRoute,
-      require_limits: [...config.requireLimits],
-      // As root the gate is another user than the keeper, so the keeper cannot start it.
-      gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
+      place,
+      agent: agentFor(parts, runtime, session),
+      policy: await policyFor(parts, runtime, session, { sessionCa, gitIdentity: await gitIdentity }),
     },
   }
 }
 
-function placeFor(parts: Parts, runtime: Runtime, session: SessionRow): KeeperPlace['place'] {
+function placeFor({ folders, config }: Parts, runtime: Runtime, session: SessionRow): KeeperStart['place'] {
   const { id, runAs, rung, workspace, options } = session
-  const { folders, config } = parts
+  const root = rootFor({ folders, config }, rung, options.image)
+  const wanted = { session: id, runAs, workspace, rung, root, extras: options.extras ?? noExtras }
+  return keeperPlace({ folders, runtime, limits: config.limits }, wanted)
+}
+
+function agentFor({ store, config }: Parts, runtime: Runtime, session: SessionRow): KeeperStart['agent'] {
+  const { id, options } = session
   return {
-    session: id,
-    folder: folders.session(id),
-    workspace,
-    windows: makeWindows(folders, id, runAs),
-    rung,
-    root: rootFor(parts, rung, options.image),
-    extras: options.extras ?? noExtras,
-    files: filesOf(runtime),
-    limits: config.limits,
-    cgroups: runAs === null ? [] : delegateCgroups(id, runAs),
+    ...agentOf(runtime),
+    model: session.model,
+    // A forwarder would stand on the loopback of everybody's.
+    model_route: session.network === 'host' ? 'socket' : config.modelRoute,
+    conversation: session.conversation,
+    resume: session.conversing,
+    turns: session.turns,
+    // A fork that has gone on by itself has its own past.
+    forget_after: session.turns === 0 ? [...session.forgetAfter] : [],
+    unfinished: store.prompts.unfinished(id).map(({ id: prompt, text, images }) => ({ id: prompt, text, images: [...images] })),
+    take_up: takesUp(session.standing),
+    checked_out: session.checkedOut,
+    tools: options.tools ?? null,
+    system_prompt: options.system_prompt ?? null,
+    // A plan that was approved is not asked for again.
+    plan: (options.plan ?? false) && !store.requests.hasApprovedPlan(id),
+    workspace_settings: options.workspace_settings ?? 'ignore',
+  }
+}
+
+type PolicyPart = KeeperStart['policy']
+
+async function policyFor(
+  parts: Parts,
+  runtime: Runtime,
+  session: SessionRow,
+  { sessionCa, gitIdentity }: { readonly sessionCa: string | null; readonly gitIdentity: PolicyPart['git_identity'] },
+): Promise<PolicyPart> {
+  const { folders, config } = parts
+  const { id, options } = session
+  return {
+    authority: authorityFor(parts, id, 'keeper'),
+    require_limits: [...config.requireLimits],
+    timeout_ms: options.timeout_ms ?? null,
+    idle_ms: config.idleMs,
+    unused_ms: Math.min(config.idleMs, config.warmMs),
+    snapshot: options.workspace_access === 'snapshot',
+    repo_filter: options.repo_filter ?? usualFilter(config, options),
+    hidden: hiddenFolder(folders, session),
+    caches: cacheOf(parts, session),
+    toolchains: options.toolchains ?? [],
+    owner_home: config.home,
+    git_identity: gitIdentity,
+    network: requireNetwork(parts, session),
+    net_ca: sessionCa === null ? null : `${config.netCa ?? ''}\n${sessionCa}`,
+    forges: Object.keys(config.forges),
+    env: {
+      ...(session.network === 'proxy_only' ? placeholders(parts, userOf(parts, session)) : {}),
+      ...(await insideVariables(parts, options)),
+    },
+    // As root the gate is another user than the keeper, so the keeper cannot start it.
+    gate: config.root ? null : { node: runtime.node, script: runtime.gate, folder: folders.gate, log: folders.gateLog },
   }
 }
 

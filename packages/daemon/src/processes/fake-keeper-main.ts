@@ -12,15 +12,19 @@ import { linkVersion, type ToDaemon } from '@anchorhold/protocol/link'
 import { closeSync, rmSync, writeFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 
-const start = JSON.parse(await text(process.stdin)) as KeeperStart
-if (start.model === 'broken') process.exit(3)
-const lock = takeLock(`${start.folder}/keeper.lock`)
+const said = (await text(process.stdin)).split('\n').at(-1)!
+// It was told its place, and then nothing more.
+if (said === '') process.exit(0)
+const start = JSON.parse(said) as KeeperStart
+if (start.agent.model === 'broken') process.exit(3)
+const lock = takeLock(`${start.place.folder}/keeper.lock`)
 if (lock === null) process.exit(75)
 // It never says that it stands.
-if (start.model === 'stuck') await new Promise(() => setInterval(() => {}, 1000))
+if (start.agent.model === 'stuck') await new Promise(() => setInterval(() => {}, 1000))
 
-const outbox = await openOutbox({ disk: folderDisk(`${start.folder}/outbox`), now: Date.now })
-const say = (message: string) => outbox.append(start.session, { type: 'notice', body: { level: 'info', code: 'fake', message } })
+const outbox = await openOutbox({ disk: folderDisk(`${start.place.folder}/outbox`), now: Date.now })
+const say = (message: string) =>
+  outbox.append(start.place.session, { type: 'notice', body: { level: 'info', code: 'fake', message } })
 /** Says of itself that it is of the release before this one. */
 const olderWire: Wire = {
   ...unixWire,
@@ -36,9 +40,9 @@ const olderWire: Wire = {
 const asBefore = (frame: ToDaemon): ToDaemon => (frame.t === 'hello' ? { ...frame, version: linkVersion - 1 } : frame)
 
 const source = await listenAsSource({
-  wire: start.model === 'older' ? olderWire : unixWire,
-  socketPath: `${start.folder}/keeper.sock`,
-  source: `keeper/${start.session}`,
+  wire: start.agent.model === 'older' ? olderWire : unixWire,
+  socketPath: `${start.place.folder}/keeper.sock`,
+  source: `keeper/${start.place.session}`,
   outbox,
   async handle(command) {
     const { do: verb } = command as KeeperCommand
@@ -50,9 +54,9 @@ const source = await listenAsSource({
 })
 say('started')
 await outbox.flush()
-const isMortal = start.model === 'mortal' || (start.model === 'mortal-once' && outbox.last === 1)
+const isMortal = start.agent.model === 'mortal' || (start.agent.model === 'mortal-once' && outbox.last === 1)
 // Nobody reaches it any more when it says that it stands.
-if (isMortal) rmSync(`${start.folder}/keeper.sock`)
+if (isMortal) rmSync(`${start.place.folder}/keeper.sock`)
 writeFileSync(3, 'ready')
 closeSync(3)
 if (isMortal) process.kill(process.pid, 'SIGKILL')

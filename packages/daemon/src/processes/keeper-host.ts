@@ -9,14 +9,15 @@ import type { KeeperPlace, KeeperStart } from '@anchorhold/protocol/keeper-start
 import type { Rung } from '@anchorhold/protocol/rungs'
 import { noExtras } from '@anchorhold/protocol/sessions'
 import { randomBytes } from 'node:crypto'
-import { type Folders, makeFolder, makeWindows } from '../folders.ts'
+import { type Folders, makeFolder } from '../folders.ts'
 import { removeTrees } from '../workspace/trees.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
-import { delegateCgroups, enterCgroups, removeCgroups } from './cgroups.ts'
+import { enterCgroups, removeCgroups } from './cgroups.ts'
+import { keeperPlace } from './keeper-place.ts'
 import { endProcess, type Launched } from './launch.ts'
 import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
 import { reapCells } from './reap.ts'
-import { filesOf, type Runtime } from './runtime.ts'
+import { agentOf, type Runtime } from './runtime.ts'
 import { readSaying } from './saying.ts'
 import { spareKeepers, type User } from './spare-keepers.ts'
 
@@ -57,7 +58,7 @@ export type KeeperHostOptions = {
   readonly pools: PlacesOptions['pools']
   /** The root of cells of a rung that name no image. */
   readonly rootOf: (rung: Rung) => string | null
-  readonly limits: KeeperStart['limits']
+  readonly limits: KeeperPlace['place']['limits']
   readonly busy: PlacesOptions['busy']
   /** Whether there is such a session. */
   readonly isOwned: (session: SessionId) => boolean
@@ -85,21 +86,12 @@ export function keeperHost({
     markUnsettled(folders, session)
     for (const each of [folders.session(session), folders.home(session)]) makeFolder(each, 0o700, runAs)
     makeFolder(folders.workspace(session), 0o755, runAs)
-    const place: KeeperPlace['place'] = {
-      session,
-      folder: folders.session(session),
-      workspace: folders.workspace(session),
-      windows: makeWindows(folders, session, runAs),
-      rung,
-      root: rootOf(rung),
-      extras: noExtras,
-      files: filesOf(runtime),
-      limits,
-      cgroups: runAs === null ? [] : delegateCgroups(session, runAs),
-    }
+    const workspace = folders.workspace(session)
+    const wanted = { session, runAs, workspace, rung, root: rootOf(rung), extras: noExtras }
+    const place = keeperPlace({ folders, runtime, limits }, wanted)
     const prepared = spares.make(runAs)
     if (prepared.pid !== null) enterCgroups(place.cgroups, prepared.pid)
-    prepared.tell(JSON.stringify({ place } satisfies KeeperPlace))
+    prepared.tell(JSON.stringify({ place, agent: agentOf(runtime) } satisfies KeeperPlace))
     return { session, runAs, prepared }
   }
 
@@ -113,8 +105,9 @@ export function keeperHost({
 
   return {
     launch(start, runAs, signal) {
-      const prepared = pool.take(start.session) ?? spares.take(runAs)
-      return prepared.begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(start.cgroups, pid), signal })
+      const { session, cgroups } = start.place
+      const prepared = pool.take(session) ?? spares.take(runAs)
+      return prepared.begin({ input: JSON.stringify(start), onSpawned: (pid) => enterCgroups(cgroups, pid), signal })
     },
     isHeld: (session) => isLocked(folders.keeperLock(session)),
     kill(session, said) {

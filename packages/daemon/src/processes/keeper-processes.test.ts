@@ -40,7 +40,7 @@ let root = ''
 let store: Store
 let session: SessionId
 let model = 'fine'
-let repoFilter: KeeperStart['repo_filter'] = 'none'
+let repoFilter: KeeperStart['policy']['repo_filter'] = 'none'
 let gone: SessionId[]
 let saying: (readonly LiveFrame[])[]
 let unread: Failure[]
@@ -93,7 +93,7 @@ function processes(
     spare: false,
     newUser: () => null,
     pools: {},
-    limits: {} as KeeperStart['limits'],
+    limits: {} as KeeperStart['place']['limits'],
     busy: () => 0,
     log: () => {},
   })
@@ -104,7 +104,8 @@ function processes(
     clock,
     async describe(id) {
       const folder = folders.session(id)
-      const start = { session: id, folder, model, repo_filter: repoFilter, cgroups: [] as string[] } as KeeperStart
+      const place = { session: id, folder, cgroups: [] as string[] }
+      const start = { place, agent: { model }, policy: { repo_filter: repoFilter } } as KeeperStart
       return { start, runAs: null }
     },
     onGone(id) {
@@ -472,7 +473,7 @@ test('a place that waits for a session is marked as nobody’s for as long as it
     ...{ rootOf: () => null, isOwned: () => false, folders, spare: false, newUser: () => null, busy: () => 0, log: () => {} },
     runtime: { node: process.execPath, keeper: script } as Runtime,
     pools: { bwrap: { min: 1, max: 1, idleMs: 1000, scaleUpThreshold: 1 } },
-    limits: {} as KeeperStart['limits'],
+    limits: {} as KeeperStart['place']['limits'],
   })
   host.makeReady()
   const [place] = host.places

@@ -284,12 +284,12 @@ export function keeperProcesses({
   }
 
   /** The next one would take as long. What usually takes long is named: before it stands, a keeper finds what its cell is not to see. */
-  function lateFailure({ session, workspace, repo_filter: filter }: KeeperStart, lateMs: number): Failure {
+  function lateFailure({ place: { session, workspace }, policy }: KeeperStart, lateMs: number): Failure {
     const looks = `It first looks through all of "${workspace}" for what the repository filter hides, which takes long where that is large or its disk slow: give a session a smaller folder, or --repo-filter none, with which its cell sees everything there. `
     return new Failure(
       'keeper_unavailable',
       `Cannot start the keeper of session "${session}": it was not ready within ${lateMs / 1000} s`,
-      { hint: `${filter === 'none' ? '' : looks}See ${folders.keepersLog}` },
+      { hint: `${policy.repo_filter === 'none' ? '' : looks}See ${folders.keepersLog}` },
     )
   }
 

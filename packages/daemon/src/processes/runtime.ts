@@ -1,6 +1,6 @@
 import { ownerMark } from '@anchorhold/link/owner'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { KeeperStart } from '@anchorhold/protocol/keeper-start'
+import type { KeeperPlace } from '@anchorhold/protocol/keeper-start'
 import type { ContainerEngine } from '@anchorhold/protocol/rungs'
 import { createHash } from 'node:crypto'
 import {
@@ -35,9 +35,9 @@ export type Runtime = {
   readonly engine?: ContainerEngine
 }
 
-/** What of it a cell gets to see. */
-export const filesOf = ({ agent, node, forwarder, reader, inside, engine }: Runtime): KeeperStart['files'] => ({
-  ...{ program: agent, node, forwarder, reader, inside, engine },
+/** The agent that sessions have. */
+export const agentOf = ({ agent, agentVersion }: Runtime): KeeperPlace['agent'] => ({
+  ...{ driver: 'claude', program: agent, version: agentVersion },
 })
 
 const scripts = [

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-type Identity = KeeperStart['git_identity']
+type Identity = KeeperStart['policy']['git_identity']
 
 /** Who commits are by that are made in a cell: the owner. Only the owner's own configuration is asked, never a repository's, and it is asked
  *  again when its files have changed: a first prompt would wait for the process. */
