@@ -39,14 +39,10 @@ export type SimulatedGateOptions = {
   readonly die: () => void
   /** A call whose reservation is on the disk. */
   readonly safe: (call: string) => void
-  /** One that did not wait for that, and what it can have cost at most. */
-  readonly pursed: (call: string, nanos: number) => void
 }
 
 const callPrice = { promptNanos: 1000, perOutputToken: 1, maxTokens: 4000, thinkingTokens: 0 }
-/** A purse holds four of these, and a budget many purses. What one holds is what no call can cost. */
 const smallCallPrice = { ...callPrice, promptNanos: 50, maxTokens: 100 }
-export const purseNanos = 600
 const about = { provider: 'rehearsal', model: 'rehearsal-1', simulated: true, notional: false }
 const tokens = { input: 1, output: 1, cache_read: 0, cache_write: 0 }
 
@@ -58,7 +54,6 @@ export async function simulatedGate({
   keptNodes,
   die,
   safe,
-  pursed,
 }: SimulatedGateOptions): Promise<SimulatedGate | null> {
   const { clock } = process
   await process.sometime(50)
@@ -86,10 +81,8 @@ export async function simulatedGate({
     leases,
     now: clock.now,
     newCall: () => `call-${process.pid}-${++calls}`,
-    afterThis: () => new Promise((resolve) => clock.soon(resolve)),
     soon: () => pause(clock, 20),
     onBroken: die,
-    purse: { boot: process.boot, nanos: purseNanos },
   })
   await books.recover()
   type Served = {
@@ -227,14 +220,10 @@ export async function simulatedGate({
     const reserved = one.account.reserve(random() < 0.5 ? smallCallPrice : callPrice, about)
     one.refused = reserved === null ? 'budget' : null
     if (reserved === null) return 'refused'
-    if (reserved.safe === null) pursed(reserved.call, reserved.nanos)
-    else {
-      await reserved.safe
-      safe(reserved.call)
-    }
+    await reserved.safe
+    safe(reserved.call)
     await process.sometime(100)
     const cost_nanos = Math.floor(random() * reserved.nanos)
-    if (reserved.safe === null) pursed(reserved.call, cost_nanos)
     one.account.settle(reserved, { ...about, tokens, cost_nanos, estimated: false, status: 200, duration_ms: 1 })
     return 'answered'
   }
@@ -258,7 +247,6 @@ export async function simulatedGate({
     settle: (from, session) =>
       onBehalf<Settlement | null>(from, null, async () => {
         const one = served.get(session)
-        one?.account.rest()
         return one === undefined ? null : { source: 'gate', n: one.account.last, refused: one.refused }
       }),
     leaseOf: (session) => served.get(session)?.account.lease,

@@ -54,8 +54,6 @@ export interface House {
   readonly received: ReadonlyMap<PromptId, number>
   /** Calls whose reservation was on the disk. */
   readonly safeCalls: ReadonlySet<string>
-  /** Calls that were paid from a purse, and what each can have cost at most. */
-  readonly pursedCalls: ReadonlyMap<string, number>
   /** What agents did, each once they were let. */
   readonly performed: readonly Done[]
   readonly logged: readonly string[]
@@ -94,7 +92,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   const keptNodes = { nodes: [] }
   const received = new Map<PromptId, number>()
   const safeCalls = new Set<string>()
-  const pursedCalls = new Map<string, number>()
   const performed: Done[] = []
   const logged: string[] = []
   let daemon: Process | null = null
@@ -128,7 +125,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     const starting = simulatedGate({
       ...{ process, random, kept, keptNodes, die },
       safe: (call) => void safeCalls.add(call),
-      pursed: (call, nanos) => void pursedCalls.set(call, nanos),
     })
     return launched(
       by,
@@ -324,7 +320,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     },
     received,
     safeCalls,
-    pursedCalls,
     performed,
     logged,
     startDaemon() {

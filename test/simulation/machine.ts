@@ -27,8 +27,6 @@ export interface Process {
   readonly pid: number
   readonly name: string
   readonly alive: boolean
-  /** The machine has had its power since then. */
-  readonly boot: string
   readonly clock: Clock
   readonly wire: Wire
   /** Takes the lock, and holds it until this process ends; false when another one has it. */
@@ -53,7 +51,6 @@ export function machine(random: () => number): Machine {
   let elapsed = 0
   let offset = 0
   let order = 0
-  let boots = 1
   // The first is 2: none that may be ended is 1.
   let pids = 1
   const tasks: Task[] = []
@@ -142,7 +139,6 @@ export function machine(random: () => number): Machine {
     const opened = new Map<string, MemoryDisk>()
     const self: Process & { die(): void } = {
       pid,
-      boot: `boot${boots}`,
       name,
       get alive() {
         return alive
@@ -244,7 +240,6 @@ export function machine(random: () => number): Machine {
           disk.powerCut((bytes) => Math.floor(random() * (bytes + 1))),
         )
       files.clear()
-      boots += 1
     },
     jump(ms) {
       offset += ms

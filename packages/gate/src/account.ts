@@ -20,7 +20,6 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import type { Account, Money, ServedOn } from './books.ts'
 import type { Leases } from './leases.ts'
 import { type Known, namesOf, type Nodes } from './nodes.ts'
-import { type PurseSize, sessionPurse } from './purse.ts'
 import type { OpenCall, Records } from './records.ts'
 import { warning } from './warnings.ts'
 
@@ -40,9 +39,6 @@ export type AccountParts = {
   /** Keeps the nodes, before a lease that goes through them. */
   readonly saveNodes: () => Promise<void>
   readonly newCall: () => string
-  readonly purse: PurseSize | null
-  /** Gives every session's purse back. */
-  readonly restAll: () => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed: () => void
   /** What a gate before this one kept of the session, and up to which record. */
@@ -66,7 +62,7 @@ export const agentCaps = (life: Nanos | null): Caps => ({ life, day: null, tick:
 export function holdAccount(
   session: SessionId,
   money: Money,
-  { records, nodes, leases, saveNodes, newCall, purse: size, restAll, onFreed, kept }: AccountParts,
+  { records, nodes, leases, saveNodes, newCall, onFreed, kept }: AccountParts,
 ): HeldAccount {
   const { simulated } = money
   let lease = leaseOf(money)
@@ -78,7 +74,6 @@ export function holdAccount(
   let revoked = false
   const agents = new Set<string>()
   capAgents(money.agent_cap_nanos)
-  const purse = sessionPurse({ session, size, records, newCall, wayAt: (atMs) => wayOf(undefined, atMs), pathOf, change, bookAt })
 
   /** What was raised for one sub-agent stands until all of them are given another cap. */
   function capAgents(capNanos: Nanos | null): void {
@@ -173,25 +168,18 @@ export function holdAccount(
     reserve(wish, about) {
       // It is set aside in the very periods that it is written down for, and settled in: one reading of the clock for both.
       const beganMs = nodes.at()
-      let way = wayOf(about.agent, beganMs)
-      let affordable = afford(strictest(pathOf(way)), wish)
-      // Nobody goes short for a purse, nor for another session's.
-      if (affordable?.maxTokens !== wish.maxTokens && records.hasPurses) {
-        restAll()
-        way = wayOf(about.agent, beganMs)
-        affordable = afford(strictest(pathOf(way)), wish)
-      }
+      const way = wayOf(about.agent, beganMs)
+      const affordable = afford(strictest(pathOf(way)), wish)
       const next = affordable === null ? null : reserveAll(pathOf(way), affordable.nanos)
       if (affordable === null || next === null) return null
       const { nanos } = affordable
       const call = newCall()
       records.reserve(session, { call, nanos, ...about, began_at: beganMs, ...namesOf(way) }, beganMs)
       change(way, next)
-      // A sub-agent that is capped has a node of its own, which a purse is not taken from.
-      const isPaid = nanos === 0 || (!revoked && way.length === above.length && purse.pays({ call, nanos, about, beganMs }))
-      if (!isPaid) return { call, ...affordable, safe: records.flushAfterDial() }
-      records.flushSoon()
-      return { call, ...affordable, safe: null }
+      // Nothing is lost with a call that costs nothing.
+      const safe = nanos === 0 ? Promise.resolve(records.flushSoon()) : records.flush()
+      safe.catch(() => {})
+      return { call, ...affordable, safe }
     },
     settle({ call }, usage) {
       const open = records.openCalls.get(call)
@@ -210,7 +198,6 @@ export function holdAccount(
       }
       const { way, before, after } = bookAt(open, usage.cost_nanos)
       warn(way, before, after)
-      purse.settled(call, nanos - usage.cost_nanos)
       records.flushSoon()
       if (usage.cost_nanos < nanos && names.length > 0) onFreed()
     },
@@ -222,7 +209,6 @@ export function holdAccount(
       }
       records.flushSoon()
     },
-    rest: purse.rest,
     recap(capNanos) {
       lease = recap(lease, capNanos)
     },
@@ -246,7 +232,6 @@ export function holdAccount(
     },
     async close() {
       revoked = true
-      purse.rest()
       await saving.catch(() => {})
       await leases.remove(session)
     },

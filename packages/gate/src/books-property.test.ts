@@ -28,16 +28,13 @@ type Call = {
   readonly reserved: Reserved
   safe: boolean
   lostUnsafe: boolean
-  /** What it cost, or the most that it can have cost. */
-  costNanos: number
 }
 /** What a call weighs now, by the test's own account: what is set aside for it, or what it cost. */
 type Weight = { readonly keys: readonly string[]; readonly beganMs: number; readonly nanos: number }
 const keyIn = (simulated: boolean, name: string) => `${simulated} ${name}`
 
 /** A gate's books, a daemon that stores what they say, and all that can befall the two. */
-async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, NodeCaps>>, purseNanos: number | null) {
-  let boot = 0
+async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, NodeCaps>>) {
   let disk: MemoryDisk = memoryDisk()
   let outbox: Outbox
   let books: Books
@@ -173,9 +170,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
             value(of: SessionId, entry: Parameters<Outbox['append']>[1]) {
               const n = opened.append(of, entry)
               if (entry.type !== 'reservation') return n
-              if (entry.body.boot === undefined) reservation = entry.body
-              else if (entry.body.nanos > 0) weigh(entry.body, entry.body.nanos)
-              else weights.delete(entry.body.call)
+              reservation = entry.body
               return n
             },
           },
@@ -185,9 +180,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
           leases: leases(),
           now: () => nowMs,
           newCall: () => `call${++calls}`,
-          afterThis: async () => {},
           soon: () => new Promise((resolve) => soon.push(resolve)),
-          purse: purseNanos === null ? null : { boot: `boot${boot}`, nanos: purseNanos },
           onBroken: () => (broken = true),
         })
         await books.recover()
@@ -216,22 +209,9 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
     }
     compareNodes()
     noneSetAside()
-    await lookIntoPurses()
     tellAgain()
     for (const account of accounts.values()) expect(account.lease.reservedNanos).toBe(0)
   }
-
-  const usages = async () =>
-    [...stored, ...(await outbox.read(lastStored(), Infinity))].flatMap(({ session: of, type, body }) =>
-      type === 'usage' ? [{ of, ...eventBodies.usage.parse(body) }] : [],
-    )
-  /** How much of purses was booked for each session; known once a gate has begun. */
-  const pursesBooked = () => new Map(pursed)
-  async function lookIntoPurses(): Promise<void> {
-    pursed = new Map(sessions.map((session) => [session, 0]))
-    for (const { of, call = '', cost_nanos } of await usages()) if (!all.has(call)) pursed.set(of, pursed.get(of)! + cost_nanos)
-  }
-  let pursed = new Map<SessionId, number>()
 
   const it = {
     get disk() {
@@ -267,11 +247,13 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       for (const name of agents)
         if (reserved.nanos > 0) expect(sumOf(simulated, name, 'life', beganMs)).toBeLessThanOrEqual(agentCap)
       compareNodes()
-      const one: Call = { session, reserved, safe: false, lostUnsafe: false, costNanos: reserved.nanos }
-      reserved.safe?.then(
-        () => (one.safe = true),
-        () => {},
-      )
+      const one: Call = { session, reserved, safe: false, lostUnsafe: false }
+      // What costs nothing does not wait for the disk.
+      if (reserved.nanos > 0)
+        reserved.safe.then(
+          () => (one.safe = true),
+          () => {},
+        )
       all.set(reserved.call, one)
       open.push(one)
     },
@@ -282,36 +264,18 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       const cost = Math.floor(one.reserved.nanos * share)
       accounts.get(one.session)!.settle(one.reserved, { ...usage(cost), simulated: isPlay(one.session) })
       weights.set(one.reserved.call, { ...weights.get(one.reserved.call)!, nanos: cost })
-      one.costNanos = cost
       if (!broken) compareNodes()
       const after = accounts.get(one.session)!.lease
       expect(after.spentNanos + after.reservedNanos).toBeLessThanOrEqual(before.spentNanos + before.reservedNanos)
       if (broken) await it.kill()
     },
     async kill() {
-      const before = pursesBooked()
       await begin(disk.kill())
-      // Whoever is only killed has lost nothing that it wrote.
-      expect(pursesBooked()).toEqual(before)
     },
     async cutPower(kept: number) {
-      const atRisk = [...all.values()].filter(({ safe, lostUnsafe }) => !safe && !lostUnsafe)
-      for (const one of atRisk) one.lostUnsafe = true
-      const before = pursesBooked()
-      boot++
+      for (const one of all.values()) if (!one.safe) one.lostUnsafe = true
       await begin(disk.powerCut((bytes) => Math.floor(bytes * kept)))
-      // Of calls that did not wait for the disk, all that was lost is in the purses.
-      const booked = new Set((await usages()).map(({ call }) => call))
-      for (const session of sessions) {
-        const lost = atRisk.filter(
-          (one) => one.session === session && one.reserved.safe === null && !booked.has(one.reserved.call),
-        )
-        const lostNanos = lost.reduce((sum, { costNanos }) => sum + costNanos, 0)
-        expect(lostNanos).toBeLessThanOrEqual(pursesBooked().get(session)! - before.get(session)!)
-      }
     },
-    /** A turn ends. */
-    rested: (session: SessionId) => accounts.get(session)?.rest(),
     failNext(fails: 'write' | 'sync', at: number) {
       if (fails === 'write') disk.failWrite(at, 'ENOSPC', 25)
       else disk.failSync(at, 'EIO')
@@ -411,7 +375,7 @@ async function world(caps: readonly number[], nodeCaps: Readonly<Record<string, 
       const byCall = new Map(booked.map((one) => [one.call, one]))
       for (const [name, { reserved, lostUnsafe }] of all) {
         const one = byCall.get(name)
-        // Only the power going before the first byte of an answer can lose a call.
+        // Only the power going before a call is dialled can lose it.
         if (!lostUnsafe) expect(one).toBeDefined()
         if (one?.status === 0) expect(one).toMatchObject({ estimated: true, cost_nanos: reserved.nanos })
       }
@@ -428,8 +392,6 @@ const cap = fc.option(fc.nat({ max: 4000 }), { freq: 3 })
 const caps = fc.record({ life: cap, day: cap, tick: cap })
 const jump = fc.oneof(fc.integer({ min: 0, max: 2 * hourMs }), fc.integer({ min: -40 * hourMs, max: 40 * hourMs }))
 const nanos = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 0, max: 40 }))
-/** So small that budgets here hold many of them. */
-const purse = fc.constantFrom(null, 40, 160)
 const share = fc.double({ min: 0, max: 1, noNaN: true })
 /** All that can befall the books, with calls that may cost so much, and clocks that go so far. */
 const deedsWith = (nanos: fc.Arbitrary<number>, jump: fc.Arbitrary<number>) => ({
@@ -441,7 +403,6 @@ const deedsWith = (nanos: fc.Arbitrary<number>, jump: fc.Arbitrary<number>) => (
   open: fc.tuple(fc.constant('open' as const), session),
   budget: fc.tuple(fc.constant('budget' as const), session, fc.nat({ max: 5000 })),
   close: fc.tuple(fc.constant('close' as const), session),
-  rested: fc.tuple(fc.constant('rested' as const), session),
   clock: fc.tuple(fc.constant('clock' as const), jump),
   caps: fc.tuple(fc.constant('caps' as const), fc.constantFrom(...nodeNames), caps),
   ticks: fc.tuple(fc.constant('ticks' as const), fc.constantFrom(1, 60, 90)),
@@ -457,7 +418,7 @@ const oftenAs = (deeds: Deeds, weights: Partial<Record<keyof Deeds, number>>): f
   )
 
 const anything = oftenAs(deedsWith(nanos, jump), {
-  ...{ call: 10, settle: 8, rest: 4, pull: 3, hold: 2, open: 2, budget: 2, close: 1, rested: 2 },
+  ...{ call: 10, settle: 8, rest: 4, pull: 3, hold: 2, open: 2, budget: 2, close: 1 },
   ...{ clock: 3, caps: 1, ticks: 1, kill: 2, power: 1, fail: 1 },
 })
 
@@ -466,7 +427,6 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
     fc.asyncProperty(
       fc.array(fc.nat({ max: 5000 }), { minLength: 4, maxLength: 4 }),
       fc.record(Object.fromEntries(nodeNames.map((name) => [name, caps]))),
-      purse,
       fc.array(anything, { maxLength: 80, size: 'max' }),
       live,
     ),
@@ -474,34 +434,12 @@ test('openBooks() loses and doubles no call, whatever dies at whichever write or
   )
 })
 
-/** Sessions and nodes that hold many purses, and calls that are small. */
-const small = fc.oneof(fc.nat({ max: 6 }), fc.nat({ max: 45 }))
-const plentiful = oftenAs(deedsWith(small, fc.integer({ min: 0, max: hourMs })), {
-  ...{ call: 12, settle: 8, rest: 6, pull: 2, hold: 1, open: 1, close: 1, rested: 1, clock: 1, kill: 1, power: 3, fail: 1 },
-})
-
-test('openBooks() loses nothing of small calls that did not wait for the disk, whatever goes', { timeout: 300_000 }, async () => {
-  const enough = fc.constantFrom(20_000, 100_000)
-  const many = fc.constantFrom(null, 20_000)
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(enough, { minLength: 4, maxLength: 4 }),
-      fc.record(Object.fromEntries(nodeNames.map((name) => [name, fc.record({ life: many, day: many, tick: many })]))),
-      fc.constantFrom(24, 160),
-      fc.array(plentiful, { maxLength: 80, size: 'max' }),
-      live,
-    ),
-    { numRuns: runs(1000) },
-  )
-})
-
 async function live(
   budgets: readonly number[],
   nodeCaps: Readonly<Record<string, NodeCaps>>,
-  purseNanos: number | null,
   deeds: readonly Deed[],
 ): Promise<void> {
-  const it = await world(budgets, nodeCaps, purseNanos)
+  const it = await world(budgets, nodeCaps)
   for (const one of deeds) {
     if (one[0] === 'call') await it.call(one[1], one[2], one[3])
     else if (one[0] === 'settle') await it.settle(one[1], one[2])
@@ -511,7 +449,6 @@ async function live(
     else if (one[0] === 'open') void it.open(one[1])
     else if (one[0] === 'budget') it.budget(one[1], one[2])
     else if (one[0] === 'close') await it.close(one[1])
-    else if (one[0] === 'rested') it.rested(one[1])
     else if (one[0] === 'clock') it.clock(one[1])
     else if (one[0] === 'caps') it.nodeCaps(one[1], one[2])
     else if (one[0] === 'ticks') it.ticks(one[1])

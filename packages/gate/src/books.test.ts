@@ -9,14 +9,13 @@ import { randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { type Account, type Books, openBooks } from './books.ts'
 import type { KeptLease, Leases } from './leases.ts'
-import type { PurseSize } from './purse.ts'
 import { about, hourMs, type NodeCaps, sessions, terms, tick, usage, wish } from './test-books.ts'
 
 const id = sessions[0]!
 const alone = { nodes: [], agent_cap_nanos: null, simulated: false }
 
 /** Books over a disk of their own, whose leases are kept when the test lets them. */
-async function plainBooks(purse: PurseSize | null = null) {
+async function plainBooks() {
   const disk = memoryDisk()
   const outbox = await openOutbox({ disk, now: () => 0, segmentBytes: 500 })
   const puts: { readonly lease: KeptLease; readonly done: PromiseWithResolvers<void> }[] = []
@@ -35,9 +34,7 @@ async function plainBooks(purse: PurseSize | null = null) {
       remove: async () => {},
     },
     newCall: randomUUID,
-    afterThis: async () => {},
     soon: () => new Promise(() => {}),
-    purse,
     onBroken: () => {},
   })
   const account = books.open(id, { budget_nanos: null, spent_nanos: 0, spent_to: 0, closed: false, ...alone })
@@ -70,7 +67,7 @@ const noLeases: Leases = {
 test('openBooks() takes what a call cost to the disk after a while, unless another call has done so by then', async () => {
   const disk = memoryDisk()
   let syncs = 0
-  const counted = { ...disk, sync: () => (syncs++, disk.sync()), syncHere: () => false }
+  const counted = { ...disk, sync: () => (syncs++, disk.sync()) }
   const outbox = await openOutbox({ disk: counted, now: () => 0 })
   let whiles: (() => void)[] = []
   const books = await openBooks({
@@ -78,7 +75,6 @@ test('openBooks() takes what a call cost to the disk after a while, unless anoth
     now: () => 0,
     leases: noLeases,
     newCall: randomUUID,
-    afterThis: async () => {},
     soon: () => new Promise((resolve) => whiles.push(resolve)),
     onBroken: () => {},
   })
@@ -175,7 +171,6 @@ test('openBooks() knows what was asked and used from its records, as long as the
     now: () => 0,
     leases: noLeases,
     newCall: randomUUID,
-    afterThis: tick,
     soon: tick,
     onBroken: () => {},
   })
@@ -203,7 +198,7 @@ async function booksOver(records: readonly { readonly session: SessionId; readon
   const said: string[] = []
   const done = async () => {}
   const leases = { nodes: async () => [], putNodes: done, list: async () => [], put: done, remove: done }
-  const parts = { newCall: randomUUID, afterThis: done, soon: tick, onBroken: () => {}, say: (one: string) => said.push(one) }
+  const parts = { newCall: randomUUID, soon: tick, onBroken: () => {}, say: (one: string) => said.push(one) }
   return { outbox, said, books: await openBooks({ outbox, leases, now: () => 7, ...parts }) }
 }
 const owning = { budget_nanos: 1e12, spent_nanos: 0, spent_to: 0, closed: false, ...alone }
@@ -260,14 +255,13 @@ const ownerOf = (caps: Partial<NodeCaps>): LedgerNode => ({
 })
 
 /** Books of two sessions below one owner, on a disk and a clock that the test has in its hands. */
-async function twoSessions(owner: LedgerNode, purse: PurseSize | null = null) {
+async function twoSessions(owner: LedgerNode) {
   const it = {
     nowMs: 50 * 24 * hourMs,
     /** So much later it is after each look at the clock. */
     stepMs: 0,
     nodes: [] as readonly ToldNodes[],
     nodesKept: 0,
-    purse,
     kept: new Map<SessionId, KeptLease>(),
   }
   const begin = async (disk: MemoryDisk) => {
@@ -286,9 +280,7 @@ async function twoSessions(owner: LedgerNode, purse: PurseSize | null = null) {
         remove: async (session) => void it.kept.delete(session),
       },
       newCall: randomUUID,
-      afterThis: async () => {},
       soon: tick,
-      purse: it.purse,
       onBroken: () => {},
     })
     await books.recover()
@@ -311,90 +303,22 @@ test('reserve() lets two sessions together spend what their owner may, and no mo
   expect(other.reserve(wish(40), about)).not.toBeNull()
 })
 
-test('a small call goes on without the disk when there is a purse that it can be paid from', async () => {
-  const { it, first, accounts } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
-  const [account] = accounts
-  const call = (nanos: number, agent?: string) =>
-    account.reserve(wish(nanos), { ...about, ...(agent === undefined ? {} : { agent }) })!
-  const [before, beside] = [call(5), call(5)]
-  // The purse itself is on its way.
-  expect(beside.safe).not.toBeNull()
-  await Promise.all([before.safe, beside.safe])
-  const paid = call(25)
-  expect([paid.safe, account.lease.reservedNanos]).toEqual([null, 135])
-  expect(call(26).safe).not.toBeNull()
-  account.update({ ...money, nodes: ['owner'], agent_cap_nanos: 1000 })
-  expect(call(5, 'a').safe).not.toBeNull()
-  // What it cost stays in it: of 100, 100 - 10 - 3 * 25 are left.
-  account.settle(paid, usage(10))
-  for (let i = 0; i < 3; i++) expect(call(25).safe).toBeNull()
-  const over = call(25)
-  expect(over.safe).not.toBeNull()
-  await over.safe
-  expect(call(25).safe).toBeNull()
-  it.nowMs += 60_000
-  expect(call(25).safe).not.toBeNull()
-  await first.books.flush()
-  expect(call(25).safe).toBeNull()
-  account.rest()
-  expect(call(25).safe).not.toBeNull()
-})
-
-test('after a power cut a purse is booked in full, and after a kill not at all', async () => {
-  const { it, first, accounts, begin } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
-  const [account] = accounts
-  await account.reserve(wish(5), about)!.safe
-  const lost = account.reserve(wish(7), about)!
-  expect(lost.safe).toBeNull()
-  account.settle(lost, usage(3))
-  const killed = await begin(first.disk.kill())
-  expect(killed.books.open(sessions[0]!, { ...money, nodes: ['owner'] }).lease).toMatchObject({ spentNanos: 8, reservedNanos: 0 })
-  const { accounts: again, first: other } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
-  await again[0].reserve(wish(5), about)!.safe
-  again[0].settle(again[0].reserve(wish(7), about)!, usage(3))
-  it.purse = { boot: 'two', nanos: 100 }
-  const cut = await begin(other.disk.powerCut(() => 0))
-  expect(cut.books.open(sessions[0]!, { ...money, nodes: ['owner'] }).lease).toMatchObject({ spentNanos: 105, reservedNanos: 0 })
-  const last = (await cut.outbox.read(0, Infinity)).at(-1)
-  expect(last).toMatchObject({ type: 'usage', body: { cost_nanos: 100, estimated: true } })
-})
-
-test('nobody goes short for a purse, nor for that of another session', async () => {
-  const { accounts } = await twoSessions(ownerOf({ day: 2100 }), { boot: 'one', nanos: 100 })
-  const [one, other] = accounts
-  await one.reserve(wish(5), about)!.safe
-  expect(one.lease.reservedNanos).toBe(105)
-  expect(other.reserve(wish(2095), about)).not.toBeNull()
-  expect(one.lease.reservedNanos).toBe(5)
-  // One that closes gives its own back.
-  const { first, accounts: closing } = await twoSessions(ownerOf({}), { boot: 'one', nanos: 100 })
-  await closing[0].reserve(wish(5), about)!.safe
-  const setAside = () => first.books.node(false, 'owner')!.sums.life.reservedNanos
-  expect(setAside()).toBe(105)
-  await first.books.close(sessions[0]!)
-  expect(setAside()).toBe(5)
-  // What it is still asked for takes none: nobody would give it back.
-  closing[0].reserve(wish(5), about)
-  expect(setAside()).toBe(10)
-  // Where little is left, there is none.
-  one.settle(one.reserve(wish(0), about)!, usage(0))
-  const { accounts: poor } = await twoSessions(ownerOf({ day: 1999 }), { boot: 'one', nanos: 100 })
-  await poor[0].reserve(wish(5), about)!.safe
-  expect([poor[0].lease.reservedNanos, poor[0].reserve(wish(5), about)!.safe === null]).toEqual([5, false])
-})
-
-test('a purse keeps no old record in the outbox', async () => {
-  const { disk, outbox, puts, account, calls } = await plainBooks({ boot: 'one', nanos: 100 })
-  const saved = account.save(terms)
-  await vi.waitUntil(() => puts.length === 1)
-  puts[0]!.done.resolve()
-  await saved
-  await calls(20)
-  const trimmed = outbox.trim(outbox.last)
-  await vi.waitUntil(() => puts.length === 2)
-  puts[1]!.done.resolve()
-  await trimmed
-  expect([account.lease.reservedNanos, disk.files.size]).toEqual([0, 1])
+test('what an older gate set aside for small calls is booked in full where it was not given back', async () => {
+  const { first, begin } = await twoSessions(ownerOf({}))
+  const purse = (call: string, nanos: number) =>
+    first.outbox.append(sessions[0]!, {
+      type: 'reservation',
+      body: { call, nanos, ...about, boot: 'one', began_at: 50 * 24 * hourMs, nodes: ['owner'] },
+    })
+  purse('kept', 100)
+  purse('returned', 70)
+  purse('returned', 0)
+  await first.outbox.flush()
+  const next = await begin(first.disk.kill())
+  expect(next.books.open(sessions[0]!, { ...money, nodes: ['owner'] }).lease).toMatchObject({ spentNanos: 100, reservedNanos: 0 })
+  const last = (await next.outbox.read(0, Infinity)).at(-1)
+  expect(last).toMatchObject({ type: 'usage', body: { call: 'kept', cost_nanos: 100, estimated: true } })
+  expect(last!.body).not.toHaveProperty('boot')
 })
 
 test('a clock that jumps back gives nothing back, and a call settles in the day in which it began', async () => {

@@ -9,12 +9,11 @@ import type { Nanos } from '@anchorhold/protocol/money'
 import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, sessionOf } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
-import type { PurseSize } from './purse.ts'
 import { openRecords } from './records.ts'
 
 /** What sessions and the nodes above them may spend, have spent and have set aside. Whatever happens to the gate, it all follows from its outbox and
  *  the leases that it kept.
- *  Invariant: a call is dialled only after its reservation is written; a reservation is settled exactly once. */
+ *  Invariant: a call is dialled only after its reservation is on the disk; a reservation is settled exactly once. */
 export type Books = {
   /** Leases that a gate before this one kept and that are not open. */
   readonly kept: ReadonlyMap<SessionId, KeptLease>
@@ -33,8 +32,6 @@ export type Books = {
   node(simulated: boolean, name: NodeName): Node | undefined
   /** Keeps the nodes for a gate that comes after this one. */
   keepNodes(): Promise<void>
-  /** Nobody calls any more: every session's purse is given back. */
-  rest(): void
   open(session: SessionId, money: Money): Account
   /** Revokes the session's lease. */
   close(session: SessionId): Promise<void>
@@ -61,9 +58,8 @@ export type Reserved = {
   readonly call: string
   readonly nanos: Nanos
   readonly maxTokens: number
-  /** Resolves when it is on the disk: not before may any of the answer be passed on. Null where a purse that is there holds it, or where it
-   *  is nothing. */
-  readonly safe: Promise<void> | null
+  /** Resolves when it is on the disk: not before may the call be dialled. */
+  readonly safe: Promise<void>
 }
 
 /** A node that does not hold what a call may cost. */
@@ -89,8 +85,6 @@ export type Account = {
   /** Books what the call cost. When that cannot be written, the reservation stands. */
   settle(reserved: Reserved, usage: Omit<EventBody<'usage'>, 'call' | 'began_at' | 'nodes' | 'agent'>): void
   note(event: NewEvent): void
-  /** Gives the session's purse back, if it was taken by that record: nothing is lost of it from there on. */
-  rest(takenBy?: number): void
   recap(capNanos: Nanos | null): void
   /** What the daemon knows. What was spent here is never forgotten. */
   update(money: Money): void
@@ -104,13 +98,9 @@ export type BooksParts = {
   /** The time of day. */
   readonly now: () => number
   readonly newCall: () => string
-  /** Resolves when what is being done now is done, and soon after it. What is due by then goes to the disk together.
-   *  Where so many calls are open, others may be about to be. */
-  readonly afterThis: (openCalls: number) => Promise<void>
+  /** Resolves soon. What is due by then goes to the disk together. */
   readonly soon: () => Promise<void>
   readonly onBroken: (error: Error) => void
-  /** Without one, every call waits for the disk. */
-  readonly purse?: PurseSize | null
   readonly say?: (sentence: string) => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed?: () => void
@@ -119,7 +109,7 @@ export type BooksParts = {
 const nothing = { input: 0, output: 0, cache_read: 0, cache_write: 0 }
 
 export async function openBooks(parts: BooksParts): Promise<Books> {
-  const { outbox, leases, now, newCall, purse = null, onFreed = () => {} } = parts
+  const { outbox, leases, now, newCall, onFreed = () => {} } = parts
   const records = await openRecords(parts)
   const held = new Map<SessionId, HeldAccount>()
   const kept = new Map((await leases.list()).map((lease) => [lease.session, lease]))
@@ -152,10 +142,6 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     nodesSavedTo = to
   })
 
-  const restAll = () => {
-    for (const { account } of held.values()) account.rest()
-  }
-
   /** The last record, up to one, that no call under way and no lease which only lies there needs. */
   function unneededTo(n: number): number {
     let free = n
@@ -168,7 +154,6 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
   outbox.onTrim(async (n, least) => {
     // To keep leases takes the disk's time: for a call that stays open long, all of them would be kept anew with every acknowledgement, and
     // nothing could go.
-    if (unneededTo(n) < least) for (const { account } of held.values()) account.rest(least)
     let free = unneededTo(n)
     if (free < least) return free
     const behind = () => [...held.values()].filter(({ account, savedTo }) => account.last > savedTo)
@@ -188,18 +173,14 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     },
     async recover() {
       const left = [...records.openCalls.values()]
-      let booked = 0
-      for (const { boot, ...open } of left) {
+      for (const { boot: _boot, ...open } of left) {
         const { session, nanos, n: _, beganMs, ...about } = open
-        const isWhole = boot !== undefined && boot === purse?.boot
         const usage = { tokens: nothing, cost_nanos: nanos, estimated: true, status: 0, duration_ms: 0 }
-        if (isWhole) records.giveBack(open.call)
-        else records.book(session, { ...about, began_at: beganMs, ...usage }, beganMs)
-        for (const name of about.nodes ?? []) nodes.book(about.simulated, name, open, isWhole ? 0 : nanos)
-        booked += isWhole ? 0 : 1
+        records.book(session, { ...about, began_at: beganMs, ...usage }, beganMs)
+        for (const name of about.nodes ?? []) nodes.book(about.simulated, name, open, nanos)
       }
       if (left.length > 0) await records.flush()
-      return booked
+      return left.length
     },
     asks: records.asks,
     knows: ({ nodes: names, provider }) => names.every((name) => nodes.get(provider.kind === 'rehearsal', name) !== undefined),
@@ -215,7 +196,7 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
     open(session, money) {
       const lease = kept.get(session)
       const before = lease === undefined ? null : { terms: lease, savedTo: lease.spent_to, agentCapNanos: lease.agent_cap_nanos }
-      const shared = { records, nodes, leases, saveNodes, newCall, purse, restAll, onFreed }
+      const shared = { records, nodes, leases, saveNodes, newCall, onFreed }
       const one = holdAccount(session, money, { ...shared, kept: before })
       kept.delete(session)
       held.set(session, one)
@@ -229,7 +210,6 @@ export async function openBooks(parts: BooksParts): Promise<Books> {
       nodes.forget((name) => sessionOf(name) === session)
       await (one?.close() ?? leases.remove(session))
     },
-    rest: restAll,
     flush: records.flush,
   }
 }

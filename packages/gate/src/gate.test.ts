@@ -1,5 +1,3 @@
-import { memoryDisk } from '@anchorhold/link/memory-disk'
-import { readDeadOutbox } from '@anchorhold/link/outbox'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -62,19 +60,6 @@ test('a session whose lease was closed by a call that cost too much spends nothi
   expect((await it.call('/v1/messages', small())).status).toBe(403)
   await it.gate.handle({ do: 'budget', session: it.opened.session, budget_nanos: 2_000_000_000 })
   expect((await it.call('/v1/messages', small())).status).toBe(200)
-})
-
-test('a gate that leaves gives back what was set aside for small calls', async () => {
-  const disk = memoryDisk()
-  {
-    await using it = await testGate({ provider: rehearsal }, disk)
-    expect((await it.call('/v1/messages', small())).status).toBe(200)
-  }
-  const purses: unknown[] = []
-  for await (const records of (await readDeadOutbox(disk, 0)).records)
-    for (const { type, body } of records)
-      if (type === 'reservation' && 'boot' in (body as object)) purses.push((body as { nanos: number }).nanos)
-  expect(purses).toEqual([50_000_000, 0])
 })
 
 test('a cap that is told while windows are being opened is not undone by them', async () => {

@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { setImmediate as immediate, setTimeout as wait } from 'node:timers/promises'
 import type { z } from 'zod'
-import { bootId } from '@anchorhold/link/boot'
 import { systemClock } from '@anchorhold/link/clock'
 import type { Outbox } from '@anchorhold/link/outbox'
 import type { SessionId } from '@anchorhold/protocol/ids'
@@ -72,14 +71,6 @@ type Served = {
 const heldMsMax = 5 * 60 * 1000
 /** What a call cost is safe from the gate's death as soon as it is written; on its way to the disk it may wait for others. */
 const settledSyncMs = 20
-/** Five cents. A call that may cost more than a part of that takes long enough for the disk to be done by then. */
-const purseNanos = 50_000_000
-/** Of several calls at once, the reservations wait so long for each other: it is over before a provider answers. */
-const dialledSyncMs = 1
-
-/** A request on a kept connection is written a turn of the loop after it was dialled: undici looks by then whether the other side is
- *  still there. */
-const sentByThen = () => new Promise<void>((resolve) => queueMicrotask(() => void setImmediate(resolve)))
 
 export async function gate(parts: GateParts): Promise<Gate> {
   await mkdir(parts.folder, { recursive: true, mode: 0o700 })
@@ -92,7 +83,6 @@ export async function gate(parts: GateParts): Promise<Gate> {
     heldMs = heldMsMax,
     alone = false,
   } = parts
-  const boot = bootId()
   const secrets = await sealingKeys({ given: parts.env.ENCRYPTION_KEY, places: await keyPlaces(parts) })
   const signer = await fileSigner(join(parts.folder, 'signing-key'))
   const books = await openBooks({
@@ -100,10 +90,8 @@ export async function gate(parts: GateParts): Promise<Gate> {
     leases: leaseFiles(join(parts.folder, 'leases'), say),
     now,
     newCall: callIds(),
-    afterThis: (openCalls) => (openCalls > 1 ? wait(dialledSyncMs) : sentByThen()),
     soon: () => wait(settledSyncMs),
     onBroken,
-    purse: boot === null ? null : { boot, nanos: purseNanos },
     say,
     onFreed: () => retryAll(),
   })
@@ -430,7 +418,6 @@ export async function gate(parts: GateParts): Promise<Gate> {
     },
     async close() {
       await Promise.all([...served.keys()].map((session) => shut(session)))
-      books.rest()
       await books.flush().catch(() => {})
       await lines.close()
     },

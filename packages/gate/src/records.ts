@@ -25,9 +25,8 @@ const isAfter =
  *  Invariant: nothing is known here that was not written; what cannot be written breaks the records for good. */
 export type Records = {
   readonly broken: boolean
-  /** Calls with a reservation and no usage yet, and purses. */
+  /** Calls with a reservation and no usage yet. */
   readonly openCalls: ReadonlyMap<string, OpenCall>
-  readonly hasPurses: boolean
   /** The nodes that calls of a gate before this one went through, by key. */
   readonly nodesSeen: ReadonlyMap<string, { readonly simulated: boolean; readonly name: NodeName }>
   /** The last record of a session; the last that went through a node; the last of all. 0 where there is none. */
@@ -45,17 +44,11 @@ export type Records = {
   asks(session: SessionId): Asks
   /** These write, and throw where the disk fails. What no reader would take is not written: that is a bug, and breaks nothing else. */
   reserve(session: SessionId, reservation: Reservation, beganMs: number): void
-  /** Whether what was written down of a call that is open is on the disk. */
-  isSafe(call: string): boolean
-  /** Ends a purse. What it was for is before this in the outbox, so it is never on the disk without that. */
-  giveBack(purse: string): void
   book(session: SessionId, usage: EventBody<'usage'>, beganMs: number): number
   note(session: SessionId, event: NewEvent): void
   flush(): Promise<void>
   /** What is written is safe from the gate's own death; its way to the disk may be shared with others. */
   flushSoon(): void
-  /** The dial goes first: the disk and the upstream work at the same time. */
-  flushAfterDial(): Promise<void>
   /** Drops what came up to this record, and the sessions of which nothing is left then, unless one is held. Returns those. */
   forgetUpTo(n: number, isHeld: (session: SessionId) => boolean): readonly SessionId[]
 }
@@ -64,14 +57,11 @@ const asksTypes: ReadonlySet<string> = new Set(['request.opened', 'request.answe
 
 export async function openRecords({
   outbox,
-  afterThis,
   soon,
   onBroken,
   say = () => {},
-}: Pick<BooksParts, 'outbox' | 'afterThis' | 'soon' | 'onBroken' | 'say'>): Promise<Records> {
+}: Pick<BooksParts, 'outbox' | 'soon' | 'onBroken' | 'say'>): Promise<Records> {
   const openCalls = new Map<string, OpenCall>()
-  /** Those of them for which nobody waits. */
-  const purses = new Set<string>()
   const nodesSeen = new Map<string, { readonly simulated: boolean; readonly name: NodeName }>()
   /** By session and by the key of each node. */
   const booked = new Map<string, Entry[]>()
@@ -81,7 +71,6 @@ export async function openRecords({
   const unreadable = new Map<SessionId, number>()
   let lastAtNodes = 0
   let broken = false
-  let dialling: Promise<void> | null = null
   let flushDue = false
 
   /** While records are read: what is booked by its call, the record before this one, and the last one before numbers went on further behind. */
@@ -126,8 +115,8 @@ export async function openRecords({
       const reservation = Reservation.parse(withSum(body, 'nanos'))
       // Written once more, and settled before that.
       if (entered.has(reservation.call)) return
-      if (reservation.boot !== undefined && reservation.nanos === 0) return end(reservation.call)
-      begin({ ...reservation, n, session, beganMs: reservation.began_at ?? at })
+      if (isPurseGivenBack(reservation)) return void openCalls.delete(reservation.call)
+      openCalls.set(reservation.call, { ...reservation, n, session, beganMs: reservation.began_at ?? at })
       see(reservation)
     } else if (type === 'usage') {
       const usage = eventBodies.usage.parse(withSum(body, 'cost_nanos'))
@@ -137,15 +126,6 @@ export async function openRecords({
       if (usage.call !== undefined) entered.set(usage.call, entry)
       see(usage)
     } else if (asksTypes.has(type)) remember(session, n, parseNewEvent(type, body))
-  }
-
-  function begin(call: OpenCall): void {
-    openCalls.set(call.call, call)
-    if (call.boot !== undefined) purses.add(call.call)
-  }
-  function end(call: string): void {
-    openCalls.delete(call)
-    purses.delete(call)
   }
 
   function see({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>): void {
@@ -166,7 +146,7 @@ export async function openRecords({
   function enter(session: SessionId, n: number, usage: EventBody<'usage'>, beganMs: number): Entry {
     const { call = '', cost_nanos: nanos } = usage
     const reservation = openCalls.get(call)
-    end(call)
+    openCalls.delete(call)
     const exceeds = reservation !== undefined && nanos > reservation.nanos
     const keys = keysOf(usage)
     if (keys.length > 0) lastAtNodes = n
@@ -197,9 +177,9 @@ export async function openRecords({
     }
   }
 
-  async function flush(how?: 'here'): Promise<void> {
+  async function flush(): Promise<void> {
     try {
-      await outbox.flush(how)
+      await outbox.flush()
     } catch (error) {
       breakOn(error)
       throw error
@@ -223,9 +203,6 @@ export async function openRecords({
       return broken
     },
     openCalls,
-    get hasPurses() {
-      return purses.size > 0
-    },
     nodesSeen,
     lastOf: (session) => lastOf.get(session) ?? 0,
     get lastAtNodes() {
@@ -247,15 +224,7 @@ export async function openRecords({
     asks: (session) => asksIn(asking.get(session) ?? []),
     reserve(session, reservation, beganMs) {
       const n = append(session, { type: 'reservation', body: reservation })
-      begin({ ...reservation, n, session, beganMs })
-    },
-    isSafe: (call) => (openCalls.get(call)?.n ?? Infinity) <= outbox.last,
-    giveBack(purse) {
-      const open = openCalls.get(purse)
-      if (open === undefined) return
-      const { n: _, session, beganMs: _beganMs, ...reservation } = open
-      append(session, { type: 'reservation', body: { ...reservation, nanos: 0 } })
-      end(purse)
+      openCalls.set(reservation.call, { ...reservation, n, session, beganMs })
     },
     book(session, usage, beganMs) {
       const n = append(session, { type: 'usage', body: usage })
@@ -263,18 +232,8 @@ export async function openRecords({
       return n
     },
     note: (session, event) => remember(session, append(session, event), event),
-    flush: () => flush(),
+    flush,
     flushSoon,
-    flushAfterDial() {
-      if (dialling !== null) return dialling
-      dialling = afterThis(openCalls.size - purses.size).then(() => {
-        dialling = null
-        // With no other call under way, nobody waits for the gate who does not wait for this.
-        return flush(openCalls.size - purses.size <= 1 ? 'here' : undefined)
-      })
-      dialling.catch(() => {})
-      return dialling
-    },
     forgetUpTo(n, isHeld) {
       dropUpTo(booked, n)
       dropUpTo(asking, n)
@@ -285,6 +244,10 @@ export async function openRecords({
     },
   }
 }
+
+/** Gates before this one set a sum aside at once for small calls to come, and gave it back by a record of the same name. One that was not
+ *  given back is booked in full, as any call that is open: what the power took of its small calls is not known. */
+const isPurseGivenBack = ({ boot, nanos }: Reservation) => boot !== undefined && nanos === 0
 
 /** Under which keys of nodes a call is booked. */
 const keysOf = ({ simulated, nodes = [] }: Pick<Reservation, 'simulated' | 'nodes'>) =>

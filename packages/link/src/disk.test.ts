@@ -133,32 +133,3 @@ test.skipIf(process.getuid?.() !== 0)(
     }
   },
 )
-
-test('folderDisk() syncs here while it is quick, and not again soon after a sync that took long', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'ah-disk-'))
-  let time = 0
-  let tookMs = 0.2
-  const disk = folderDisk(folder, () => (time += tookMs))
-  const sync = async (times: number) => {
-    for (let done = 0; done < times; done++) await disk.sync()
-  }
-  disk.use('a')
-  disk.write(Buffer.from('a'))
-  // Nobody knows yet how long it takes.
-  expect(disk.syncHere()).toBe(false)
-  await sync(60)
-  expect(disk.syncHere()).toBe(true)
-  tookMs = 2000
-  expect(disk.syncHere()).toBe(true)
-  tookMs = 0.2
-  expect(disk.syncHere()).toBe(false)
-  await sync(10)
-  expect(disk.syncHere()).toBe(false)
-  await sync(60)
-  expect(disk.syncHere()).toBe(true)
-  // Its name is not on the disk.
-  disk.use('b')
-  expect(disk.syncHere()).toBe(false)
-  await disk.close()
-  rmSync(folder, { recursive: true })
-})

@@ -1,15 +1,4 @@
-import {
-  closeSync,
-  constants,
-  fdatasync,
-  fdatasyncSync,
-  fstatSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, fdatasync, fstatSync, ftruncateSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { open, readdir, truncate, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -25,9 +14,6 @@ export interface Disk {
   write(bytes: Uint8Array): void
   /** Resolves when all that was written to the file in use, and its name, is on the disk to stay. */
   sync(): Promise<void>
-  /** Does the same before it returns, where that has lately been quicker than to hand it to a thread and to be told by it; otherwise does
-   *  nothing, and says so. */
-  syncHere(): boolean
   /** Resolves when a file that another process has left, and its name, are on the disk to stay. */
   syncLeft(name: string): Promise<void>
   /** So many bytes of a file, from there on; fewer only where it ends. */
@@ -39,12 +25,6 @@ export interface Disk {
 
 const datasync = promisify(fdatasync)
 
-/** A disk whose last syncs took less than this each is quick. One that stalls is not for the next dozens, and one that was never seen
- *  neither. */
-const quickMs = 1
-const unseenMs = 100
-const lastSyncs = 8
-
 /** Zeros are written behind the last line, for lines to take their place: a sync then has neither a new length nor new blocks to write
  *  beside the bytes, which would take longer than the bytes themselves. As many as there are lines, so that it happens seldom to a file that
  *  grows. Who reads finds them behind the last line of a process that was killed. */
@@ -52,15 +32,13 @@ const zeros = Buffer.alloc(512 * 1024)
 const zerosMin = 16 * 1024
 
 /** A folder of real files. */
-export function folderDisk(folder: string, now = () => performance.now()): Disk {
+export function folderDisk(folder: string): Disk {
   let used: InUse | null = null
   /** How many are syncing a file that may have been left meanwhile: it is closed behind them. */
   const syncing = new Map<number, number>()
   const left = new Set<number>()
   /** A new name is on the disk only when its folder is. */
   let unsyncedName: string | null = null
-  let usualMs = unseenMs
-  const timed = (startedAt: number) => void (usualMs += (now() - startedAt - usualMs) / lastSyncs)
   async function syncFolder(at = folder): Promise<void> {
     const handle = await open(at, 'r')
     try {
@@ -88,9 +66,7 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
   async function syncFile(file: number): Promise<void> {
     syncing.set(file, (syncing.get(file) ?? 0) + 1)
     try {
-      const startedAt = now()
       await datasync(file)
-      timed(startedAt)
     } finally {
       const others = syncing.get(file)! - 1
       if (others > 0) syncing.set(file, others)
@@ -132,13 +108,6 @@ export function folderDisk(folder: string, now = () => performance.now()): Disk 
       await syncFolder()
       // Another file may be in use by now, whose name is not on the disk by this.
       if (unsyncedName === name) unsyncedName = null
-    },
-    syncHere() {
-      if (usualMs > quickMs || unsyncedName !== null) return false
-      const startedAt = now()
-      fdatasyncSync(inUse().file)
-      timed(startedAt)
-      return true
     },
     // By a descriptor that only reads: one that is opened to be written to could be a fifo by now, and wait for a reader for good.
     async syncLeft(name) {

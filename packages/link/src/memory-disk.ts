@@ -28,7 +28,6 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
   let sync: { left: number; readonly code: string } | null = null
   const syncFails = () => sync !== null && --sync.left === 0
   /** Now and then it is: both ways are seen. */
-  let isQuick = false
   const get = (name: string | null) => {
     const bytes = name === null ? undefined : files.get(name)
     if (bytes === undefined) throw new Error(`No file ${name}`)
@@ -91,14 +90,6 @@ function diskWith(files: Map<string, Buffer>, syncedBytes: Map<string, number>):
       const fails = writeFails()
       files.set(used!, Buffer.concat([before, fails ? bytes.subarray(0, write!.bytes) : bytes]))
       if (fails) throw failure(write!.code)
-    },
-    syncHere() {
-      alive()
-      isQuick = !isQuick
-      if (!isQuick || held !== null) return false
-      if (syncFails()) throw failure(sync!.code)
-      syncedBytes.set(used!, get(used).length)
-      return true
     },
     sync: () => syncFile(used!),
     syncLeft: syncFile,

@@ -37,27 +37,6 @@ describe('openOutbox()', () => {
     expect(messages(await outbox.read(0, 2))).toEqual(['a', 'b'])
   })
 
-  test('has all on the disk when it returns that was to be flushed here, if the disk is quick', async () => {
-    const disk = memoryDisk()
-    const outbox = await open(disk)
-    const heard: number[] = []
-    outbox.onDurable((last) => void heard.push(last))
-    outbox.append(session, notice('a'))
-    const flushed = outbox.flush('here')
-    expect([outbox.last, ...heard]).toEqual([1, 1])
-    await flushed
-    outbox.append(session, notice('b'))
-    const later = outbox.flush('here')
-    expect(outbox.last).toBe(1)
-    await later
-    expect([outbox.last, ...heard]).toEqual([2, 1, 2])
-    disk.failSync(1, 'EIO')
-    outbox.append(session, notice('c'))
-    await expect(outbox.flush('here')).rejects.toThrow('EIO')
-    expect(() => outbox.append(session, notice('d'))).toThrow('EIO')
-    expect([outbox.last, ...heard]).toEqual([2, 1, 2])
-  })
-
   test('goes on with the next number after it was closed, also when all was trimmed', async () => {
     const disk = memoryDisk()
     const first = await open(disk)

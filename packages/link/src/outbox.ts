@@ -18,9 +18,8 @@ export interface Outbox {
   /** Takes the next number and writes. The record survives the death of this process from here on, and a power cut from when
    *  `flush` has resolved. Throws when it could not be written, and then for ever: numbers never go on behind a gap. */
   append(session: SessionId, entry: NewEvent | LinkRecord, after?: OutboxRecord['after']): number
-  /** Resolves when all that was appended before is on the disk. `here`: while this waits, the process has nothing else to do that is
-   *  urgent, so a disk that is quick may hold it up. */
-  flush(how?: 'here'): Promise<void>
+  /** Resolves when all that was appended before is on the disk. */
+  flush(): Promise<void>
   /** Records on the disk after `n`, in order, at most `limit`, and behind the first no more than are so many bytes together. */
   read(n: number, limit: number, bytesMax?: number): Promise<readonly OutboxRecord[]>
   /** The daemon has stored more of this source, up to `n`, than there is here: its files were emptied, or older ones put back. Numbers go on
@@ -110,17 +109,6 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     synced(group)
   }
 
-  /** Whether it has done so; a disk that is not quick is left to a thread. */
-  function syncGroupHere(group: readonly Written[]): boolean {
-    try {
-      if (!disk.syncHere()) return false
-    } catch (error) {
-      throw breakOn(error)
-    }
-    synced(group)
-    return true
-  }
-
   function synced(group: readonly Written[]): void {
     durable = group.at(-1)!.record.n
     for (const { record, line } of group) {
@@ -148,17 +136,12 @@ export async function openOutbox({ disk, now, segmentBytes = 1024 * 1024 }: Outb
     activeBytes = carried.length
   }
 
-  function flush(how?: 'here'): Promise<void> {
+  function flush(): Promise<void> {
     if (broken !== null) return Promise.reject(broken)
     if (syncing === null) {
       if (unsynced.length === 0) return Promise.resolve()
       const group = unsynced
       unsynced = []
-      try {
-        if (how === 'here' && syncGroupHere(group)) return Promise.resolve()
-      } catch (error) {
-        return Promise.reject(error)
-      }
       syncing = syncGroup(group)
       return syncing
     }

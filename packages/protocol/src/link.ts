@@ -53,8 +53,7 @@ export type ToldNodes = z.infer<typeof ToldNodes>
 /** Names one model call, from its reservation to its usage. */
 export const CallId = z.string().min(1).max(60)
 /** The most that a model call can cost, written before it is made. Without a `usage` of the same call it is booked in full.
- *  One that names a boot is a purse: it is set aside for small calls to come, which do not wait for the disk, and holds what a power cut could
- *  take of their records. As long as that boot lasts, nothing is lost. It is given back by another of the same name, with a sum of 0. */
+ *  One that names a boot is of an older gate: set aside for small calls to come, and given back by another of the same name with a sum of 0. */
 export const Reservation = z.object({
   call: CallId,
   nanos: Nanos,

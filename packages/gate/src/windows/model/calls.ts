@@ -137,7 +137,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     // It may have been paused while it waited.
     while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
     if (response.destroyed || closing.signal.aborted) return response.destroy()
-    // From here to the dial nothing waits, so no other call can take what this one was promised.
+    // The reservation is written at once, so no other call can take what this one was promised.
     const counted = endpoint === 'messages'
     let set: SetAside | null = null
     if (counted) {
@@ -177,27 +177,29 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       const body = serialise(request, set?.reserved.maxTokens ?? null)
       const headers = { ...outgoing(from.headers, upstream, allow), ...credential.headers }
       const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
-      const safe = set?.reserved.safe ?? null
-      return forward({ upstream, path: where, headers, body, scrubber: credential.scrubber, response, safe, cuts })
+      return forward({ upstream, path: where, headers, body, scrubber: credential.scrubber, response, cuts })
     }
-    let ended: Promise<Outcome>
-    try {
-      ended = dialled()
-    } catch (error) {
-      // Nothing was sent: what was set aside goes back.
-      if (set !== null) book(request, upstream, set, { outcome: costless(0), durationMs: 0 })
-      throw error
-    }
-    const booked = ended.then((outcome) => {
+    const carriedOut = async () => {
+      try {
+        await set?.reserved.safe
+      } catch {
+        return answer(response, unwritable)
+      }
+      let outcome = costless(0)
+      try {
+        if (response.destroyed || closing.signal.aborted) response.destroy()
+        else outcome = await dialled()
+      } finally {
+        // Where nothing was sent, what was set aside goes back.
+        if (set !== null) book(request, upstream, set, { outcome, durationMs: now() - startedAt })
+      }
       if (outcome.credentialRefused) {
         refusal = { why: 'credential', agent }
         notice('credential_refused', 'error', `Provider "${upstream.name}" refused the credential that Anchorhold sent`)
       }
-      if (set === null) return
-      book(request, upstream, set, { outcome, durationMs: now() - startedAt })
-      held.retry()
-    })
-    const entry = booked.finally(() => open.delete(entry))
+      if (set !== null) held.retry()
+    }
+    const entry = carriedOut().finally(() => open.delete(entry))
     open.add(entry)
     await entry
   }

@@ -4,7 +4,7 @@ import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { Listener, Sent } from '../../connections.ts'
 import type { Upstream } from '../../providers.ts'
-import { type Answer, bodyOf, refused, unreachable, unwritable } from './answers.ts'
+import { type Answer, bodyOf, refused, unreachable } from './answers.ts'
 import type { Scrub, Scrubber } from '../scrub.ts'
 import { type Meter, meter } from './meter.ts'
 
@@ -30,8 +30,6 @@ export type Forwarded = {
   /** Takes the credential out of what comes back; null where none was sent. */
   readonly scrubber: Scrubber | null
   readonly response: ServerResponse
-  /** When the answer may be passed on; null when nothing has to be waited for. */
-  readonly safe: Promise<void> | null
   /** Holds, while the call is under way, what cuts it off at once. No AbortSignal: it is slow to listen to. */
   readonly cuts: Set<() => void>
 }
@@ -40,8 +38,6 @@ const passedHeaders = new Set(['content-type', 'content-length', 'request-id', '
 const clientGone = 499
 /** An answer this short goes out in one write with its head, if it is a text. */
 const textBytesMax = 8 * 1024
-/** What of an answer may be in memory while its reservation is on the way to the disk. */
-const heldBytesMax = 256 * 1024
 
 /** Sends a request upstream and passes the answer on, byte for byte and as it comes, but for a credential that came back in it. If one side
  *  leaves, the other side's connection ends too. */
@@ -54,8 +50,6 @@ export function forward(call: Forwarded): Promise<Outcome> {
   let scrub: Scrub | null = null
   /** Of the answer, not passed on yet. */
   let held: Buffer[] = []
-  let heldBytes = 0
-  let passing = false
   let passDue = false
   let crowded = false
   let whole = false
@@ -96,12 +90,10 @@ export function forward(call: Forwarded): Promise<Outcome> {
   const hold = (chunk: Buffer) => {
     if (chunk.length === 0) return
     held.push(chunk)
-    heldBytes += chunk.length
   }
   const take = (): Buffer | undefined => {
     const pieces = held
     held = []
-    heldBytes = 0
     return pieces.length < 2 ? pieces[0] : Buffer.concat(pieces)
   }
   /** What nobody gets any more was still used. */
@@ -151,51 +143,25 @@ export function forward(call: Forwarded): Promise<Outcome> {
     if (isGood(status)) reading = meter(isStream(headers) ? 'stream' : 'json')
     else broken = () => costless(status)
     response.writeHead(status, passed(headers, scrubber))
-    passing = true
-    if (whole) return passEnd(status)
-    passData()
-    sent?.resume()
   }
-
-  // Whoever has an answer must not be able to lose what it cost: the reservation is on the disk before the first byte.
-  let safe: 'yes' | 'not yet' | 'never' = call.safe === null ? 'yes' : 'not yet'
-  const passWhenSafe = () => {
-    if (ended || head === null || safe === 'not yet') return
-    if (safe === 'yes') passHead(head.status, head.headers)
-    else replace(broken(head.status), unwritable)
-  }
-  call.safe?.then(
-    () => {
-      safe = 'yes'
-      passWhenSafe()
-    },
-    () => {
-      safe = 'never'
-      passWhenSafe()
-    },
-  )
 
   const listener: Listener = {
     answered(status, headers) {
       head = { status, headers }
       scrub = scrubber?.body(isStream(headers) ? 'events' : 'bytes') ?? null
-      passWhenSafe()
+      if (!ended) passHead(status, headers)
     },
     data(chunk) {
       if (!ended) hold(scrub === null ? chunk : scrub.chunk(chunk))
-      if (ended || held.length === 0) return
-      if (!passing) {
-        if (heldBytes > heldBytesMax) sent?.pause()
-      } else if (!passDue) {
-        passDue = true
-        process.nextTick(passData)
-      }
+      if (ended || held.length === 0 || passDue) return
+      passDue = true
+      process.nextTick(passData)
     },
     ended() {
       // What was held back of an answer that breaks off is not said: the rest of it may come in another.
       if (!ended && scrub !== null) hold(scrub.end())
       whole = true
-      if (passing && !ended) passEnd(head?.status ?? 0)
+      if (!ended) passEnd(head?.status ?? 0)
     },
     failed({ code, sent: wasSent, unread }) {
       if (ended) return

@@ -30,7 +30,7 @@ async function windowTo(seller: Seller, answer: string, { budget = usd, allow = 
   const leases = { nodes: async () => [], putNodes: done, list: async () => [], put: done, remove: done }
   let calls = 0
   const newCall = () => `call ${calls++}`
-  const books = await openBooks({ outbox, leases, now: () => 0, newCall, afterThis: done, soon: done, onBroken: () => {} })
+  const books = await openBooks({ outbox, leases, now: () => 0, newCall, soon: done, onBroken: () => {} })
   const money = { budget_nanos: budget, spent_nanos: 0, spent_to: 0, closed: false }
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const sent: string[] = []

@@ -142,7 +142,6 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
     request.resume()
     await Promise.race([calls.quiet(), wait(settleWaitMs, undefined, { ref: false })])
     parts.settling?.()
-    account.rest()
     // The turn's end waits for these records, so they go to the disk now.
     await books.flush().catch(() => {})
     parts.settled?.()
