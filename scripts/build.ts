@@ -33,7 +33,7 @@ const inPieces: readonly string[] = ['daemon', 'cli']
 /** Every start of a cell waits for this one, and a kernel like gVisor's takes longer over a module than over a script. */
 const waitedFor = 'inside'
 
-const external = ['@node-rs/argon2', '@simplewebauthn/server', 'koffi']
+const external = ['@node-rs/argon2', '@simplewebauthn/server']
 
 /** V8 keeps a program's text, with two bytes for every character as soon as one of them needs two. */
 function inAscii(code: string): string {

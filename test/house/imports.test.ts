@@ -40,8 +40,6 @@ const mayImportFromOutside: Readonly<Record<string, readonly string[]>> = {
   rehearsal: ['zod', 'node:'],
   // The process that holds keys imports next to nothing. One file knows the X.509 library, and what that needs to be loaded.
   'gate/src/windows/net/certificates.ts': ['@peculiar/x509', 'reflect-metadata', 'node:'],
-  // One call of the kernel's that Node does not have, loaded with the first large download.
-  'gate/src/windows/net/send-room.ts': ['koffi', 'node:'],
   gate: ['zod', 'undici', 'undici/lib/dispatcher/client.js', 'undici/lib/core/connect.js', 'node:'],
 }
 /** Inside the daemon: doors call verbs, verbs call the rest, and nobody calls back. */

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -24,9 +23,6 @@ test('stageRuntime() brings all that the programs need to one folder, once', () 
   expect(others).toEqual([])
   expect(dirname(runtime.gate)).toBe(join(runtimes, folder!))
   expect(statSync(runtime.agent).mode & 0o777).toBe(0o755)
-  // What a gate loads from beside it is of this machine.
-  const script = `process.stdout.write(typeof require(${JSON.stringify(join(dirname(runtime.gate), 'koffi.node'))}).load)`
-  expect(execFileSync(runtime.node, ['-e', script], { env: {}, encoding: 'utf8' })).toBe('function')
 })
 
 test('stageRuntime() makes another folder for another release', () => {

@@ -15,7 +15,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { packageFolder } from './package-folder.ts'
 
 /** The programs that keepers, gate and cells run, in one folder that every session's user can reach. */
@@ -56,10 +56,9 @@ const scripts = [
  *  update never pulls a program out from under a running session; and a clone under /root stays unreadable for cells. */
 export function stageRuntime(dist: string, runtimes: string): Runtime {
   const agent = findAgent()
-  const native = findNative()
   const hash = createHash('sha256')
   // By size and time: reading hundreds of megabytes would be felt at every start.
-  for (const file of [...scripts.map((script) => join(dist, script)), agent.program, ...native]) {
+  for (const file of [...scripts.map((script) => join(dist, script)), agent.program]) {
     const { size, mtimeMs } = statSync(file)
     hash.update(`${file} ${size} ${mtimeMs} `)
   }
@@ -68,7 +67,6 @@ export function stageRuntime(dist: string, runtimes: string): Runtime {
   if (!existsSync(folder)) {
     const fresh = mkdtempSync(join(runtimes, `new-${ownerMark()}-`))
     for (const script of scripts) place(join(dist, script), join(fresh, script), 0o644)
-    for (const file of native) place(file, join(fresh, basename(file)), 0o644)
     place(process.execPath, join(fresh, 'node'), 0o755)
     place(agent.program, join(fresh, 'claude'), 0o755)
     chmodSync(fresh, 0o755)
@@ -106,13 +104,6 @@ function place(from: string, to: string, mode: number): void {
   }
   copyFileSync(from, to, constants.COPYFILE_FICLONE)
   chmodSync(to, mode)
-}
-
-/** Native code that the programs take from beside them, where there is one for this machine. They do without. */
-function findNative(): readonly string[] {
-  const kind = `${process.platform}-${process.arch}`
-  const folder = packageFolder(`@koromix/koffi-${kind}`)
-  return folder === null ? [] : [join(folder, kind.replace('-', '_'), 'koffi.node')].filter((file) => existsSync(file))
 }
 
 /** The CLI that came with the SDK, for this machine. */

@@ -1,26 +1,15 @@
 import { createConnection, type Socket, type TcpNetConnectOpts } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { giveSendRoom } from './send-room.ts'
 
 /** What a connection reads into: little at first, four times as much after each read that fills it. */
 const bytes = { first: 16 * 1024, mostAsStream: 64 * 1024, most: 512 * 1024, growth: 4 } as const
-/** What the kernel may hold of a connection whose buffer has grown to the most. */
-const sendRoomBytes = 2 * 1024 * 1024
-/** What all connections may hold beyond their first bytes, here and in the kernel. */
+/** What all connections may hold beyond their first bytes. */
 const grownBytesMax = 40 * 1024 * 1024
 let grownBytes = 0
 
 function hold(more: number): boolean {
   if (grownBytes + more > grownBytesMax) return false
   grownBytes += more
-  return true
-}
-
-/** For as long as it lasts: what it was given room for may be there until then. */
-function enlarge(sink: Duplex): boolean {
-  if (sink.destroyed || !hold(sendRoomBytes)) return false
-  sink.once('close', () => hold(-sendRoomBytes))
-  giveSendRoom(sink, sendRoomBytes)
   return true
 }
 
@@ -31,11 +20,9 @@ const taps = new WeakMap<Socket, (to: Duplex) => void>()
 export function pourable(options: TcpNetConnectOpts): Socket {
   let buffer = Buffer.allocUnsafeSlow(bytes.first)
   let sink: Duplex | null = null
-  let hasRoom = false
   const resize = (size: number) => {
     if (size === buffer.length || !hold(size - buffer.length)) return
     buffer = Buffer.allocUnsafeSlow(size)
-    if (size === bytes.most && sink !== null && !hasRoom) hasRoom = enlarge(sink)
   }
   /** Invariant: nothing is read into a buffer before what was read last has left it. */
   function take(length: number): boolean {
