@@ -1,7 +1,6 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
 import { house } from '@anchorhold/core/actors'
-import { hurry, hurryNoMore } from '@anchorhold/link/hurry'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLockOfKilled } from '@anchorhold/link/lock'
@@ -79,8 +78,6 @@ function tryTo(what: string, work: () => unknown): void {
   }
 }
 
-// Sessions are at work, and people wait to hear of them.
-hurry(process.pid)
 try {
   await main()
 } catch (error) {
@@ -204,8 +201,6 @@ async function main(): Promise<void> {
   async function openBehindPage(): Promise<BehindPage> {
     // Whoever asks about sessions hears of them as they are: the page has no need to wait for that.
     const [door] = await Promise.all([import('./doors/http/behind-page.ts'), reconcile.findKeepers()])
-    // Before anybody can have it start others, which would go ahead as well.
-    hurryNoMore()
     return door.behindPage({
       parts,
       about: { version, startedAt, url },

@@ -1,7 +1,6 @@
 // The gate's process: serves every cell's windows, and alone holds secrets.
 //   node gate.mjs FOLDER [--lifeline]
 import { rehearsalFolder, rehearsalSocket } from '@anchorhold/core/places'
-import { hurryNoMore } from '@anchorhold/link/hurry'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { folderDisk } from '@anchorhold/link/disk'
 import { takeLock } from '@anchorhold/link/lock'
@@ -88,7 +87,6 @@ const source = await listenAsSource({
 })
 tell = source.tell
 sayReady()
-hurryNoMore()
 keepCompiledSoon()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void leave())
 // One that serves a single cell goes with whoever started it.

@@ -1,7 +1,6 @@
 import type { Attachment } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import { keepsCompiled } from '@anchorhold/core/compiled'
-import { hurry } from '@anchorhold/link/hurry'
 import { lockHolder } from '@anchorhold/link/lock'
 import { Failure } from '@anchorhold/protocol/failures'
 import { watchPulse } from '@anchorhold/link/pulse'
@@ -69,8 +68,6 @@ export const gateHost = (folders: Folders, runtime: Runtime, root: boolean): Gat
       cwd: '/',
       log: folders.gateLog,
       input: '',
-      // Cells wait at its windows.
-      onSpawned: hurry,
       signal: new AbortController().signal,
     }),
   holder: () => lockHolder(folders.gateLock),
