@@ -1,4 +1,5 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
+import { toolNamed } from './agents/tools.ts'
 import { printableActionLine, printableLine } from './printable.ts'
 import { requestWords } from './request-words.ts'
 
@@ -18,7 +19,7 @@ export function noticeOf(action: RequestAction, who: string): Notice {
   const heading = printableLine(title.startsWith(who) ? title : `${who}: ${title}`).slice(0, headingCharsMax)
   if (action.kind === 'plan') return { title: heading, text: 'Open it to read and answer', whole: false }
   const [only, ...more] = exact
-  const isCommand = action.kind === 'net' || (action.kind === 'tool' && action.tool === 'Bash')
+  const isCommand = action.kind === 'net' || (action.kind === 'tool' && toolNamed(action.tool).command !== undefined)
   if (isCommand && only !== undefined && only.name === null && more.length === 0) return exactly(heading, only.text)
   const words = exact.map(({ name, text }) => (name === null ? text : `${name}: ${text}`)).join(', ')
   return { ...exactly(heading, words), whole: false }

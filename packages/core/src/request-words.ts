@@ -1,5 +1,6 @@
 import type { RequestAction } from '@anchorhold/protocol/events'
 import { formatUsd, microsUp } from '@anchorhold/protocol/money'
+import { toolNamed } from './agents/tools.ts'
 
 /** What somebody is asked: a heading, and the exact words of the action, every one of them. Both come out of a cell. */
 export type RequestWords = {
@@ -20,13 +21,16 @@ export function requestWords(action: RequestAction, who = 'The agent'): RequestW
       }
     case 'plan':
       return { title: 'Plan for approval', exact: [{ name: null, text: action.plan }] }
-    case 'tool':
-      return action.tool === 'Bash' && typeof action.input['command'] === 'string'
+    case 'tool': {
+      const { command: field, describes = [] } = toolNamed(action.tool)
+      const command = field === undefined ? undefined : action.input[field]
+      return typeof command === 'string'
         ? {
             title: `${who} wants to run`,
-            exact: [{ name: null, text: action.input['command'] }, ...fields(action.input, ['command', 'description'])],
+            exact: [{ name: null, text: command }, ...fields(action.input, [field!, ...describes])],
           }
         : { title: `${who} wants to use ${action.tool}`, exact: fields(action.input, []) }
+    }
     case 'net': {
       const { host, port, method, path } = action
       return {

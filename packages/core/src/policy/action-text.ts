@@ -2,6 +2,7 @@ import type { Action } from '@anchorhold/protocol/actions'
 import type { ActionText } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { parseUsd } from '@anchorhold/protocol/money'
+import { toolNamed } from '../agents/tools.ts'
 import { hostName, type Meaning, plainMeaning } from './meaning.ts'
 import { toolMeaning } from './tool-meaning.ts'
 
@@ -16,9 +17,7 @@ export function actionOf(text: ActionText): Action {
       tool,
       input: {
         ...(command === undefined ? {} : { command }),
-        ...(path === undefined
-          ? {}
-          : { [tool === 'NotebookEdit' ? 'notebook_path' : /^(Glob|Grep|LS)$/.test(tool) ? 'path' : 'file_path']: path }),
+        ...(path === undefined ? {} : { [toolNamed(tool).path ?? 'file_path']: path }),
         ...input,
       },
     }

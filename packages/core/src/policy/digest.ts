@@ -1,14 +1,7 @@
 import type { Action } from '@anchorhold/protocol/actions'
+import { toolNamed } from '../agents/tools.ts'
 import { hostName } from './meaning.ts'
 
-/** What only describes a call and changes nothing that it does, by tool. */
-const descriptions: ReadonlyMap<string, readonly string[]> = new Map([
-  ['Bash', ['description']],
-  ['Monitor', ['description']],
-  ['Agent', ['description']],
-  ['Task', ['description']],
-  ['Workflow', ['description']],
-])
 const depthMax = 200
 
 /** What an action means, as one text: equal for equal meanings, whatever the order of fields and the words that describe it. */
@@ -23,7 +16,7 @@ export const digestOf = (action: Action, sha256: (text: string) => string): stri
 function meant(action: Action): Readonly<Record<string, unknown>> {
   switch (action.kind) {
     case 'tool': {
-      const dropped = descriptions.get(action.tool) ?? []
+      const dropped = toolNamed(action.tool).describes ?? []
       const input = Object.fromEntries(Object.entries(action.input).filter(([name]) => !dropped.includes(name)))
       return { kind: 'tool', tool: action.tool, input }
     }

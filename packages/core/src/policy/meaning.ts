@@ -1,5 +1,6 @@
 import type { Action, NetAction } from '@anchorhold/protocol/actions'
 import type { Rule } from '@anchorhold/protocol/policy'
+import { toolNamed } from '../agents/tools.ts'
 import type { ShellWord } from './patterns.ts'
 
 /** One command that a shell would run. */
@@ -31,9 +32,8 @@ export const plainMeaning = (action: Action): Meaning => ({ action, commands: nu
 /** The unknown: anything may be run. */
 export const anything: ShellCommand = { words: [null], plain: false }
 
-/** Names that a tool had before: a rule that was written for one means the other too. */
-const formerNames: ReadonlyMap<string, string> = new Map([['Task', 'Agent']])
-export const toolName = (name: string): string => formerNames.get(name) ?? name
+/** A rule that was written for a name that a tool had before means the tool. */
+export const toolName = (name: string): string => toolNamed(name).now ?? name
 
 /** A host as it is compared: lower case, without the root's dot or an address's brackets. A star before a dot says what the dot says
  *  alone: all that lies below. */

@@ -1,4 +1,5 @@
 import type { Policy, Rule } from '@anchorhold/protocol/policy'
+import { toolNamed } from '../agents/tools.ts'
 import { compilePolicy, type CompiledPolicy, decide, matchesCommand, matchesWhole, needsNoRule, partsOf } from './decide.ts'
 import type { Meaning, ShellCommand } from './meaning.ts'
 import { baseName, literalGlob, patternWord, type ShellWord } from './patterns.ts'
@@ -42,8 +43,10 @@ export function candidateFor({ action, commands, paths }: Meaning, part: ShellCo
       }
       const path = paths.at(-1)
       if (path !== undefined && path !== '') return { on: 'tool', match: { tool, path: folderOf(path) }, effect: 'allow' }
-      const site = action.tool === 'WebFetch' && typeof action.input.url === 'string' ? siteOf(action.input.url) : null
-      return { on: 'tool', match: { tool, ...(site === null ? {} : { input: { url: `${site}/*` } }) }, effect: 'allow' }
+      const field = toolNamed(action.tool).url
+      const url = field === undefined ? undefined : action.input[field]
+      const site = typeof url === 'string' ? siteOf(url) : null
+      return { on: 'tool', match: { tool, ...(site === null ? {} : { input: { [field!]: `${site}/*` } }) }, effect: 'allow' }
     }
     case 'net':
       return {

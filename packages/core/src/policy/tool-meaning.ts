@@ -10,6 +10,7 @@ import {
   type SyntaxNode,
   type Word,
 } from 'unbash'
+import { type Tool, toolNamed } from '../agents/tools.ts'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
 import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './commands/inner.ts'
 import type { ShellWord } from './patterns.ts'
@@ -17,24 +18,6 @@ import { changesFolder, evaluates, isIdle, tellsAll } from './commands/effects.t
 import { innerOf } from './commands/inner-of.ts'
 import { isHarmlessVariable, isOwnVariable } from './commands/variables.ts'
 import { isKnownWhole } from './known-shapes.ts'
-
-/** Tools that hand a text to a shell, and the field that holds it. */
-const shellTools: ReadonlyMap<string, string> = new Map([
-  ['Bash', 'command'],
-  ['Monitor', 'command'],
-])
-/** Tools that are about one file or folder. `pattern` is a field that may lead elsewhere. */
-type PathTool = { readonly field: string; readonly searches?: true; readonly pattern?: string }
-const pathTools: ReadonlyMap<string, PathTool> = new Map<string, PathTool>([
-  ['Read', { field: 'file_path' }],
-  ['Write', { field: 'file_path' }],
-  ['Edit', { field: 'file_path' }],
-  ['MultiEdit', { field: 'file_path' }],
-  ['NotebookEdit', { field: 'notebook_path' }],
-  ['Glob', { field: 'path', searches: true, pattern: 'pattern' }],
-  ['Grep', { field: 'path', searches: true }],
-  ['LS', { field: 'path', searches: true }],
-])
 
 /** How deep a command may hide in others, and how many there may be, before all of it counts as unknown. */
 const depthMax = 8
@@ -53,8 +36,8 @@ export function toolMeaning(
   action: ToolAction,
   { workspace = '/workspace', home = '/home/agent', folder = workspace }: Whereabouts = {},
 ): Meaning {
-  const field = shellTools.get(action.tool)
-  const about = pathTools.get(action.tool)
+  const tool = toolNamed(action.tool)
+  const field = tool.command
   const text = field === undefined ? undefined : action.input[field]
   return {
     action,
@@ -66,13 +49,14 @@ export function toolMeaning(
           : text === undefined
             ? []
             : [anything],
-    ...(about === undefined ? { paths: [], searches: [] } : placesOf(about, action.input, { workspace, home, folder })),
+    ...placesOf(tool, action.input, { workspace, home, folder }),
   }
 }
 
 /** The place that a tool is about, and what it looks through, by each name. */
-function placesOf(about: PathTool, input: ToolAction['input'], folders: Folders): Pick<Meaning, 'paths' | 'searches'> {
-  const value = input[about.field]
+function placesOf(about: Tool, input: ToolAction['input'], folders: Folders): Pick<Meaning, 'paths' | 'searches'> {
+  if (about.path === undefined) return { paths: [], searches: [] }
+  const value = input[about.path]
   if (value === undefined && about.searches !== true) return { paths: [], searches: [] }
   const folder = value === undefined ? folders.folder : typeof value === 'string' ? fromRoot(value, folders) : null
   const path = folder === null || about.pattern === undefined ? folder : globbed(input[about.pattern], folder, folders)

@@ -1,4 +1,5 @@
 import { type Actor, seenBy } from '@anchorhold/core/actors'
+import { toolNamed } from '@anchorhold/core/agents/tools'
 import { meaningOf } from '@anchorhold/core/policy/action-text'
 import { compilePolicy, type CompiledPolicy, decide, isStricter } from '@anchorhold/core/policy/decide'
 import { meaningText } from '@anchorhold/core/policy/digest'
@@ -213,7 +214,7 @@ function actionIn(event: Event): Action | 'too long' | null {
   if (event.type === 'decision') return event.body.action ?? null
   if (event.type !== 'tool.started') return null
   const { tool, input, truncated } = event.body
-  if (tool === 'AskUserQuestion' || tool === 'ExitPlanMode') return null
+  if (toolNamed(tool).forPeople) return null
   if (truncated) return 'too long'
   return typeof input === 'object' && input !== null && !Array.isArray(input)
     ? { kind: 'tool', tool, input: input as Record<string, unknown> }

@@ -3,7 +3,7 @@ import { isStricter } from '@anchorhold/core/policy/decide'
 import { blockedTool, type PolicySettings } from '@anchorhold/core/policy/effective'
 import { compileGlob } from '@anchorhold/core/policy/patterns'
 import { ruleWords } from '@anchorhold/core/policy/rule-words'
-import { meantTool } from '@anchorhold/core/policy/tool-names'
+import { meantTool } from '@anchorhold/core/agents/tools'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import type { PolicyFile } from './policy-schema.ts'
 

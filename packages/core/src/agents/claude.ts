@@ -1,0 +1,30 @@
+import type { Tools } from './tools.ts'
+
+/** The tools of Claude Code. Those without a word are named for who writes one with other letters; there may be others. */
+export const claudeTools: Tools = {
+  Agent: { describes: ['description'] },
+  AskUserQuestion: { forPeople: true },
+  Bash: { command: 'command', describes: ['description'] },
+  Edit: { path: 'file_path' },
+  EnterPlanMode: {},
+  ExitPlanMode: { forPeople: true },
+  Glob: { path: 'path', searches: true, pattern: 'pattern' },
+  Grep: { path: 'path', searches: true },
+  LS: { path: 'path', searches: true },
+  Monitor: { command: 'command', describes: ['description'] },
+  MultiEdit: { path: 'file_path' },
+  NotebookEdit: { path: 'notebook_path' },
+  Read: { path: 'file_path' },
+  Skill: {},
+  Task: { describes: ['description'], now: 'Agent' },
+  TaskCreate: {},
+  TaskGet: {},
+  TaskList: {},
+  TaskStop: {},
+  TaskUpdate: {},
+  TodoWrite: {},
+  WebFetch: { url: 'url' },
+  WebSearch: {},
+  Workflow: { describes: ['description'] },
+  Write: { path: 'file_path' },
+}
