@@ -174,5 +174,5 @@ export function simulatedAgents({ process, random, call, act, did, memory }: Sim
       },
     }
   }
-  return { name: 'simulated', mounts: () => [], start }
+  return { name: 'simulated', shellSnapshots: null, mounts: () => [], start }
 }

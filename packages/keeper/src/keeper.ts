@@ -228,7 +228,13 @@ export function keeper(options: KeeperOptions): Keeper {
         { workspace: workspace!, home: home!, folder: folder ?? workspace! },
       )
       const pins = async () =>
-        cell === null ? [] : pinFiles(cell, { ...place, path: outfit.path, shell: folder ?? workspace! }, meaning)
+        cell === null
+          ? []
+          : pinFiles(
+              cell,
+              { ...place, snapshots: agents.shellSnapshots, path: outfit.path, shell: folder ?? workspace! },
+              meaning,
+            )
       const verdict = await check.judge({ meaning, call, pins }, () => signal)
       // It may have been paused while a person was asked.
       const after = verdict.allow ? await heldBack() : null

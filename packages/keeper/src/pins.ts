@@ -3,7 +3,7 @@ import { actionBounds, Pin } from '@anchorhold/protocol/actions'
 import { Failure } from '@anchorhold/protocol/failures'
 import { slownessOf } from '@anchorhold/protocol/rungs'
 import { z } from 'zod'
-import { cellEnvironment } from './agents/claude/environment.ts'
+import { cellEnvironment } from './cell-environment.ts'
 import type { Cell } from './cells/cell.ts'
 import { outputOf } from './cells/output-of.ts'
 import { executed } from './executed.ts'
@@ -15,6 +15,8 @@ export type PinPlace = {
   /** Where the agent's shell stands, inside the cell. */
   readonly shell: string
   readonly files: { readonly node: string }
+  /** A folder of the home where the agent's shell writes down its variables, the newest file last; null where it does not. */
+  readonly snapshots: string | null
   /** Toolchain folders of the agent's own path. */
   readonly path: readonly string[]
 }
@@ -22,14 +24,14 @@ export type PinPlace = {
 /** Hashes the files that a shell tool would execute, as the cell sees them: the program of each command, and the scripts that an
  *  interpreter is given.
  *  Does not stop: code in the cell that swaps a file after it was looked at; what a program loads or runs by itself. */
-export const pinFiles: PinFiles = async (cell, { workspace, folder, shell, files, path }, { commands }) => {
+export const pinFiles: PinFiles = async (cell, { workspace, folder, shell, files, snapshots, path }, { commands }) => {
   const wanted = executed((commands ?? []).map(({ words }) => words))
   if (wanted.length === 0) return []
   if (wanted.length > wantedMax) throw tooMany()
   const home = cell.place(`${folder}/home`)
   const env = cellEnvironment({ home, path, env: {} })
   const process = cell.spawn([cell.place(files.node), '-e', hashThem], { env, cwd: cell.place(workspace) })
-  process.stdin.end(JSON.stringify({ wanted, shell, max: actionBounds.pins }))
+  process.stdin.end(JSON.stringify({ wanted, shell, snapshots, max: actionBounds.pins }))
   let pins: readonly Pin[]
   try {
     const { text } = await outputOf(process, { bytesMax: pinsBytesMax, withinMs: hashMsMax * slownessOf(cell.limits) })
@@ -63,16 +65,16 @@ const opened = (f) => {
 };
 function shellPath() {
   try {
-    const dir = home + '/.claude/shell-snapshots';
+    const dir = home + '/' + snapshots;
     const last = fs.readdirSync(dir).map((f) => [fs.statSync(dir + '/' + f).mtimeMs, f]).sort((a, b) => b[0] - a[0])[0][1];
     const line = fs.readFileSync(opened(dir + '/' + last), 'utf8').split('\n').filter((l) => /^export PATH=/.test(l)).at(-1);
     return line.slice('export PATH='.length).replace(/^(['"])(.*)\1$/, '$2').replace(/\\(.)/g, '$1').replaceAll('$PATH', process.env.PATH);
   } catch { return process.env.PATH }
 }
-const dirs = shellPath().split(':');
 const isFile = (f) => { try { return fs.statSync(f).isFile() } catch { return false } };
 const out = new Map();
-const { wanted, shell, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
+const { wanted, shell, snapshots, max } = JSON.parse(fs.readFileSync(0, 'utf8'));
+const dirs = (snapshots === null ? process.env.PATH : shellPath()).split(':');
 for (const { name, base, program } of wanted) {
   if (out.size > max) break;
   const from = p.resolve(shell, base.replace(/^~(?=\/|$)/, home));

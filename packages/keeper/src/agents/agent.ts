@@ -7,6 +7,8 @@ import type { Cell } from '../cells/cell.ts'
 /** One kind of coding agent: how it is started in a cell and spoken to over its standard streams. */
 export interface AgentDriver {
   readonly name: string
+  /** A folder of the home in which the agent's shell writes down its variables, so that it is known what a command's name stands for there. */
+  readonly shellSnapshots: string | null
   /** Read-only host files that the agent needs inside, as `CellSpec.mounts`. */
   mounts(files: AgentFiles): readonly { readonly source: string; readonly target: string }[]
   start(options: AgentStart): Promise<Agent>

@@ -42,6 +42,7 @@ export function fakeAgents({
   let interrupts = 0
   return {
     name: 'fake',
+    shellSnapshots: null,
     starts,
     prompts,
     reminders,

@@ -38,7 +38,12 @@ const defaultTools = [
 const ownFetch = 'WebFetch'
 
 /** The Claude Agent SDK on this side of the wall, the unmodified CLI on the other, over standard streams. */
-export const claudeDriver: AgentDriver = { name: 'claude', mounts: agentMounts, start }
+export const claudeDriver: AgentDriver = {
+  name: 'claude',
+  shellSnapshots: '.claude/shell-snapshots',
+  mounts: agentMounts,
+  start,
+}
 
 async function start(options: AgentStart): Promise<Agent> {
   const { cell, heard } = options

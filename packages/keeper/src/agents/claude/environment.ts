@@ -1,25 +1,8 @@
+import { type CellEnvironment, cellEnvironment } from '../../cell-environment.ts'
 import type { AgentDriver } from '../agent.ts'
 
 /** How the agent's calls leave the cell: by the socket of a window, or through a forwarder that listens on its loopback. */
 export type ModelRoute = { readonly socket: string } | { readonly port: number }
-
-type CellEnvironment = {
-  readonly home: string
-  /** Folders of toolchains. */
-  readonly path: readonly string[]
-  readonly env: Readonly<Record<string, string>>
-}
-
-/** What every program in a cell finds. */
-export const cellEnvironment = ({ home, path, env }: CellEnvironment): Record<string, string> => ({
-  PATH: [...path, '/usr/local/bin', '/usr/bin', '/bin', '/usr/local/sbin', '/usr/sbin', '/sbin'].join(':'),
-  HOME: home,
-  USER: 'agent',
-  LANG: 'C.UTF-8',
-  TMPDIR: '/tmp',
-  SHELL: '/bin/bash',
-  ...env,
-})
 
 /** What the agent's program waits for by itself, in milliseconds: its own servers of tools, and commands. */
 const agentWaits = { MCP_TIMEOUT: 30_000, BASH_DEFAULT_TIMEOUT_MS: 120_000, BASH_MAX_TIMEOUT_MS: 600_000 } as const
