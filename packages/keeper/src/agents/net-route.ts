@@ -7,8 +7,8 @@ export const netPort = 8378
 const socksPort = 8379
 
 const proxy = `http://127.0.0.1:${netPort}`
-/** The cell's own, and the name under which an agent knows the socket of its model. */
-const direct = 'localhost,127.0.0.1,::1,anthropic.internal'
+/** The cell's own. */
+const direct = 'localhost,127.0.0.1,::1'
 
 /** What git, curl, wget, npm, pnpm, yarn, pip, cargo, go, apt and most others look at; Node does when it is told to. */
 export const netEnvironment: Readonly<Record<string, string>> = {

@@ -23,7 +23,7 @@ type ClaudeEnvironment = CellEnvironment & {
 export function claudeEnvironment({ model, slowness, ...cell }: ClaudeEnvironment): Record<string, string> {
   const route: Record<string, string> =
     'socket' in model
-      ? { ANTHROPIC_UNIX_SOCKET: model.socket, ANTHROPIC_BASE_URL: 'http://anthropic.internal' }
+      ? { ANTHROPIC_UNIX_SOCKET: model.socket, ANTHROPIC_BASE_URL: `http://${modelHost}` }
       : { ANTHROPIC_BASE_URL: `http://127.0.0.1:${model.port}` }
   return {
     CLAUDE_CONFIG_DIR: `${cell.home}/.claude`,
@@ -37,8 +37,14 @@ export function claudeEnvironment({ model, slowness, ...cell }: ClaudeEnvironmen
     ...route,
     ...patience(slowness),
     ...cellEnvironment(cell),
+    ...direct(cell.env),
   }
 }
+
+/** The name under which the agent knows the socket of its model. No proxy is asked for it. */
+const modelHost = 'anthropic.internal'
+const direct = (env: CellEnvironment['env']): Record<string, string> =>
+  Object.fromEntries(['NO_PROXY', 'no_proxy'].flatMap((name) => (name in env ? [[name, `${env[name]},${modelHost}`]] : [])))
 
 const forwarderInside = '/opt/anchorhold/forwarder'
 
