@@ -1,4 +1,4 @@
-import { hasKeyring, testKeyring } from '@anchorhold/gate/test-keyring'
+import { hasKeyring, testKeyring } from '@anchorhold/gate/keys/test-keyring'
 import { execFileSync } from 'node:child_process'
 import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -7,7 +7,7 @@ import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Authority as Terms, Grant } from '@anchorhold/protocol/authority'
 import { expect, test } from 'vitest'
 import { sessionAuthority } from './authority.ts'
-import type { Asks } from './books.ts'
+import type { Asks } from './money/records.ts'
 
 const call: NetAction = { kind: 'net', host: 'example.org', port: 443, method: null, path: null }
 const digest = digestOf(call, (text) => createHash('sha256').update(text).digest('hex'))

@@ -7,7 +7,8 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import { newRequestId, type RequestId } from '@anchorhold/protocol/ids'
 import type { Authority as Terms } from '@anchorhold/protocol/authority'
 import { createHash, randomBytes } from 'node:crypto'
-import type { Account, Asks } from './books.ts'
+import type { Account } from './money/account.ts'
+import type { Asks } from './money/records.ts'
 
 /** What decides over whatever leaves one session's cell: its calls, and what it spends. */
 export type SessionAuthority = Omit<Authority, 'judge' | 'askAhead' | 'update'> & {

@@ -1,4 +1,10 @@
-import type { Scrub } from './scrub.ts'
+/** One body on its way. When the body breaks off, `end()` is not called: what is held back then goes nowhere. */
+export type Scrub = {
+  /** What can go on of all that has come so far: it never holds a secret, nor the beginning of one. */
+  chunk(chunk: Buffer): Buffer
+  /** The rest, when nothing more comes. */
+  end(): Buffer
+}
 
 /** A run of bytes that waits to go on: of a growing text, or of what stands around such texts. */
 type Run = { readonly bytes: Buffer; readonly isText: boolean; seenBytes: number }

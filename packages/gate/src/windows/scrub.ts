@@ -1,4 +1,4 @@
-import { scrubEvents } from './scrub-events.ts'
+import { type Scrub, scrubEvents } from './scrub-events.ts'
 
 /** Takes secrets out of what a server says. What is taken out is as long as what stands in its place, so no length that was said
  *  becomes wrong. */
@@ -7,14 +7,6 @@ export type Scrubber = {
   text(text: string): string
   /** Strikes secrets out of one body that comes in pieces; of `events` also what comes with an event for each piece. */
   body(kind: 'bytes' | 'events'): Scrub
-}
-
-/** One body on its way. When the body breaks off, `end()` is not called: what is held back then goes nowhere. */
-export type Scrub = {
-  /** What can go on of all that has come so far: it never holds a secret, nor the beginning of one. */
-  chunk(chunk: Buffer): Buffer
-  /** The rest, when nothing more comes. */
-  end(): Buffer
 }
 
 const star = '*'.charCodeAt(0)

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { oauthBeta, type Upstream } from '../../providers.ts'
+import { oauthBeta, type Upstream } from '../../providers/providers.ts'
 import { screenBetas } from './screen.ts'
 
 /** Headers written anew: of what came from inside, only what says how to read the request. */

@@ -6,8 +6,8 @@ import type { Price } from '@anchorhold/protocol/gate-commands'
 import type { Nanos } from '@anchorhold/protocol/money'
 import type { SpendAction } from '@anchorhold/protocol/actions'
 import type { SessionAuthority } from '../../authority.ts'
-import type { Account } from '../../books.ts'
-import { shortSentence } from '../../warnings.ts'
+import type { Account } from '../../money/account.ts'
+import { shortSentence } from '../../money/warnings.ts'
 
 /** A call that the lease does not hold. */
 export type CallToHold<T> = {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { checkServerIdentity, connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
 import { authorityOf, type Target } from '@anchorhold/core/net/target'
 import Client from 'undici/lib/dispatcher/client.js'
-import { isGivenUp } from '../../connections.ts'
+import { isGivenUp } from '../../providers/connections.ts'
 import type { Dialled } from './dial.ts'
 
 /** TLS connections to the hosts that a session's requests are for, kept between requests.

@@ -1,4 +1,4 @@
-import { type Caps, newNode, type Node, periodOf, recapped, rolledTo, type Span, spans } from '@anchorhold/core/ledger'
+import { type Caps, newNode, type Node, periodOf, recapped, rolledTo, type Span, spans, type Sum } from '@anchorhold/core/ledger'
 import type { NodeName } from '@anchorhold/protocol/events'
 import type { ToldNodes } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
@@ -7,6 +7,15 @@ import type { Nanos } from '@anchorhold/protocol/money'
 export type Booking = { readonly n: number; readonly nanos: Nanos; readonly beganMs: number }
 
 export type Known = { readonly name: NodeName; readonly simulated: boolean; readonly asks: boolean; readonly node: Node }
+
+/** A node that does not hold what a call may cost. */
+export type Shortage = {
+  readonly node: NodeName
+  readonly asks: boolean
+  readonly span: Span
+  readonly tickMs: number
+  readonly sum: Sum
+}
 
 /** The nodes that several sessions share. Their sums follow from what the daemon said or a gate before this one kept, and from the
  *  records that came after that. */

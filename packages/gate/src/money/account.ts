@@ -11,17 +11,52 @@ import {
   shortIn,
   spans,
   strictest,
+  type Wish,
 } from '@anchorhold/core/ledger'
 import { sharedRuns } from '@anchorhold/link/shared-runs'
-import type { NodeName } from '@anchorhold/protocol/events'
+import type { EventBody, NewEvent, NodeName } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import type { Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import type { Account, Money, ServedOn } from './books.ts'
-import type { Leases } from './leases.ts'
-import { type Known, namesOf, type Nodes } from './nodes.ts'
+import type { KeptLease, Leases, ServedOn } from './leases.ts'
+import { type Known, namesOf, type Nodes, type Shortage } from './nodes.ts'
 import type { OpenCall, Records } from './records.ts'
 import { warning } from './warnings.ts'
+
+/** A session's money, as somebody knows it who has seen the gate's records up to one. */
+export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed' | 'nodes' | 'agent_cap_nanos'> & {
+  readonly simulated: boolean
+}
+/** What a call may cost, written down. */
+export type Reserved = {
+  readonly call: string
+  readonly nanos: Nanos
+  readonly maxTokens: number
+  /** Resolves when it is on the disk: not before may the call be dialled. */
+  readonly safe: Promise<void>
+}
+
+/** One session's part of the books. */
+export type Account = {
+  readonly lease: Lease
+  /** Whether anything on the whole way up has a cap. */
+  readonly capped: boolean
+  /** The nodes beside the session's own lease that cannot take so much more from this agent of the session. */
+  short(nanos: Nanos, agent?: string): readonly Shortage[]
+  /** The last record that was written of this session. */
+  readonly last: number
+  /** Sets the price of a call aside and writes that down; null when the lease does not hold it. Throws when the disk fails. */
+  reserve(wish: Wish, about: Omit<Reservation, 'call' | 'nanos' | 'began_at' | 'nodes'>): Reserved | null
+  /** Books what the call cost. When that cannot be written, the reservation stands. */
+  settle(reserved: Reserved, usage: Omit<EventBody<'usage'>, 'call' | 'began_at' | 'nodes' | 'agent'>): void
+  note(event: NewEvent): void
+  recap(capNanos: Nanos | null): void
+  /** What the daemon knows. What was spent here is never forgotten. */
+  update(money: Money): void
+  /** Keeps the lease, with these terms or those it had, for a gate that comes after this one. */
+  save(terms?: ServedOn): Promise<void>
+}
 
 /** An account with what only the books need to know of it. */
 export type HeldAccount = {

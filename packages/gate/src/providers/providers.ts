@@ -4,8 +4,8 @@ import type { Seller } from '@anchorhold/core/prices'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { Credential, Provider, ProviderKind } from '@anchorhold/protocol/providers'
 import type { Connections, Listener, Outgoing, Sent } from './connections.ts'
-import type { Secrets } from './secrets.ts'
-import { scrubberOf, type Scrubber } from './windows/scrub.ts'
+import type { Secrets } from '../keys/secrets.ts'
+import { scrubberOf, type Scrubber } from '../windows/scrub.ts'
 
 /** A provider made ready to be dialled. Invariant: where it leads comes from the owner's configuration alone. */
 export type Upstream = {

@@ -7,10 +7,11 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { OutboxRecord, Reservation, ToldNodes } from '@anchorhold/protocol/link'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Account, type Books, openBooks, type Reserved } from './books.ts'
+import { type Books, openBooks } from './books.ts'
+import type { Account, Reserved } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { about, hourMs, type NodeCaps, sessions, terms, tick, usage, wish } from './test-books.ts'
-import { rehearsal } from './test-gate.ts'
+import { rehearsal } from '../test-gate.ts'
 
 /** The last one spends play money. */
 const isPlay = (session: SessionId) => session === sessions[3]

@@ -1,10 +1,10 @@
 import { callNanosMax } from '@anchorhold/core/prices'
+import type { Outbox } from '@anchorhold/link/outbox'
 import { type EventBody, eventBodies, type NewEvent, type NodeName, parseNewEvent } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { type Asked } from '@anchorhold/protocol/authority'
 import { type LinkRecord, type OutboxRecord, Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import type { Asks, BooksParts } from './books.ts'
 import { type Booking, keyOf } from './nodes.ts'
 
 export type OpenCall = Reservation & { readonly n: number; readonly session: SessionId; readonly beganMs: number }
@@ -20,6 +20,15 @@ const isAfter =
   (to: number) =>
   ({ n, had }: Entry) =>
     n > to && !had.some((old) => old.n <= to && to <= old.last)
+
+/** By record, what is known of requests and grants beside what a lease or the daemon says. */
+export type Asks = {
+  readonly opened: readonly { readonly n: number; readonly asked: Asked }[]
+  /** Taken back here, or heard to be answered. */
+  readonly settled: ReadonlySet<RequestId>
+  readonly told: ReadonlySet<RequestId>
+  readonly used: ReadonlySet<RequestId>
+}
 
 /** What the gate has written down of money and requests, as long as it is in the outbox.
  *  Invariant: nothing is known here that was not written; what cannot be written breaks the records for good. */
@@ -53,14 +62,17 @@ export type Records = {
   forgetUpTo(n: number, isHeld: (session: SessionId) => boolean): readonly SessionId[]
 }
 
+export type RecordsParts = {
+  readonly outbox: Outbox
+  /** Resolves soon. What is due by then goes to the disk together. */
+  readonly soon: () => Promise<void>
+  readonly onBroken: (error: Error) => void
+  readonly say?: (sentence: string) => void
+}
+
 const asksTypes: ReadonlySet<string> = new Set(['request.opened', 'request.answered', 'request.told', 'grant.used'])
 
-export async function openRecords({
-  outbox,
-  soon,
-  onBroken,
-  say = () => {},
-}: Pick<BooksParts, 'outbox' | 'soon' | 'onBroken' | 'say'>): Promise<Records> {
+export async function openRecords({ outbox, soon, onBroken, say = () => {} }: RecordsParts): Promise<Records> {
   const openCalls = new Map<string, OpenCall>()
   const nodesSeen = new Map<string, { readonly simulated: boolean; readonly name: NodeName }>()
   /** By session and by the key of each node. */

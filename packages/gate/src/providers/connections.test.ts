@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { connections, type Line } from './connections.ts'
-import { fakeUpstream } from './fake-upstream.ts'
+import { fakeUpstream } from '../fake-upstream.ts'
 
 /** What becomes of one request. */
 function send(line: Line): Promise<unknown> {

@@ -1,6 +1,6 @@
 import type { LedgerNode } from '@anchorhold/protocol/link'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { local, plainAuthority } from './test-gate.ts'
+import { local, plainAuthority } from '../test-gate.ts'
 
 export const sessions = [
   'ses_0000000000000001',

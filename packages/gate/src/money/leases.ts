@@ -36,6 +36,9 @@ export const KeptLease = z.strictObject({
 })
 export type KeptLease = z.infer<typeof KeptLease>
 
+/** What a session is served on, beside its money. */
+export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'net' | 'authority'>
+
 /** As many as there are: the nodes of every session's sub-agents lie here together, and what the daemon may say at once is no bound on that. What
  *  could be written and not read would leave the next gate without any. */
 const KeptNodes = z.array(ToldNodes.extend({ nodes: z.array(LedgerNode) }))

@@ -1,6 +1,6 @@
 import { endOf, type Span, type Sum, warnAt } from '@anchorhold/core/ledger'
 import type { NewEvent } from '@anchorhold/protocol/events'
-import type { Shortage } from './books.ts'
+import type { Shortage } from './nodes.ts'
 import { formatUsd, microsUp, type Nanos } from '@anchorhold/protocol/money'
 
 /** A node in words. */

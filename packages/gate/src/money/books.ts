@@ -1,15 +1,12 @@
-import { type Lease, type Node, raised, type Span, type Sum, type Wish } from '@anchorhold/core/ledger'
-import type { Outbox } from '@anchorhold/link/outbox'
+import { type Node, raised } from '@anchorhold/core/ledger'
 import { sharedRuns } from '@anchorhold/link/shared-runs'
-import type { EventBody, NewEvent, NodeName, Raise } from '@anchorhold/protocol/events'
-import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
-import type { Asked } from '@anchorhold/protocol/authority'
-import type { Reservation, ToldNodes } from '@anchorhold/protocol/link'
-import type { Nanos } from '@anchorhold/protocol/money'
-import { agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, sessionOf } from './account.ts'
+import type { NodeName, Raise } from '@anchorhold/protocol/events'
+import type { SessionId } from '@anchorhold/protocol/ids'
+import type { ToldNodes } from '@anchorhold/protocol/link'
+import { type Account, agentCaps, agentsOf, type HeldAccount, holdAccount, isAgents, type Money, sessionOf } from './account.ts'
 import type { KeptLease, Leases } from './leases.ts'
 import { ledgerNodes } from './nodes.ts'
-import { openRecords } from './records.ts'
+import { type Asks, openRecords, type RecordsParts } from './records.ts'
 
 /** What sessions and the nodes above them may spend, have spent and have set aside. Whatever happens to the gate, it all follows from its outbox and
  *  the leases that it kept.
@@ -38,70 +35,11 @@ export type Books = {
   flush(): Promise<void>
 }
 
-/** A session's money, as somebody knows it who has seen the gate's records up to one. */
-export type Money = Pick<KeptLease, 'budget_nanos' | 'spent_nanos' | 'spent_to' | 'closed' | 'nodes' | 'agent_cap_nanos'> & {
-  readonly simulated: boolean
-}
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'net' | 'authority'>
-
-/** By record, what is known of requests and grants beside what a lease or the daemon says. */
-export type Asks = {
-  readonly opened: readonly { readonly n: number; readonly asked: Asked }[]
-  /** Taken back here, or heard to be answered. */
-  readonly settled: ReadonlySet<RequestId>
-  readonly told: ReadonlySet<RequestId>
-  readonly used: ReadonlySet<RequestId>
-}
-
-/** What a call may cost, written down. */
-export type Reserved = {
-  readonly call: string
-  readonly nanos: Nanos
-  readonly maxTokens: number
-  /** Resolves when it is on the disk: not before may the call be dialled. */
-  readonly safe: Promise<void>
-}
-
-/** A node that does not hold what a call may cost. */
-export type Shortage = {
-  readonly node: NodeName
-  readonly asks: boolean
-  readonly span: Span
-  readonly tickMs: number
-  readonly sum: Sum
-}
-
-/** One session's part of the books. */
-export type Account = {
-  readonly lease: Lease
-  /** Whether anything on the whole way up has a cap. */
-  readonly capped: boolean
-  /** The nodes beside the session's own lease that cannot take so much more from this agent of the session. */
-  short(nanos: Nanos, agent?: string): readonly Shortage[]
-  /** The last record that was written of this session. */
-  readonly last: number
-  /** Sets the price of a call aside and writes that down; null when the lease does not hold it. Throws when the disk fails. */
-  reserve(wish: Wish, about: Omit<Reservation, 'call' | 'nanos' | 'began_at' | 'nodes'>): Reserved | null
-  /** Books what the call cost. When that cannot be written, the reservation stands. */
-  settle(reserved: Reserved, usage: Omit<EventBody<'usage'>, 'call' | 'began_at' | 'nodes' | 'agent'>): void
-  note(event: NewEvent): void
-  recap(capNanos: Nanos | null): void
-  /** What the daemon knows. What was spent here is never forgotten. */
-  update(money: Money): void
-  /** Keeps the lease, with these terms or those it had, for a gate that comes after this one. */
-  save(terms?: ServedOn): Promise<void>
-}
-
-export type BooksParts = {
-  readonly outbox: Outbox
+export type BooksParts = RecordsParts & {
   readonly leases: Leases
   /** The time of day. */
   readonly now: () => number
   readonly newCall: () => string
-  /** Resolves soon. What is due by then goes to the disk together. */
-  readonly soon: () => Promise<void>
-  readonly onBroken: (error: Error) => void
-  readonly say?: (sentence: string) => void
   /** Nodes that others wait at may hold more than before. */
   readonly onFreed?: () => void
 }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { expect, test } from 'vitest'
-import { fakeUpstream } from './fake-upstream.ts'
-import { local, realKey, rehearsal, testGate } from './test-gate.ts'
+import { fakeUpstream } from '../fake-upstream.ts'
+import { local, realKey, rehearsal, testGate } from '../test-gate.ts'
 
 const saying =
   (status: number, body: object | string) =>
