@@ -2,7 +2,7 @@ import type { Lease, Node } from '@anchorhold/core/ledger'
 import { type SessionAuthority, sessionAuthority } from '@anchorhold/gate/authority'
 import type { Account } from '@anchorhold/gate/money/account'
 import { openBooks } from '@anchorhold/gate/money/books'
-import type { KeptLease, Leases, ServedOn } from '@anchorhold/gate/money/leases'
+import { type KeptLease, type Leases, type ServedOn, servedOn } from '@anchorhold/gate/money/leases'
 import { pause } from '@anchorhold/link/clock'
 import { openOutbox } from '@anchorhold/link/outbox'
 import { listenAsSource } from '@anchorhold/link/source'
@@ -112,8 +112,8 @@ export async function simulatedGate({
     return one
   }
   /** Terms whose authority is what it is when they are kept. */
-  const lively = ({ authority }: Served, { folder, provider, rules, paused, spend, network, net }: ServedOn): ServedOn => ({
-    ...{ folder, provider, rules, paused, spend, network, net },
+  const lively = ({ authority }: Served, terms: ServedOn): ServedOn => ({
+    ...servedOn(terms),
     get authority() {
       return authority.terms
     },

@@ -62,6 +62,12 @@ test('a session whose lease was closed by a call that cost too much spends nothi
   expect((await it.call('/v1/messages', small())).status).toBe(200)
 })
 
+test('a dialect that the gate does not speak is refused before anything is changed', async () => {
+  await using it = await testGate({ provider: rehearsal })
+  await expect(it.gate.handle({ ...it.opened, dialect: 'latin', paused: true })).rejects.toThrow('this gate speaks messages')
+  expect((await it.call('/v1/messages', small())).status).toBe(200)
+})
+
 test('a cap that is told while windows are being opened is not undone by them', async () => {
   await using it = await testGate({ provider: rehearsal })
   const owner = (life: number) => ({

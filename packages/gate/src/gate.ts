@@ -12,11 +12,12 @@ import type { Provider } from '@anchorhold/protocol/providers'
 import type { Told } from '@anchorhold/protocol/authority'
 import { openBooks } from './money/books.ts'
 import type { Account, Money } from './money/account.ts'
-import type { ServedOn } from './money/leases.ts'
 import { type SessionAuthority, sessionAuthority } from './authority.ts'
 import { connections } from './providers/connections.ts'
-import { type KeptLease, leaseFiles } from './money/leases.ts'
-import { type ProviderParts, checkProvider, testProvider, upstream } from './providers/providers.ts'
+import { type KeptLease, leaseFiles, type ServedOn, servedOn } from './money/leases.ts'
+import { checkProvider, testProvider } from './providers/checks.ts'
+import { type ProviderParts, upstream } from './providers/providers.ts'
+import { dialectOf } from './windows/model/dialects.ts'
 import { rateLimits } from './money/rates.ts'
 import { inTurn } from './in-turn.ts'
 import { keyPlaces } from './keys/key-places.ts'
@@ -150,6 +151,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     if (keep) await account.save(lasting)
     const window = await modelWindow({
       session,
+      dialect: dialectOf(terms.dialect),
       folder,
       terms: termsOf(terms),
       account,
@@ -204,13 +206,14 @@ export async function gate(parts: GateParts): Promise<Gate> {
   function openInTurn(command: Extract<GateCommand, { do: 'open' }>): Promise<OpenWindows> {
     // One that cannot be dialled is refused before anything is changed.
     termsOf(command)
+    dialectOf(command.dialect)
     // At once, as every word on the ledger is: another that comes meanwhile is newer.
     books.tell({ ...command.ledger, simulated: isPlay(command.provider) })
     return afterOthers(command.session, () => open(command))
   }
   async function open(command: Extract<GateCommand, { do: 'open' }>): Promise<OpenWindows> {
-    const { session, folder, provider, rules, paused, spend, network, net, budget_nanos, spent_nanos, spent_to, ledger } = command
-    const terms = { folder, provider, rules, paused, spend, network, net, authority: command.authority }
+    const { session, provider, network, budget_nanos, spent_nanos, spent_to, ledger } = command
+    const terms = servedOn(command)
     const nodes = ledger.nodes.map(({ node }) => node)
     const { agent_cap_nanos } = command
     // Made while what has to be on the disk gets there.
@@ -224,7 +227,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
       const found = served.get(session)
       if (found === undefined) break
       const one = await found
-      if ((await one.window.stands()) && (await one.net.stands())) {
+      if (one.terms.dialect === terms.dialect && (await one.window.stands()) && (await one.net.stands())) {
         one.account.update(money)
         one.authority.update(command.authority, spent_to)
         await change(one, terms)
@@ -246,7 +249,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     } catch (cause) {
       await close(session)
       if (cause instanceof Failure) throw cause
-      throw new Failure('gate_unavailable', `Cannot open the windows of session "${session}" in "${folder}"`, { cause })
+      throw new Failure('gate_unavailable', `Cannot open the windows of session "${session}" in "${terms.folder}"`, { cause })
     }
   }
 
@@ -411,7 +414,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
         case 'check':
           return checkProvider(command.provider, providers)
         case 'test':
-          return testProvider(command.provider, command.model, providers)
+          return testProvider(command.provider, command.model, dialectOf('messages'), providers)
       }
     },
     async quiet(withinMs) {

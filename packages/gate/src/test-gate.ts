@@ -74,6 +74,7 @@ export async function testGate(
     do: 'open' as const,
     session,
     folder,
+    dialect: 'messages',
     budget_nanos: null,
     spent_nanos: 0,
     spent_to: 0,

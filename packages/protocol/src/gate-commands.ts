@@ -50,6 +50,8 @@ export const GateCommand = z.discriminatedUnion('do', [
     do: z.literal('open'),
     session: SessionId,
     folder: z.string(),
+    /** How the session's agent speaks to its model: a name in the gate's own table. */
+    dialect: z.string().max(40).default('messages'),
     provider: Provider,
     budget_nanos: Nanos.nullable(),
     /** What the daemon's log says was spent, up to which of the gate's records: what comes after is the gate's to add. */

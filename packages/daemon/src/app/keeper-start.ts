@@ -152,6 +152,7 @@ export async function openWindows(parts: Parts, id: SessionId, { forCell = false
   const authority = authorityFor(parts, id, 'gate')
   const opened = await parts.gate.do({
     do: 'open',
+    dialect: 'messages',
     session: id,
     folder: parts.folders.windows(id),
     provider: forGate(provider),

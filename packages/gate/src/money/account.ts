@@ -19,7 +19,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Reservation } from '@anchorhold/protocol/link'
 import type { Nanos } from '@anchorhold/protocol/money'
-import type { KeptLease, Leases, ServedOn } from './leases.ts'
+import { type KeptLease, type Leases, type ServedOn, servedOn } from './leases.ts'
 import { type Known, namesOf, type Nodes, type Shortage } from './nodes.ts'
 import type { OpenCall, Records } from './records.ts'
 import { warning } from './warnings.ts'
@@ -166,7 +166,7 @@ export function holdAccount(
 
   const saveShared = sharedRuns(async () => {
     if (revoked || terms === null) return
-    const { folder, provider, rules, paused, spend, network, net, authority } = terms
+    const served = servedOn(terms)
     const { capNanos, spentNanos, closed } = lease
     const sums = { budget_nanos: capNanos, spent_nanos: spentNanos, spent_to: records.last, closed }
     // What comes after this sum is needed with it, from before it is kept.
@@ -174,7 +174,6 @@ export function holdAccount(
     // The sum must not go further than the records that it is made of.
     await records.flush()
     if (above.length > 0) await saveNodes()
-    const served = { folder, provider, rules, paused, spend, network, net, authority }
     await leases.put({ session, ...served, nodes: above, agent_cap_nanos: agentCap, ...sums })
     savedTo = sums.spent_to
   })

@@ -16,6 +16,7 @@ import { z } from 'zod'
 export const KeptLease = z.strictObject({
   session: SessionId,
   folder: z.string(),
+  dialect: z.string().max(40).default('messages'),
   provider: Provider,
   rules: ModelRules,
   paused: z.boolean(),
@@ -37,7 +38,13 @@ export const KeptLease = z.strictObject({
 export type KeptLease = z.infer<typeof KeptLease>
 
 /** What a session is served on, beside its money. */
-export type ServedOn = Pick<KeptLease, 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'net' | 'authority'>
+export type ServedOn = Pick<
+  KeptLease,
+  'dialect' | 'folder' | 'provider' | 'rules' | 'paused' | 'spend' | 'network' | 'net' | 'authority'
+>
+export const servedOn = ({ dialect, folder, provider, rules, paused, spend, network, net, authority }: ServedOn): ServedOn => ({
+  ...{ dialect, folder, provider, rules, paused, spend, network, net, authority },
+})
 
 /** As many as there are: the nodes of every session's sub-agents lie here together, and what the daemon may say at once is no bound on that. What
  *  could be written and not read would leave the next gate without any. */

@@ -13,6 +13,7 @@ export const hourMs = 3_600_000
 export const about = { provider: 'p', model: 'm', simulated: false, notional: false }
 export const terms = {
   folder: '/w',
+  dialect: 'messages',
   provider: local('http://localhost'),
   rules: { allow: [] },
   paused: false,

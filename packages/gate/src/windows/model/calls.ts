@@ -9,18 +9,17 @@ import type { Books } from '../../money/books.ts'
 import type { Account } from '../../money/account.ts'
 import type { Authorised, Upstream } from '../../providers/providers.ts'
 import type { RateLimits } from '../../money/rates.ts'
-import { answer, refused, unwritable } from './answers.ts'
+import { answerIn, refused, unwritable } from './answers.ts'
+import type { Answer, Dialect, Endpoint, Screened } from './dialect.ts'
 import { costless, forward, type Outcome } from './forward.ts'
-import { agentOf, outgoing } from './headers.ts'
 import { type HeldCalls, heldCalls, type Refusal, shortAction, spendAction } from './held.ts'
 import { modelPolicy, type ModelPolicy, refuseVariant } from './model-policy.ts'
 import { budgetSentence, callMoney, type SetAside } from './money.ts'
-import { screen, type Screened, serialise } from './screen.ts'
 
 /** On what terms a session may call its model. */
 export type Terms = {
   readonly upstream: Upstream
-  /** What the owner allows beyond what agents need (see `screen`). */
+  /** What the owner allows beyond what agents need. */
   readonly allow: ReadonlySet<string>
   /** What becomes of a call that the lease does not hold. */
   readonly spend: Spend
@@ -29,6 +28,7 @@ export type Terms = {
 
 export type CallsParts = {
   readonly session: SessionId
+  readonly dialect: Dialect
   readonly terms: Terms
   readonly account: Account
   readonly books: Books
@@ -43,12 +43,10 @@ export type CallsParts = {
   readonly alone?: boolean
 }
 
-export type Target = { readonly endpoint: 'messages' | 'count_tokens'; readonly beta: boolean }
-
 /** The calls of one session to its model: what each may cost is written down before it is dialled, and what it did cost after it. */
 export type ModelCalls = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
   /** Makes the call that a body asks for, or refuses it, and answers. */
-  make(body: Buffer, from: IncomingMessage, response: ServerResponse, target: Target): Promise<void>
+  make(body: Buffer, from: IncomingMessage, response: ServerResponse, endpoint: Endpoint): Promise<void>
   /** Why a turn that ends now was refused something, if it was. */
   takeRefusal(): Settlement['refused']
   /** Something changed for calls that are yet to come, these terms or the money: what is refused from here on is said anew. */
@@ -63,7 +61,9 @@ export type ModelCalls = Pick<HeldCalls<SetAside>, 'price' | 'retry'> & {
 }
 
 export function modelCalls(parts: CallsParts): ModelCalls {
-  const { session, account, books, authority, now } = parts
+  const { session, dialect, account, books, authority, now } = parts
+  const { agentOf } = dialect
+  const answer = (response: ServerResponse, what: Answer) => answerIn(dialect, response, what)
   let terms = parts.terms
   let paused: PromiseWithResolvers<void> | null = parts.paused === true ? Promise.withResolvers() : null
   /** Why a call was refused here, and whose. What another agent or a count of tokens gets does not settle it. */
@@ -75,7 +75,7 @@ export function modelCalls(parts: CallsParts): ModelCalls {
   const open = new Set<Promise<void>>()
   const closing = new AbortController()
   const cuts = new Set<() => void>()
-  const money = callMoney(account, () => policy().refuseContext !== null)
+  const money = callMoney(account, dialect.remembered, () => policy().refuseContext !== null)
   const held = heldCalls<SetAside>({ account, authority, waitMs: parts.heldMs, isPaused: () => paused !== null })
 
   const notice = (code: string, level: 'warning' | 'error', message: string) => {
@@ -84,11 +84,11 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     account.note({ type: 'notice', body: { level, code, message } })
   }
 
-  async function make(body: Buffer, from: IncomingMessage, response: ServerResponse, target: Target): Promise<void> {
+  async function make(body: Buffer, from: IncomingMessage, response: ServerResponse, endpoint: Endpoint): Promise<void> {
     const { denied, refuseModel } = policy()
-    const result = screen(body, terms.allow, target.endpoint, denied)
+    const result = dialect.screen(body, endpoint, { allow: terms.allow, denied })
     if (!result.ok) {
-      if (result.answer.status === 403) refusal = { why: 'rules', agent: agentOf(from.headers) }
+      if (result.answer.kind === 'refused') refusal = { why: 'rules', agent: agentOf(from.headers) }
       return answer(response, result.answer)
     }
     const { model } = result.request
@@ -97,10 +97,10 @@ export function modelCalls(parts: CallsParts): ModelCalls {
       refuseModel(model) ??
       (upstream.seller === 'reseller' ? refuseVariant(model, { capped: account.capped, allow, policy: policy() }) : null)
     if (against !== null) return refuseByRules(agentOf(from.headers), response, 'model_denied', against)
-    await dial(result.request, from, response, target)
+    await dial(result.request, from, response, endpoint)
   }
 
-  async function dial(request: Screened, from: IncomingMessage, response: ServerResponse, { endpoint, beta }: Target) {
+  async function dial(request: Screened, from: IncomingMessage, response: ServerResponse, endpoint: Endpoint) {
     while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
     if (response.destroyed || closing.signal.aborted) return response.destroy()
     const { upstream, allow } = terms
@@ -122,12 +122,12 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     const { judgesSpending, refuseContext } = policy()
     const tooLong = refuseContext?.(money.contextTokens(request)) ?? null
     if (tooLong !== null) return refuseByRules(agent, response, 'context_denied', tooLong)
-    if (terms.rates !== undefined && endpoint === 'messages') {
+    if (terms.rates !== undefined && endpoint.costs) {
       const tooMany = await parts.rates.admit(terms.rates, leavingOf(response))
       if (response.destroyed) return
       if (tooMany !== null) return refuseByRules(agent, response, 'rate_reached', tooMany)
     }
-    if (endpoint === 'messages' && judgesSpending) {
+    if (endpoint.costs && judgesSpending) {
       const verdict = await authority.judge(
         spendAction({ ...about, neededNanos: money.needed(request, upstream) }, account),
         () => leavingOf(response),
@@ -139,9 +139,8 @@ export function modelCalls(parts: CallsParts): ModelCalls {
     while (paused !== null && !response.destroyed) await orGone(paused.promise, response)
     if (response.destroyed || closing.signal.aborted) return response.destroy()
     // The reservation is written at once, so no other call can take what this one was promised.
-    const counted = endpoint === 'messages'
     let set: SetAside | null = null
-    if (counted) {
+    if (endpoint.costs) {
       try {
         set = money.setAside(request, upstream, agent)
       } catch (error) {
@@ -172,13 +171,12 @@ export function modelCalls(parts: CallsParts): ModelCalls {
         return answer(response, refused(sentence))
       }
     }
-    if (counted && refusal?.agent === agent) refusal = null
+    if (endpoint.costs && refusal?.agent === agent) refusal = null
     const startedAt = now()
     const dialled = () => {
-      const body = serialise(request, set?.reserved.maxTokens ?? null)
-      const headers = { ...outgoing(from.headers, upstream, allow), ...credential.headers }
-      const where = `/v1/messages${counted ? '' : '/count_tokens'}${beta ? '?beta=true' : ''}`
-      return forward({ upstream, path: where, headers, body, scrubber: credential.scrubber, response, cuts })
+      const { key, scrubber } = credential
+      const sent = dialect.outgoing({ request, endpoint, from: from.headers, allow, key }, set?.reserved.maxTokens ?? null)
+      return forward({ dialect, upstream, request: sent, scrubber, response, cuts })
     }
     const carriedOut = async () => {
       try {

@@ -2,12 +2,12 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { costOf, priceOf, type Seller, writtenAtMost } from '@anchorhold/core/prices'
 import type { Tokens } from '@anchorhold/protocol/events'
 import type { Nanos } from '@anchorhold/protocol/money'
-import type { Listener, Sent } from '../../providers/connections.ts'
+import type { Listener, Outgoing, Sent } from '../../providers/connections.ts'
 import type { Upstream } from '../../providers/providers.ts'
-import { type Answer, bodyOf, refused, unreachable } from './answers.ts'
+import { answerIn, refused, unreachable } from './answers.ts'
+import type { Answer, Dialect, Meter } from './dialect.ts'
 import type { Scrubber } from '../scrub.ts'
 import type { Scrub } from '../scrub-events.ts'
-import { type Meter, meter } from './meter.ts'
 
 /** How a call ended. */
 export type Outcome = {
@@ -24,10 +24,9 @@ export type Outcome = {
 }
 
 export type Forwarded = {
+  readonly dialect: Dialect
   readonly upstream: Upstream
-  readonly path: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  readonly request: Outgoing
   /** Takes the credential out of what comes back; null where none was sent. */
   readonly scrubber: Scrubber | null
   readonly response: ServerResponse
@@ -43,7 +42,7 @@ const textBytesMax = 8 * 1024
 /** Sends a request upstream and passes the answer on, byte for byte and as it comes, but for a credential that came back in it. If one side
  *  leaves, the other side's connection ends too. */
 export function forward(call: Forwarded): Promise<Outcome> {
-  const { upstream, response, cuts, scrubber } = call
+  const { dialect, upstream, response, cuts, scrubber } = call
   const { promise, resolve } = Promise.withResolvers<Outcome>()
   let sent: Sent | null = null
   let reading: Meter | null = null
@@ -84,8 +83,7 @@ export function forward(call: Forwarded): Promise<Outcome> {
   const replace = (outcome: Outcome, answer: Answer) => {
     end(outcome)
     sent?.cut()
-    const json = bodyOf(answer)
-    response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json)
+    answerIn(dialect, response, answer)
   }
 
   const hold = (chunk: Buffer) => {
@@ -141,9 +139,9 @@ export function forward(call: Forwarded): Promise<Outcome> {
       const answer = unreachable(`Provider "${upstream.name}" answered in a compressed form that was not asked for`)
       return replace(answered(status, null, 'begun'), answer)
     }
-    if (isGood(status)) reading = meter(isStream(headers) ? 'stream' : 'json')
+    if (isGood(status)) reading = dialect.meter(isStream(headers) ? 'stream' : 'whole')
     else broken = () => costless(status)
-    response.writeHead(status, passed(headers, scrubber))
+    response.writeHead(status, passed(headers, dialect, scrubber))
   }
 
   const listener: Listener = {
@@ -180,8 +178,7 @@ export function forward(call: Forwarded): Promise<Outcome> {
     },
   }
   const dial = (connection: 'kept' | 'fresh') => {
-    const { path, headers, body } = call
-    sent = upstream.dial({ path, headers, body }, listener, connection)
+    sent = upstream.dial(call.request, listener, connection)
   }
 
   response.on('close', leave)
@@ -228,11 +225,11 @@ function answered(status: number, reading: Meter | null, how: 'ended' | 'begun' 
 const stored = ({ input, output, cache_read, cache_write }: Tokens): Tokens => ({ input, output, cache_read, cache_write })
 const isGood = (status: number) => status >= 200 && status < 300
 const isStream = (headers: IncomingHttpHeaders) => (headers['content-type'] ?? '').startsWith('text/event-stream')
-function passed(headers: IncomingHttpHeaders, scrubber: Scrubber | null): string[] {
+function passed(headers: IncomingHttpHeaders, dialect: Dialect, scrubber: Scrubber | null): string[] {
   const kept: string[] = []
   const add = (name: string, value: string) => void kept.push(name, scrubber?.text(value) ?? value)
   for (const name in headers) {
-    if (!passedHeaders.has(name) && !name.startsWith('anthropic-ratelimit-')) continue
+    if (!passedHeaders.has(name) && !dialect.passes(name)) continue
     const value = headers[name]!
     if (typeof value === 'string') add(name, value)
     else for (const one of value) add(name, one)

@@ -8,7 +8,7 @@ import type { Upstream } from '../../providers/providers.ts'
 import { shortSentence } from '../../money/warnings.ts'
 import type { Outcome } from './forward.ts'
 import { prefixes } from './prefixes.ts'
-import type { Screened } from './screen.ts'
+import type { Dialect, Screened } from './dialect.ts'
 
 /** What a call was promised. */
 export type SetAside = {
@@ -32,8 +32,8 @@ export interface CallMoney {
 }
 
 /** `weighs`: whether somebody asks for more than a rough bound on a prompt, which takes time to find. */
-export function callMoney(account: Account, weighs: () => boolean): CallMoney {
-  const known = prefixes()
+export function callMoney(account: Account, remembered: Dialect['remembered'], weighs: () => boolean): CallMoney {
+  const known = prefixes(remembered)
 
   function bounded(request: Screened, upstream: Upstream) {
     const free = !upstream.billed && !priceOf(request.model, 0).known

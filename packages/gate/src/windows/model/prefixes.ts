@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Prompt } from '@anchorhold/core/prices'
-import type { Screened } from './screen.ts'
+import type { Dialect, Screened } from './dialect.ts'
 
 /** Remembers what the beginnings of a session's prompts were measured to weigh, so that the next bound is close. */
 export type Prefixes = {
@@ -10,22 +10,22 @@ export type Prefixes = {
 
 const prefixesMax = 128
 
-export function prefixes(): Prefixes {
+export function prefixes(remembered: Dialect['remembered']): Prefixes {
   /** By a digest of all that stands before and in the last message. */
   const measured = new Map<string, number>()
 
   return {
     weigh(request) {
-      // Agents move their cache marks from call to call. A text cannot hide in a mark: its bytes stay in the rest.
-      let digest = sha256(withoutMarks(request.head))
+      const head = remembered(request.head)
+      let digest = sha256(head)
       let knownPrefixTokens = 0
       let knownBytes = 0
-      let bytes = Buffer.byteLength(withoutMarks(request.head))
+      let bytes = Buffer.byteLength(head)
       let imageTokens = 0
       let documents = 0
       let mediaChars = 0
       for (const message of request.messages) {
-        const json = plain(withoutMarks(message.json))
+        const json = remembered(message.json)
         digest = sha256(digest + json)
         bytes += Buffer.byteLength(json)
         imageTokens += message.imageTokens
@@ -61,12 +61,3 @@ export function prefixes(): Prefixes {
 }
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('base64')
-const withoutMarks = (json: string) => json.replaceAll(/,"cache_control":\{[^{}]*\}/g, '')
-
-/** Agents send a lone text first as a block, to mark it, and later as a string. */
-function plain(json: string): string {
-  const match = /^\{"role":"(?:user|assistant|system)","content":\[\{"type":"text","text":"/.exec(json)
-  if (match === null || !json.endsWith('"}]}') || json.includes('"},{')) return json
-  const [start] = match
-  return `${start.slice(0, start.indexOf('['))}${json.slice(start.length - 1, -'}]}'.length)}}`
-}

@@ -16,6 +16,7 @@ import { sse } from '../../fake-upstream.ts'
 import type { Upstream } from '../../providers/providers.ts'
 import { rateLimits } from '../../money/rates.ts'
 import { plainAuthority, session, small, textOf } from '../../test-gate.ts'
+import { messages } from './dialects/messages/messages.ts'
 import { modelWindow } from './window.ts'
 
 const usd = 1_000_000_000
@@ -36,7 +37,7 @@ async function windowTo(seller: Seller, answer: string, { budget = usd, allow = 
   const sent: string[] = []
   const upstream: Upstream = {
     ...{ name: 'test', simulated: false, notional: false, billed: true, seller, unreachable: (code: string) => code },
-    authorise: async () => ({ headers: {}, scrubber: null }),
+    authorise: async () => ({ key: null, scrubber: null }),
     dial({ body }, listener) {
       sent.push(body)
       queueMicrotask(() => {
@@ -58,6 +59,7 @@ async function windowTo(seller: Seller, answer: string, { budget = usd, allow = 
   })
   const window = await modelWindow({
     session,
+    dialect: messages,
     folder: root,
     terms: { upstream, allow: new Set(allow), spend: 'stop', rates: undefined },
     account,

@@ -16,6 +16,7 @@ import type { Upstream } from '../../providers/providers.ts'
 import { rateLimits } from '../../money/rates.ts'
 import { local, realKey, rehearsal, session, small, testGate, textOf, plainAuthority } from '../../test-gate.ts'
 import { sessionAuthority } from '../../authority.ts'
+import { messages as dialect } from './dialects/messages/messages.ts'
 import { modelWindow } from './window.ts'
 
 const messages = '/v1/messages?beta=true'
@@ -770,7 +771,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
   const account = books.open(session, { ...money, nodes: [], agent_cap_nanos: null, simulated: false })
   const upstream: Upstream = {
     ...{ name: 'test', simulated: false, notional: false, billed: true, seller: 'maker', unreachable: (code) => code },
-    authorise: async () => ({ headers: {}, scrubber: null }),
+    authorise: async () => ({ key: null, scrubber: null }),
     dial() {
       throw new Error('a bug')
     },
@@ -787,6 +788,7 @@ test('a call that cannot be sent for a bug of ours gives back what was set aside
     onChange() {},
   })
   const parts = {
+    dialect,
     session,
     folder: root,
     terms,

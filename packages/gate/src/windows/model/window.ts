@@ -6,9 +6,10 @@ import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
 import { listenAt, type Stands } from '../listen.ts'
-import { answer, malformed, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
+import { answerIn, failed, malformed, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
-import { type CallsParts, type ModelCalls, modelCalls, type Target } from './calls.ts'
+import { type CallsParts, type ModelCalls, modelCalls } from './calls.ts'
+import type { Answer, Endpoint } from './dialect.ts'
 
 /** A session's window to its model. */
 export type ModelWindow = Pick<ModelCalls, 'price' | 'retry' | 'update' | 'pause' | 'resume' | 'quiet'> & {
@@ -50,13 +51,9 @@ const quietMs = 15 * 60 * 1000
 /** Less than a keeper waits for the answer: what a call that outlives its turn has cost is told when it is known. */
 const settleWaitMs = 2000
 
-const endpoints: Readonly<Record<string, Target['endpoint']>> = {
-  '/v1/messages': 'messages',
-  '/v1/messages/count_tokens': 'count_tokens',
-}
-
 export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
-  const { session, account, books, now } = parts
+  const { session, dialect, account, books, now } = parts
+  const answer = (response: ServerResponse, what: Answer) => answerIn(dialect, response, what)
   const path = join(parts.folder, 'model.sock')
   if (Buffer.byteLength(path) > socketPathBytesMax) {
     throw new Failure(
@@ -77,7 +74,7 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       const startedAt = now()
       const { socket } = request
       const writtenBefore = socket.bytesWritten
-      const { pathname, beta } = target(request.url ?? '')
+      const [pathname, query] = target(request.url ?? '')
       // No agent asks before it has its answer: whoever does has many calls in the place of one.
       if (response.socket === null) return void socket.destroy()
       // It is on this machine, which has a clock.
@@ -93,21 +90,21 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
         return answer(response, malformed('The request names its host twice'))
       }
       if (request.method === 'HEAD') return void response.writeHead(200).end()
-      const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined
-      if (request.method === 'POST' && endpoint !== undefined) return void answerCall(request, response, { endpoint, beta })
+      const endpoint = request.method === 'POST' ? dialect.endpoint(pathname, query) : null
+      if (endpoint !== null) return void answerCall(request, response, endpoint)
       if (request.method === 'POST' && pathname === settlePath)
         return void answerSettle(request, response).catch(() => response.destroy())
       // Never answered to its end: whoever waits here hears at once when the gate is gone.
       if (request.method === 'GET' && pathname === watchPath) return response.writeHead(200).flushHeaders()
       request.resume()
-      answer(response, unknownPath('This window serves POST /v1/messages and /v1/messages/count_tokens only'))
+      answer(response, unknownPath(`This window serves ${dialect.serves} only`))
     },
   )
   server.maxConnections = connectionsMax
   server.maxHeadersCount = requestHeadersMax
   server.timeout = quietMs
 
-  async function answerCall(request: IncomingMessage, response: ServerResponse, target: Target) {
+  async function answerCall(request: IncomingMessage, response: ServerResponse, endpoint: Endpoint) {
     let admitted = 0
     underWay += 1
     try {
@@ -127,11 +124,11 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
       }
       if (raw === 'crowded')
         return answer(response, overloaded('This session sends too much at once: try again when a call has ended'))
-      await calls.make(raw, request, response, target)
+      await calls.make(raw, request, response, endpoint)
     } catch {
       // A bug. Its words stay here.
       if (response.headersSent) response.destroy()
-      else answer(response, { status: 500, type: 'api_error', message: 'The model window failed' })
+      else answer(response, failed('The model window failed'))
     } finally {
       heldBytes -= admitted
       underWay -= 1
@@ -169,17 +166,9 @@ export async function modelWindow(parts: WindowParts): Promise<ModelWindow> {
   }
 }
 
-/** Only the exact paths are served, so nothing is decoded or resolved; of the query one word is kept. */
-function target(url: string): { readonly pathname: string; readonly beta: boolean } {
+function target(url: string): readonly [pathname: string, query: string] {
   const mark = url.indexOf('?')
-  if (mark === -1) return { pathname: url, beta: false }
-  return {
-    pathname: url.slice(0, mark),
-    beta: url
-      .slice(mark + 1)
-      .split('&')
-      .includes('beta=true'),
-  }
+  return mark === -1 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)]
 }
 
 const shownPath = (pathname: string) => pathname.replaceAll(/[^\w/.-]/g, '?').slice(0, 60)

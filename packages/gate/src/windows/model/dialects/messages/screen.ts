@@ -1,4 +1,5 @@
-import { type Answer, malformed, refused } from './answers.ts'
+import { malformed, refused } from '../../answers.ts'
+import type { Answer, Endpoint, Media, Screened, ScreenedOn, Screening } from '../../dialect.ts'
 import { base64ImageSize } from '@anchorhold/core/image-size'
 import { withoutTools } from './without-tools.ts'
 import type { DeniedTools } from '@anchorhold/core/policy/denied-tools'
@@ -36,36 +37,13 @@ const bounds = { depthMax: 200, partsMax: 500_000 } as const
 /** Nested content deeper than this is an attack on a parser. */
 const depthMax = 8
 
-/** A request that may be sent, taken apart so that the length of its answer can still be set. */
-export type Screened = {
-  readonly model: string
-  readonly stream: boolean
-  readonly maxTokens: number
-  readonly thinkingTokens: number
-  /** It asks for thinking, of which little or nothing may be shown. */
-  readonly thinks: boolean
-  readonly caching: 'none' | '5m' | '1h'
-  /** Everything but `messages` and `max_tokens`, as JSON. */
-  readonly head: string
-  /** Each message as JSON, with what its images and documents weigh. */
-  readonly messages: readonly (Media & { readonly json: string })[]
-}
-
-/** What is not weighed by its bytes, and how many characters of JSON that takes. */
-export type Media = { readonly mediaChars: number; readonly imageTokens: number; readonly documents: number }
-
 type Json = { readonly [name: string]: unknown }
 
 /** Decides whether a request from inside may go out. What goes out is written anew from what was parsed, so that
  *  nothing that another parser might read differently (doubled keys, odd escapes, broken UTF-8) survives. */
-export function screen(
-  raw: Uint8Array,
-  allow: ReadonlySet<string>,
-  endpoint: 'messages' | 'count_tokens',
-  denied: DeniedTools | null = null,
-): { readonly ok: true; readonly request: Screened } | { readonly ok: false; readonly answer: Answer } {
+export function screen(raw: Uint8Array, { costs }: Pick<Endpoint, 'costs'>, { allow, denied }: ScreenedOn): Screening {
   try {
-    return { ok: true, request: screened(raw, allow, endpoint, denied) }
+    return { ok: true, request: screened(raw, allow, costs, denied) }
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, answer: error.answer }
     // Nesting that is too deep for the engine's own serialiser ends here as well.
@@ -75,9 +53,9 @@ export function screen(
 }
 
 /** The request as it is sent: what was screened, with the length of the answer that was paid for. */
-export function serialise(request: Screened, maxTokens: number | null): string {
+export function serialise({ head, messages }: Screened, maxTokens: number | null): string {
   const limit = maxTokens === null ? '' : `,"max_tokens":${maxTokens}`
-  return `${request.head.slice(0, -1)}${limit},"messages":[${request.messages.map(({ json }) => json).join(',')}]}`
+  return `${head.slice(0, -1)}${limit},"messages":[${messages.map(({ json }) => json).join(',')}]}`
 }
 
 /** The betas of a request that may go out. */
@@ -104,12 +82,7 @@ const broken = (message: string): never => {
   throw new Refusal(malformed(message))
 }
 
-function screened(
-  raw: Uint8Array,
-  allow: ReadonlySet<string>,
-  endpoint: 'messages' | 'count_tokens',
-  denied: DeniedTools | null,
-): Screened {
+function screened(raw: Uint8Array, allow: ReadonlySet<string>, costs: boolean, denied: DeniedTools | null): Screened {
   const parsed = parse(raw)
   const { body, refusal } = denied === null ? { body: parsed, refusal: null } : withoutTools(parsed, denied)
   if (refusal !== null) throw new Refusal(refused(refusal))
@@ -119,11 +92,11 @@ function screened(
   const { messages, max_tokens: maxTokens, metadata, ...rest } = body
   if (typeof body.model !== 'string' || !/^[\w.:@/[\]-]{1,200}$/.test(body.model)) broken('"model" must be the id of a model')
   if (!Array.isArray(messages)) return broken('"messages" must be a list')
-  if (endpoint === 'messages' && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0)) {
+  if (costs && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0)) {
     broken('"max_tokens" must be a positive whole number')
   }
   // A sum that is set aside for more than this is no longer a whole number.
-  if (endpoint === 'messages' && (maxTokens as number) > callTokensMax) {
+  if (costs && (maxTokens as number) > callTokensMax) {
     broken(`"max_tokens" must be at most ${callTokensMax}`)
   }
   if (body.stream !== undefined && typeof body.stream !== 'boolean') broken('"stream" must be true or false')
@@ -141,7 +114,7 @@ function screened(
   return {
     model: body.model as string,
     stream: body.stream === true,
-    maxTokens: endpoint === 'messages' ? (maxTokens as number) : 0,
+    maxTokens: costs ? (maxTokens as number) : 0,
     thinkingTokens: thinkingTokens(body.thinking),
     thinks: isObject(body.thinking) && body.thinking.type !== 'disabled',
     caching: cachingIn(head, passed),

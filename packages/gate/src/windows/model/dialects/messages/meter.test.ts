@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sse, streamed } from '../../fake-upstream.ts'
+import { sse, streamed } from '../../../../fake-upstream.ts'
 import { meter } from './meter.ts'
 
 const read = (text: string) => {

@@ -6,7 +6,11 @@ const base = { model: 'claude-sonnet-5', max_tokens: 10, messages: [{ role: 'use
 const image = (source: object) => ({ type: 'image', source })
 const said = (...content: object[]) => ({ ...base, messages: [{ role: 'user', content }] })
 const run = (body: unknown, allow: string[] = []) =>
-  screen(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), new Set(allow), 'messages')
+  screen(
+    Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+    { costs: true },
+    { allow: new Set(allow), denied: null },
+  )
 const refusal = (body: unknown, allow: string[] = []) => {
   const result = run(body, allow)
   return result.ok ? null : result.answer
@@ -61,7 +65,7 @@ const forbidden: readonly (readonly [what: string, body: object, rule: string])[
 ]
 
 test.each(forbidden)('screen() refuses %s, and names it', (_, body, rule) => {
-  expect(refusal(body)).toMatchObject({ status: 403, type: 'permission_error', message: expect.stringContaining(`"${rule}"`) })
+  expect(refusal(body)).toMatchObject({ kind: 'refused', message: expect.stringContaining(`"${rule}"`) })
 })
 test.each(forbidden)('screen() lets %s out when the owner names it', (_, body, rule) => {
   expect(refusal(body, [rule])).toBeNull()
@@ -130,7 +134,7 @@ test.each([
   ],
   ['escaped', `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x","\\u005f_proto__":1}]}`],
 ])('screen() refuses the key __proto__ %s', (_, raw) => {
-  expect(refusal(raw)).toMatchObject({ status: 403, message: expect.stringContaining('__proto__') })
+  expect(refusal(raw)).toMatchObject({ kind: 'refused', message: expect.stringContaining('__proto__') })
 })
 test('screen() lets a text speak of __proto__', () => {
   expect(refusal(said({ type: 'text', text: '{"__proto__":1}' }))).toBeNull()
@@ -163,7 +167,7 @@ test.each([
     `{"model":"m","max_tokens":1,"messages":[],"tool_choice":${'['.repeat(200_000)}${']'.repeat(200_000)}}`,
   ],
 ])('screen() calls %s malformed', (_, raw) => {
-  expect(refusal(raw)).toMatchObject({ status: 400, type: 'invalid_request_error' })
+  expect(refusal(raw)).toMatchObject({ kind: 'malformed' })
 })
 
 test('screen() reduces metadata to the user id', () => {
@@ -187,7 +191,7 @@ const use = (name: string, id = 't1') => ({ type: 'tool_use', id, name, input: {
 const outcome = (id = 't1') => ({ type: 'tool_result', tool_use_id: id, content: 'out' })
 const talk = (...messages: object[]) => ({ ...base, messages })
 const screenedBy = (denied: typeof noBash, body: object) =>
-  screen(Buffer.from(JSON.stringify(body)), new Set(), 'messages', denied)
+  screen(Buffer.from(JSON.stringify(body)), { costs: true }, { allow: new Set(), denied })
 const sentWith = (denied: typeof noBash, body: object) => {
   const result = screenedBy(denied, body)
   return result.ok ? (JSON.parse(serialise(result.request, 10)) as Record<string, unknown>) : result.answer.message
@@ -236,7 +240,7 @@ test.each([
 ])('screen() refuses a request with a denied tool: %s', (_, body) => {
   expect(screenedBy(noBash, body)).toMatchObject({
     ok: false,
-    answer: { status: 403, message: expect.stringContaining('olicy') as string },
+    answer: { kind: 'refused', message: expect.stringContaining('olicy') as string },
   })
 })
 
@@ -251,7 +255,7 @@ test.each([
   ['budget_tokens', { ...base, thinking: { type: 'enabled', budget_tokens: Number.MAX_SAFE_INTEGER } }],
   ['budget_tokens', { ...base, thinking: { type: 'enabled', budget_tokens: 1e300 } }],
 ])('screen() refuses %s that no model has', (name, body) => {
-  expect(refusal(body)).toMatchObject({ status: 400, message: expect.stringContaining(`"${name}"`) })
+  expect(refusal(body)).toMatchObject({ kind: 'malformed', message: expect.stringContaining(`"${name}"`) })
 })
 const cached = (ttl?: string) => ({ cache_control: { type: 'ephemeral', ...(ttl === undefined ? {} : { ttl }) } })
 test.each([

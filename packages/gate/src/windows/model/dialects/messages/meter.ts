@@ -1,22 +1,8 @@
 import type { Used } from '@anchorhold/core/prices'
 import type { Nanos } from '@anchorhold/protocol/money'
 import { z } from 'zod'
-import { dataIn, type Line, lineReader } from '../line-reader.ts'
-
-/** Reads along with an answer as it passes, and says what it used. It reads a little later, so that the answer goes out first. */
-export type Meter = {
-  feed(chunk: Uint8Array): void
-  /** What was used, as far as it was seen. `whole` when the upstream gave its final count; `thought` when there was thinking in it,
-   *  of which an answer shows a summary or nothing, whatever its length. */
-  read(): {
-    readonly used: Used
-    readonly whole: boolean
-    readonly started: boolean
-    readonly thought: boolean
-    /** What it cost, where the upstream says so itself. */
-    readonly saidNanos: Nanos | null
-  }
-}
+import { dataIn, type Line, lineReader } from '../../../line-reader.ts'
+import type { Meter } from '../../dialect.ts'
 
 /** A longer body is passed on but not read any more. */
 const readBytesMax = 32 * 1024 * 1024
@@ -55,7 +41,7 @@ type Usage = z.infer<typeof Usage>
 const plainDelta =
   /^\{"type":"content_block_delta","index":\d{1,9},"delta":\{"type":"\w{1,40}","(text|thinking|partial_json)":"([^"\\]*)"\}\}$/
 
-export function meter(kind: 'stream' | 'json'): Meter {
+export function meter(kind: 'stream' | 'whole'): Meter {
   const seen = { start: null as Usage | null, end: null as Usage | null, answerBytes: 0, thought: false, overrun: false }
   let unread: Uint8Array[] = []
   const reader = lineReader(lineBytesMax)
@@ -120,7 +106,7 @@ export function meter(kind: 'stream' | 'json'): Meter {
     read() {
       catchUp()
       dispatch()
-      if (kind === 'json' && bodyBytes > 0 && !seen.overrun) {
+      if (kind === 'whole' && bodyBytes > 0 && !seen.overrun) {
         seen.answerBytes = bodyBytes
         seen.end = usageOf(parsed(Buffer.concat(body).toString('utf8'))?.usage)
         seen.start = seen.end
