@@ -6,7 +6,7 @@ import { openWindows } from '@anchorhold/daemon/app/keeper-start'
 import { authorityFor } from '@anchorhold/daemon/app/authority'
 import { inbox as makeInbox } from '@anchorhold/daemon/app/inbox'
 import { hearOut } from '@anchorhold/daemon/app/lost-keeper'
-import { type Parts, record } from '@anchorhold/daemon/app/parts'
+import type { Parts } from '@anchorhold/daemon/app/parts'
 import { attempts } from '@anchorhold/daemon/logins/attempts'
 import { passwords } from '@anchorhold/daemon/logins/passwords'
 import { fakePolicies } from '@anchorhold/daemon/policy/fake-policies'
@@ -22,6 +22,7 @@ import { keeperProcesses } from '@anchorhold/daemon/processes/keeper-processes'
 import type { Launched } from '@anchorhold/daemon/processes/launch'
 import { sources as makeSources } from '@anchorhold/daemon/processes/sources'
 import type { SessionRow, Store } from '@anchorhold/daemon/store/store'
+import { transaction } from '@anchorhold/daemon/transaction'
 import { watches } from '@anchorhold/daemon/watches'
 import type { KeptLease } from '@anchorhold/gate/money/leases'
 import { fakeCells } from '@anchorhold/keeper/cells/fake-cell'
@@ -218,10 +219,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
   async function daemonMain(process: Process): Promise<void> {
     const { clock, wire } = process
     const log = (message: string) => void logged.push(`${Math.round(machine.elapsed)} ${message}`)
-    const inbox = makeInbox(() => mine, clock)
-    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos, inbox.heard)
+    const hub = makeHub(store.events.beforePos(Number.MAX_SAFE_INTEGER, 1, null).at(-1)?.pos)
     const sources = makeSources({ store, hub, clock, wire, log })
-    const reconcile = reconciler(() => mine, inbox, clock)
     const mine: Parts = {
       config,
       folders,
@@ -243,7 +242,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         clock,
         env: () => ({}),
         log,
-        onUp: (served) => void reconcile.gateUp(served),
       }),
       newUser: () => null,
       keepers: keeperProcesses({
@@ -251,14 +249,6 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
         host: hostOf(process),
         sources,
         clock,
-        async describe(id) {
-          await openWindows(mine, id)
-          return { start: startOf(store.sessions.get(id)!, authorityFor(mine, id, 'keeper')), runAs: null }
-        },
-        onGone: (id, why) => reconcile.keeperGone(id, { leaving: false, why }),
-        onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
-        onNotStarted: (id) => reconcile.keeperNotStarted(id),
-        onSaying: (id, frames) => hearOut(mine, id, frames),
         beatMs: null,
         log,
       }),
@@ -267,6 +257,20 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       random: randomBytes,
       log,
     }
+    const inbox = makeInbox(mine, clock)
+    const reconcile = reconciler(mine, inbox, clock)
+    hub.listen(inbox.heard)
+    mine.gate.onUp((served) => void reconcile.gateUp(served))
+    mine.keepers.listen({
+      async describe(id) {
+        await openWindows(mine, id)
+        return { start: startOf(store.sessions.get(id)!, authorityFor(mine, id, 'keeper')), runAs: null }
+      },
+      gone: reconcile.keeperGone,
+      unread: reconcile.keeperUnread,
+      notStarted: reconcile.keeperNotStarted,
+      saying: (id, frames) => hearOut(mine, id, frames),
+    })
     await reconcile.findKeepers()
     parts = mine
     process.onDeath(() => {
@@ -289,22 +293,24 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
     })
 
   machine.put('gate/outbox', `${String(gateFrom).padStart(16, '0')}.log`)
-  store.sessions.insert({ id: session, options: { group }, runAs: null, conversation: 'c', conversing: false, grants: [] })
-  record({ store, hub: makeHub(), now: () => 0 } as unknown as Parts, session, {
-    type: 'session.created',
-    body: {
-      name: 'New session',
-      rung: 'none',
-      provider: 'rehearsal',
-      model: 'rehearsal-1',
-      simulated: true,
-      workspace: '/w',
-      budget_nanos: budgetNanos,
-      forked_from: null,
-      on_crash: random() < 0.5 ? 'resume' : 'wait',
-      autonomy: random() < 0.7 ? 'supervised' : 'full',
-      actor: 'owner',
-    },
+  transaction({ store, hub: makeHub(), now: () => 0 }, (tx) => {
+    tx.store.sessions.insert({ id: session, options: { group }, runAs: null, conversation: 'c', conversing: false, grants: [] })
+    tx.record(session, {
+      type: 'session.created',
+      body: {
+        name: 'New session',
+        rung: 'none',
+        provider: 'rehearsal',
+        model: 'rehearsal-1',
+        simulated: true,
+        workspace: '/w',
+        budget_nanos: budgetNanos,
+        forked_from: null,
+        on_crash: random() < 0.5 ? 'resume' : 'wait',
+        autonomy: random() < 0.7 ? 'supervised' : 'full',
+        actor: 'owner',
+      },
+    })
   })
 
   for (const [span, nanos] of Object.entries(groupCaps)) store.ledger.setCap(`group/${group}`, span as Span, nanos)

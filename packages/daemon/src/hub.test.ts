@@ -24,11 +24,6 @@ function log() {
     store: (of: SessionId, block: string, text = '') => put(of, { type: 'text', body: { block, text } }),
     end: (of: SessionId) => put(of, { type: 'turn.ended', body: { reason: 'done', why: null, duration_ms: 0 } }),
     leave: (of: SessionId) => put(of, { type: 'keeper.left', body: { why: 'idle', failed: false } }),
-    /** Tells of an event whose transaction is rolled back afterwards. */
-    rollBack: (of: SessionId) =>
-      one.stored([
-        { pos: events.length + 9, seq: 9, session: of, at: 0, type: 'notice', body: { level: 'info', code: 'x', message: '' } },
-      ]),
     live: (of: SessionId, block: string, offset: number, text: string) =>
       one.live(of, { type: 'text.delta', block, offset, text } satisfies LiveFrame),
     watch: (of: SessionId | null = session, after = 0, signal = new AbortController().signal) => watchOf(of, after, signal),
@@ -173,16 +168,4 @@ test('hub() that begins over a full log shows what is said after what is stored'
   const read = (after: number) => (after === 0 ? [stored] : [])
   const watcher = one.watch({ session, after: 0, read, signal: new AbortController().signal })[Symbol.asyncIterator]()
   expect(await take(watcher, 2)).toEqual(['#1', '0:now'])
-})
-
-test('watch() goes on where an event that it was told of was rolled back', async () => {
-  const { store, live, rollBack, watch } = log()
-  const watcher = watch()
-  store(session, 'a')
-  expect(await take(watcher, 1)).toEqual(['#1'])
-  rollBack(session)
-  live(session, 'b', 0, 'Hel')
-  store(session, 'b', 'Hello')
-  live(session, 'c', 0, 'Next')
-  expect(await take(watcher, 3)).toEqual(['#2', '0:Hel', '0:Next'])
 })

@@ -9,7 +9,10 @@ export type Seen = { readonly event: Event } | { readonly session: SessionId; re
 /** Tells watchers that there is something new. Stored events are not queued here: a watcher reads them from the log when
  *  it is ready for them, so that a slow one costs nothing. */
 export interface Hub {
+  /** Their transaction is committed. */
   stored(events: readonly Event[]): void
+  /** Tells of every event that is stored from here on. */
+  listen(heard: (events: readonly Event[]) => void): void
   live(session: SessionId, frame: LiveFrame): void
   /** What the session's agent is saying and has not finished. */
   saying(session: SessionId): readonly LiveFrame[]
@@ -40,9 +43,10 @@ type Watcher = {
   wake: () => void
 }
 
-/** `lastPos` is the last event that is stored already; `onStored` hears of all that follow, perhaps before they are committed. */
-export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = () => {}): Hub {
+/** `lastPos` is the last event that is stored already. */
+export function hub(lastPos = 0): Hub {
   const watchers = new Set<Watcher>()
+  const listeners = new Set<(events: readonly Event[]) => void>()
   /** What each session's open blocks hold so far, for those who begin to watch in the middle of one. */
   const open = new Map<SessionId, OpenBlocks>()
 
@@ -63,8 +67,9 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
         if (blocks?.frames().length === 0) open.delete(event.session)
       }
       for (const session of new Set(events.map((event) => event.session))) wake(session)
-      onStored(events)
+      for (const heard of listeners) heard(events)
     },
+    listen: (heard) => void listeners.add(heard),
     live(session, frame) {
       if (frame.type !== 'tool.progress') {
         const blocks = open.get(session) ?? openBlocks()
@@ -112,7 +117,7 @@ export function hub(lastPos = 0, onStored: (events: readonly Event[]) => void = 
           }
           if (passed !== undefined) cursor = Math.max(cursor, passed)
           const shown = page.at(-1)?.pos ?? lastPos
-          // Where nothing more is stored, they wait for nothing: an event that they were said after may have been rolled back.
+          // What was said after an event of another session has nothing to wait for here.
           const mayShow = ({ pos }: Frame) => pos <= shown || !watcher.isBehind
           while (watcher.frames.length > 0 && mayShow(watcher.frames[0]!)) yield watcher.frames.shift()!
           if (watcher.frames.length === 0) await waiting.promise

@@ -1,6 +1,6 @@
 // The daemon's process: builds every part and starts it.
 //   node daemon.mjs [--state DIR] [--port N]
-import { house } from '@anchorhold/core/actors'
+import { house as itself } from '@anchorhold/core/actors'
 import { keepCompiledSoon } from '@anchorhold/link/keep-compiled'
 import { systemClock } from '@anchorhold/link/clock'
 import { takeLockOfKilled } from '@anchorhold/link/lock'
@@ -8,7 +8,6 @@ import { ownerMark } from '@anchorhold/link/owner'
 import { sayReady, sayWhyNot } from '@anchorhold/link/stands'
 import { endpointFile, tokenFile } from '@anchorhold/core/places'
 import { Failure } from '@anchorhold/protocol/failures'
-import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -17,40 +16,19 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { cliTokenName, makeToken, whoIs } from './app/access.ts'
 import { finishArchives } from './app/archive.ts'
 import { deliverAll } from './app/deliver.ts'
-import { rootFor } from './app/images.ts'
-import { inbox as makeInbox } from './app/inbox.ts'
-import { keeperStart } from './app/keeper-start.ts'
-import { hearOut } from './app/lost-keeper.ts'
-import { notifier } from './app/notify.ts'
-import { note, type Parts } from './app/parts.ts'
-import { reconciler } from './app/reconcile.ts'
-import { heardOfSlowCells } from './app/slow-cells.ts'
 import { readConfig } from './config.ts'
 import type { BehindPage } from './doors/http/behind-page.ts'
 import { doorServer } from './doors/http/door-server.ts'
 import { httpDoor } from './doors/http/http.ts'
 import { readWeb } from './doors/http/web.ts'
 import { folders as foldersOf, makeFolder, makeFolders } from './folders.ts'
-import { hub as makeHub } from './hub.ts'
-import { attempts } from './logins/attempts.ts'
-import { passwords } from './logins/passwords.ts'
+import { house } from './house.ts'
 import { replaceFile } from './policy/append-rule.ts'
-import { policies as openPolicies } from './policy/policies.ts'
-import { presence } from './presence.ts'
-import { doctorProcess } from './processes/doctor-process.ts'
-import { gateHost, gateProcess, keyStoreEnv } from './processes/gate-process.ts'
-import { keeperHost } from './processes/keeper-host.ts'
-import { keeperProcesses } from './processes/keeper-processes.ts'
 import { boundLogs } from './processes/logs.ts'
-import { rehearsalHost, rehearsalProcess, withRehearsal } from './processes/rehearsal-process.ts'
 import { reapAll, sessionsOnDisk } from './processes/reap.ts'
 import { stageRuntime } from './processes/runtime.ts'
-import { sessionUsers } from './processes/session-users.ts'
-import { sources as makeSources } from './processes/sources.ts'
-import { pushService } from './push/push-service.ts'
 import { sqliteStore } from './store/sqlite/sqlite-store.ts'
-import { watches } from './watches.ts'
-import { gitIdentity } from './workspace/git-identity.ts'
+import { transaction } from './transaction.ts'
 
 const dist = dirname(fileURLToPath(import.meta.url))
 const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { version: string }
@@ -64,10 +42,6 @@ const lastAnswersMs = 200
 /** How long places that wait for a session are waited for. */
 const placesMs = 3000
 const answerFirstMs = 30
-/** How often keepers and gate are asked whether they still answer. */
-const beatMs = 5000
-/** A keeper that hangs holds up a person's work, and is told from one that is only slow by its fifth answer that does not come. */
-const keeperBeatMs = 2000
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 /** What fails for want of room is said, and done another time: a daemon on a full disk is there to stop agents. */
 function tryTo(what: string, work: () => unknown): void {
@@ -102,97 +76,12 @@ async function main(): Promise<void> {
       hint: 'anchorhold status shows it',
     })
 
-  /** Nothing new is started any more. */
-  let leaving = false
   const store = sqliteStore(folders.database)
   // Looked at before anything new is made; whose it is shows later, when nobody waits.
   const onDisk = sessionsOnDisk(folders)
-  const inbox = makeInbox(() => parts, systemClock)
-  const notify = notifier(() => parts, systemClock)
-  const hub = makeHub(store.events.lastPos(), (events) => {
-    inbox.heard(events)
-    notify.heard(events)
-    heardOfSlowCells(() => parts, events)
-  })
-  const sources = makeSources({ store, hub, log })
   const runtime = { ...stageRuntime(dist, folders.runtime), engine: config.containerEngine }
-  const namedEnv = (more: ReadonlySet<string>) => {
-    const stored = store.providers.list().flatMap(({ credential }) => (credential.from === 'env' ? [credential.name] : []))
-    const named = [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]]))
-    return { ...(Object.fromEntries(named) as Record<string, string>), ...keyStoreEnv(config, folders) }
-  }
-  const reconcile = reconciler(() => parts, inbox)
-  const rehearsalPlace = { folder: folders.rehearsal, log: folders.rehearsalLog, root: config.root, lasting: true }
-  const rehearsal = rehearsalProcess(rehearsalHost(rehearsalPlace, runtime), systemClock, log)
-  const plainGate = gateProcess({
-    folders,
-    host: gateHost(folders, runtime, config.root),
-    sources,
-    clock: systemClock,
-    env: namedEnv,
-    beatMs,
-    log,
-    onUp: (served) => void reconcile.gateUp(served),
-  })
-  const gate = withRehearsal(plainGate, rehearsal, log)
-  const identity = gitIdentity(process.env)
-  const newUser = config.root ? sessionUsers({ folders, store, onDisk }) : () => null
-  const keepers = keeperProcesses({
-    folders,
-    host: keeperHost({
-      folders,
-      runtime,
-      spare: config.spareKeeper,
-      newUser,
-      pools: config.pools,
-      rootOf: (rung) => rootFor({ config, folders }, rung, undefined),
-      limits: config.limits,
-      log,
-      busy: (rung) => keepers.sessions.filter((id) => store.sessions.get(id)?.rung === rung).length,
-      isOwned: (id) => store.sessions.get(id) !== null,
-    }),
-    sources,
-    clock: systemClock,
-    onSaying: (id, frames) => hearOut(parts, id, frames),
-    describe: (id) => keeperStart(parts, runtime, identity(), id),
-    onGone: (id, why) => reconcile.keeperGone(id, { leaving, why }),
-    onUnread: (id, failure) => reconcile.keeperUnread(id, failure),
-    onNotStarted: (id) => reconcile.keeperNotStarted(id),
-    beatMs: keeperBeatMs,
-    log,
-  })
-  const parts: Parts = {
-    config,
-    folders,
-    store,
-    hub,
-    policies: openPolicies({ folder: config.config, memory: folders.policies, log }),
-    presence: presence(Date.now),
-    push: pushService({
-      keyFile: folders.pushKey,
-      subject: config.publicUrl?.startsWith('https:') ? config.publicUrl : 'mailto:nobody@anchorhold.invalid',
-      ownHosts: config.pushHosts,
-      log,
-    }),
-    watches: watches(),
-    passwords: passwords(),
-    attempts: attempts({ now: Date.now, random: randomBytes }),
-    sources,
-    gate,
-    keepers,
-    newUser,
-    doctor: doctorProcess(runtime, { home: config.home, memory: folders.doctor, images: folders.images }, log),
-    now: Date.now,
-    random: randomBytes,
-    log,
-  }
-
-  parts.policies.onChange((changed, author) => {
-    // In force first: it may be that nothing can be written down.
-    reconcile.policyChanged()
-    for (const { file, sha256 } of changed)
-      note(parts, { type: 'policy.changed', body: { policy: file, sha256, ...(author ?? { actor: 'daemon', door: 'files' }) } })
-  })
+  const { parts, inbox, reconcile } = house({ config, folders, store, runtime, onDisk, log })
+  const { gate, keepers, sources } = parts
   let port = config.port
   const url = () => config.publicUrl ?? `http://localhost:${port}`
   const address = () => ({ port, publicUrl: config.publicUrl })
@@ -237,11 +126,12 @@ async function main(): Promise<void> {
 
   // Programs of the same user enter with this token; it is new at every start. Where nothing can be written, the one before it holds.
   tryTo('make a new token for the command line', () =>
-    store.atomically(() => {
-      for (const old of store.tokens.list()) if (old.name === cliTokenName) store.tokens.remove(old.id)
+    transaction(parts, (tx) => {
+      const { tokens, people } = tx.store
+      for (const old of tokens.list()) if (old.name === cliTokenName) tokens.remove(old.id)
       // Who can read the state folder is an owner: the one who has been here longest.
-      const user = store.people.list().find(({ role }) => role === 'owner')!
-      const { secret } = makeToken(parts, house, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
+      const user = people.list().find(({ role }) => role === 'owner')!
+      const { secret } = makeToken(tx, itself, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
       replaceFile(tokenFile(config.state), secret)
     }),
   )
@@ -259,7 +149,6 @@ async function main(): Promise<void> {
     /** Those of which something goes on though it was ended. */
     let left = 0
     if (all) {
-      leaving = true
       keepers.startNoMore()
       const ended = keepers.sessions
       await Promise.all(ended.map((id) => keepers.end(id, 'Anchorhold was shut down', { unread: 'kept' })))
@@ -284,7 +173,7 @@ async function main(): Promise<void> {
   async function leave(): Promise<void> {
     if (left) return
     left = true
-    leaving = true
+    keepers.startNoMore()
     inbox.close()
     // Answers that are being written go out; streams are ended with the process.
     await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])

@@ -6,7 +6,8 @@ import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorho
 import type { User } from '@anchorhold/protocol/people'
 import { createHash } from 'node:crypto'
 import type { TokenRow } from '../store/store.ts'
-import { by, note, type Parts, require } from './parts.ts'
+import { type Tx, transaction } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -36,11 +37,15 @@ type NewToken = {
 /** Where a login comes from, as far as the door can tell. */
 export type Caller = { readonly address: string | null; readonly agent: string; readonly door: string }
 
-export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs, login }: NewToken): Made {
-  const secret = `anchor_${Buffer.from(parts.random(32)).toString('base64url')}`
-  const now = parts.now()
+export function makeToken(
+  tx: Tx & Pick<Parts, 'now' | 'random'>,
+  actor: Actor,
+  { user, name, role, lifeMs, login }: NewToken,
+): Made {
+  const secret = `anchor_${Buffer.from(tx.random(32)).toString('base64url')}`
+  const now = tx.now()
   const row: TokenRow = {
-    id: newTokenId(parts.random),
+    id: newTokenId(tx.random),
     user: user.id,
     name,
     role,
@@ -55,12 +60,10 @@ export function makeToken(parts: Parts, actor: Actor, { user, name, role, lifeMs
     proved_at: login === undefined ? null : now,
   }
   const { id: token, expires_at } = row
-  parts.store.atomically(() => {
-    parts.store.tokens.insert(row)
-    const about = { user: user.name, token, name, ...by(actor) }
-    if (login !== undefined) note(parts, { type: 'login', body: { ...about, ...traces(login.how, login.caller) } })
-    else note(parts, { type: 'token.made', body: { ...about, kind: role === 'link' ? 'login link' : 'token', expires_at } })
-  })
+  tx.store.tokens.insert(row)
+  const about = { user: user.name, token, name, ...by(actor) }
+  if (login !== undefined) tx.note({ type: 'login', body: { ...about, ...traces(login.how, login.caller) } })
+  else tx.note({ type: 'token.made', body: { ...about, kind: role === 'link' ? 'login link' : 'token', expires_at } })
   return { token: view(row, user.name), secret }
 }
 
@@ -72,10 +75,15 @@ export const traces = (how: 'link' | 'password' | 'code' | 'passkey', { address,
 })
 
 /** Logs a device in: the secret is its cookie's. */
-export function logDeviceIn(parts: Parts, user: User, how: 'link' | 'password' | 'code' | 'passkey', caller: Caller): Made {
+export function logDeviceIn(
+  tx: Tx & Pick<Parts, 'now' | 'random'>,
+  user: User,
+  how: 'link' | 'password' | 'code' | 'passkey',
+  caller: Caller,
+): Made {
   const actor: Actor = { kind: user.role, user: user.id, name: user.name, door: caller.door }
   const name = deviceName(caller.agent)
-  return makeToken(parts, actor, { user, name, role: 'cookie', lifeMs: loginMs, login: { how, caller } })
+  return makeToken(tx, actor, { user, name, role: 'cookie', lifeMs: loginMs, login: { how, caller } })
 }
 
 const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow, user: string): Token => ({
@@ -137,7 +145,7 @@ export function whoAmI(parts: Parts, actor: Actor): WhoAmI {
 }
 
 /** Oneself, or with the right to it somebody else. */
-export function userFor(parts: Parts, actor: Actor, name: string | null, own: Permission): User {
+export function userFor(parts: Reads, actor: Actor, name: string | null, own: Permission): User {
   const user = name === null ? (actor.user === null ? null : parts.store.people.get(actor.user)) : parts.store.people.byName(name)
   require(parts, actor, user !== null && user.id === actor.user ? own : 'people.write')
   if (user === null) throw noUser(name ?? actor.name)
@@ -147,48 +155,53 @@ export const noUser = (name: string) =>
   new Failure('not_found', `There is no user "${name}"`, { hint: 'anchorhold user ls shows them' })
 
 export function createLoginLink(parts: Parts, actor: Actor, url: string): { readonly url: string; readonly expires_at: number } {
-  const user = userFor(parts, actor, null, 'tokens.own')
-  requireProof(parts, actor, 'make a login link')
-  return loginLink(parts, actor, user, url, linkMs)
+  return transaction(parts, (tx) => {
+    const user = userFor(tx, actor, null, 'tokens.own')
+    requireProof(tx, actor, 'make a login link')
+    return loginLink(tx, actor, user, url, linkMs)
+  })
 }
 
 export function loginLink(
-  parts: Parts,
+  tx: Tx & Pick<Parts, 'now' | 'random'>,
   actor: Actor,
   user: User,
   url: string,
   lifeMs: number,
 ): { readonly url: string; readonly expires_at: number } {
-  const { token, secret } = makeToken(parts, actor, { user, name: 'login link', role: 'link', lifeMs })
+  const { token, secret } = makeToken(tx, actor, { user, name: 'login link', role: 'link', lifeMs })
   // In the fragment: it reaches no server's log, ours included.
   return { url: `${url}/#login=${secret}`, expires_at: token.expires_at ?? 0 }
 }
 
 /** Takes a login link's secret, once, and gives a cookie's. */
 export function logIn(parts: Parts, secret: string, caller: Caller): Made {
-  return parts.store.atomically(() => {
-    parts.store.tokens.removeExpired(parts.now())
-    const row = parts.store.tokens.byHash(hashOf(secret))
-    const user = row === null || row.role !== 'link' ? null : parts.store.people.get(row.user)
-    if (row === null || user === null || !parts.store.tokens.remove(row.id)) {
+  return transaction(parts, (tx) => {
+    const { tokens, people } = tx.store
+    tokens.removeExpired(tx.now())
+    const row = tokens.byHash(hashOf(secret))
+    const user = row === null || row.role !== 'link' ? null : people.get(row.user)
+    if (row === null || user === null || !tokens.remove(row.id)) {
       throw new Failure('unauthenticated', 'This login link is not valid: it was used already, or has expired', {
         hint: 'Make a new one: anchorhold login-link',
       })
     }
-    return logDeviceIn(parts, user, 'link', caller)
+    return logDeviceIn(tx, user, 'link', caller)
   })
 }
 
 export type TokenOptions = { readonly name: string; readonly days?: number | undefined; readonly user?: string | undefined }
 
 export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
-  const whose = userFor(parts, actor, user ?? null, 'tokens.own')
-  requireProof(parts, actor, 'make a token')
-  if (name === cliTokenName)
-    throw new Failure('bad_request', `Cannot name a token "${name}": that is what the command line of this machine has`, {
-      hint: 'Choose another name',
-    })
-  return makeToken(parts, actor, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
+  return transaction(parts, (tx) => {
+    const whose = userFor(tx, actor, user ?? null, 'tokens.own')
+    requireProof(tx, actor, 'make a token')
+    if (name === cliTokenName)
+      throw new Failure('bad_request', `Cannot name a token "${name}": that is what the command line of this machine has`, {
+        hint: 'Choose another name',
+      })
+    return makeToken(tx, actor, { user: whose, name, role: 'bearer', lifeMs: days === undefined ? null : days * dayMs })
+  })
 }
 
 /** One's own; an owner sees everybody's. */
@@ -203,18 +216,24 @@ export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
 }
 
 export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
-  const row = parts.store.tokens.get(id)
-  const own = row?.role === 'cookie' ? 'account.own' : 'tokens.own'
-  require(parts, actor, row !== null && row.user === actor.user ? own : 'people.write')
-  if (row === null) throw new Failure('not_found', `There is no token "${id}"`)
-  forget(parts, actor, row)
+  transaction(parts, (tx) => {
+    const row = tx.store.tokens.get(id)
+    const own = row?.role === 'cookie' ? 'account.own' : 'tokens.own'
+    require(tx, actor, row !== null && row.user === actor.user ? own : 'people.write')
+    if (row === null) throw new Failure('not_found', `There is no token "${id}"`)
+    forget(tx, actor, row)
+  })
+  parts.watches.recheck()
 }
 
 /** Gives up the token that one came in with. */
 export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
   require(parts, actor, 'house.read')
-  const row = parts.store.tokens.get(token)
-  if (row !== null) forget(parts, actor, row)
+  transaction(parts, (tx) => {
+    const row = tx.store.tokens.get(token)
+    if (row !== null) forget(tx, actor, row)
+  })
+  parts.watches.recheck()
 }
 
 /** What the command line of this machine comes in with: it lies in a file of the owner's, and is new at every start. */
@@ -230,20 +249,18 @@ export function revokeOthers(
   require(parts, actor, 'account.own')
   if (tokens) require(parts, actor, 'tokens.own')
   const isMeant = ({ role, name }: TokenRow) => role === 'cookie' || (tokens && !(role === 'bearer' && name === cliTokenName))
-  const others = parts.store.tokens.list().filter((row) => isMeant(row) && row.user === actor.user && row.id !== own)
-  parts.store.atomically(() => {
-    for (const row of others) forget(parts, actor, row)
-    if (tokens && actor.user !== null) parts.store.tokens.removeLinksOf(actor.user)
+  const revoked = transaction(parts, (tx) => {
+    const others = tx.store.tokens.list().filter((row) => isMeant(row) && row.user === actor.user && row.id !== own)
+    for (const row of others) forget(tx, actor, row)
+    if (tokens && actor.user !== null) tx.store.tokens.removeLinksOf(actor.user)
+    return others.length
   })
   parts.watches.recheck()
-  return others.length
+  return revoked
 }
 
-function forget(parts: Parts, actor: Actor, { id: token, name, user }: TokenRow): void {
-  parts.store.atomically(() => {
-    if (!parts.store.tokens.remove(token)) return
-    const whose = parts.store.people.get(user)?.name ?? ''
-    note(parts, { type: 'token.revoked', body: { user: whose, token, name, ...by(actor) } })
-  })
-  parts.watches.recheck()
+function forget(tx: Tx, actor: Actor, { id: token, name, user }: TokenRow): void {
+  if (!tx.store.tokens.remove(token)) return
+  const whose = tx.store.people.get(user)?.name ?? ''
+  tx.note({ type: 'token.revoked', body: { user: whose, token, name, ...by(actor) } })
 }

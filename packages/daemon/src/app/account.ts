@@ -10,7 +10,8 @@ import { base32, stepOfCode, totpUri } from '../logins/totp.ts'
 import type { PasskeyRow } from '../store/store.ts'
 import { userFor } from './access.ts'
 import { passwordOf, recoveryHash, self } from './login.ts'
-import { by, note, type Parts } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, type Reads } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 const passkeysMax = 20
@@ -46,18 +47,22 @@ const shown = ({ id, name, site, created_at, used_at }: PasskeyRow): Passkey => 
 
 /** One's own, or as an owner anybody's. */
 export async function setPassword(parts: Parts, actor: Actor, name: string, password: string): Promise<void> {
-  const user = userFor(parts, actor, name, 'account.own')
-  requireProof(parts, actor, 'set a password')
-  if (user.role === 'agent')
+  const whose = (of: Reads): User => {
+    const user = userFor(of, actor, name, 'account.own')
+    if (user.role !== 'agent') return user
     throw new Failure('bad_request', `Cannot set a password for "${name}": an agent is a program, and has tokens`)
+  }
+  whose(parts)
+  requireProof(parts, actor, 'set a password')
   const hash = await parts.passwords.hash(password)
-  change(parts, actor, user, 'password set', () => (parts.store.logins.setPassword(user.id, hash, parts.now()), true))
+  change(parts, actor, whose, 'password set', ({ store, now }, user) => (store.logins.setPassword(user.id, hash, now()), true))
 }
 
 export function removePassword(parts: Parts, actor: Actor): void {
-  const user = self(parts, actor)
+  const whose = own(actor)
+  const user = whose(parts)
   requireProof(parts, actor, 'take the password away')
-  if (change(parts, actor, user, 'password removed', () => parts.store.logins.removePassword(user.id))) return
+  if (change(parts, actor, whose, 'password removed', ({ store }) => store.logins.removePassword(user.id))) return
   const configured = user.id === firstOwner && parts.config.passwordHash !== null
   throw new Failure('not_found', 'Cannot remove the password: there is none that was set here', {
     ...(configured ? { hint: 'It comes from password_hash or PASSWORD_HASH: remove it there' } : {}),
@@ -88,18 +93,19 @@ export async function addPasskey(
     throw new Failure('bad_request', 'Cannot add the passkey: it took too long, or was done already', { hint: 'Begin again' })
   const made = await readNew(passkey, asked.challenge, asked.origin)
   const row: PasskeyRow = { ...made, user: user.id, name: name ?? deviceName(agent), created_at: parts.now(), used_at: null }
-  change(parts, actor, user, 'passkey added', () => {
-    if (parts.store.logins.passkey(row.id) !== null) throw new Failure('conflict', 'Cannot add the passkey: it is known already')
-    parts.store.logins.addPasskey(row)
+  change(parts, actor, own(actor), 'passkey added', ({ store }) => {
+    if (store.logins.passkey(row.id) !== null) throw new Failure('conflict', 'Cannot add the passkey: it is known already')
+    store.logins.addPasskey(row)
     return true
   })
   return shown(row)
 }
 
 export function removePasskey(parts: Parts, actor: Actor, id: string): void {
-  const user = self(parts, actor)
+  self(parts, actor)
   requireProof(parts, actor, 'remove a passkey')
-  if (!change(parts, actor, user, 'passkey removed', () => parts.store.logins.removePasskey(user.id, id)))
+  const remove = ({ store }: Reads, user: User) => store.logins.removePasskey(user.id, id)
+  if (!change(parts, actor, own(actor), 'passkey removed', remove))
     throw new Failure('not_found', 'There is no such passkey of yours')
 }
 
@@ -131,26 +137,36 @@ export function confirmTotp(
       hint: 'See that the clocks of both devices are right',
     })
   const codes = Array.from({ length: recoveryCodes }, () => base32(parts.random(10)).toLowerCase().match(/.{4}/g)!.join('-'))
-  change(parts, actor, user, 'second factor on', () => {
+  change(parts, actor, own(actor), 'second factor on', ({ store }) => {
     if (parts.attempts.take('totp', ticket) === null) return false
-    parts.store.logins.setTotp(user.id, asked.secret, step, codes.map(recoveryHash))
+    store.logins.setTotp(user.id, asked.secret, step, codes.map(recoveryHash))
     return true
   })
   return { recovery_codes: codes }
 }
 
 export function removeTotp(parts: Parts, actor: Actor): void {
-  const user = self(parts, actor)
+  self(parts, actor)
   requireProof(parts, actor, 'switch the second factor off')
-  if (!change(parts, actor, user, 'second factor off', () => parts.store.logins.removeTotp(user.id)))
+  if (!change(parts, actor, own(actor), 'second factor off', ({ store }, user) => store.logins.removeTotp(user.id)))
     throw new Failure('not_found', 'There is no authenticator set up')
 }
 
+const own = (actor: Actor) => (of: Reads) => self(of, actor)
+
 /** Does it and writes it down; false when there was nothing to do. */
-function change(parts: Parts, actor: Actor, user: User, what: AccountChange, work: () => boolean): boolean {
-  return parts.store.atomically(() => {
-    if (!work()) return false
-    note(parts, { type: 'account.changed', body: { user: user.name, what, ...by(actor) } })
+function change(
+  parts: Parts,
+  actor: Actor,
+  whose: (of: Reads) => User,
+  what: AccountChange,
+  work: (tx: Reads & Pick<Parts, 'now'>, user: User) => boolean,
+): boolean {
+  return transaction(parts, (tx) => {
+    // They may be nobody any more by now.
+    const user = whose(tx)
+    if (!work(tx, user)) return false
+    tx.note({ type: 'account.changed', body: { user: user.name, what, ...by(actor) } })
     return true
   })
 }

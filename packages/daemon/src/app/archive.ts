@@ -8,15 +8,18 @@ import { reapHidden } from '../workspace/hidden-folder.ts'
 import { removeTrees } from '../workspace/trees.ts'
 import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
-import { queuedIn } from './drop.ts'
-import { by, note, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { dropQueued, queuedIn } from './drop.ts'
+import { by, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
 /** Ends the session for good: no cell, no access to host folders, no more prompts. The log and the workspace stay. */
 export async function archive(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(parts, actor, 'session.work', id)
-  const { state } = sessionFor(parts, id, 'archive')
   const why = `Archived by ${actor.name}`
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'archived', why, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'session.work', id)
+    const { state } = sessionFor(tx, id, 'archive')
+    tx.record(id, { type: 'session.state', body: { from: state, to: 'archived', why, ...by(actor) } })
+  })
   await putAway(parts, actor, id, why)
   return shown(sessionFor(parts, id, null))
 }
@@ -34,7 +37,7 @@ async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): 
   await parts.keepers.end(id, why)
   await parts.keepers.stands(id)
   // Behind the keeper: what it had journalled by then is not dropped.
-  for (const prompt of queuedIn(parts, id)) record(parts, id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
+  dropQueued(parts, actor, id, queuedIn(parts, id), why)
   const session = parts.store.sessions.get(id)
   if (session === null || session.grants.length === 0 || session.runAs === null) return
   const { runAs } = session
@@ -63,13 +66,14 @@ export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: 
   // The log first: from here on nobody forks it. Folders that a daemon did not live to remove are marked as nobody's, and reaped by the next.
   markUnsettled(parts.folders, id)
   try {
-    parts.store.atomically(() => {
-      const session = sessionFor(parts, id, 'purge')
-      refuseIfShared(parts, session)
-      const hash = parts.store.chains.head(id)?.hash ?? null
+    transaction(parts, (tx) => {
+      require(tx, actor, 'session.purge', id)
+      const session = sessionFor(tx, id, 'purge')
+      refuseIfShared(tx, parts.folders, session)
+      const hash = tx.store.chains.head(id)?.hash ?? null
       const { name, last_seq: seq } = session
-      note(parts, { type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
-      parts.store.sessions.purge(id)
+      tx.note({ type: 'session.purged', body: { session: id, name, seq, hash, ...by(actor) } })
+      tx.store.sessions.purge(id)
     })
   } catch (error) {
     markSettled(parts.folders, id)
@@ -95,9 +99,9 @@ function refuseIfGranted({ id, grants, workspace, runAs }: SessionRow): void {
   )
 }
 
-function refuseIfShared(parts: Parts, session: SessionRow): void {
-  const [sharing] = parts.store.sessions.sharing(session)
-  if (sharing === undefined || session.workspace !== parts.folders.workspace(session.id)) return
+function refuseIfShared({ store }: Reads, folders: Parts['folders'], session: SessionRow): void {
+  const [sharing] = store.sessions.sharing(session)
+  if (sharing === undefined || session.workspace !== folders.workspace(session.id)) return
   throw new Failure('conflict', `Cannot purge session "${session.id}": session "${sharing.id}" works in its folder`, {
     hint: 'Purge that one first',
   })

@@ -4,8 +4,7 @@ import type { NewEvent } from '@anchorhold/protocol/events'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { audit } from './audit.ts'
 import { createSession } from './create-session.ts'
-import { record } from './parts.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

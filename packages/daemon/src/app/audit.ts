@@ -8,7 +8,8 @@ import type { HouseEvent } from '@anchorhold/protocol/house'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { createHash } from 'node:crypto'
 import { setImmediate as breathe } from 'node:timers/promises'
-import { by, note, type Parts, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, require } from './parts.ts'
 
 const sessionsPerPage = 100
 /** How many events one call looks at, whatever it finds. */
@@ -90,7 +91,7 @@ export async function exportAll(parts: Parts, actor: Actor): Promise<AsyncIterab
       digest = nextDigest(sha256, digest, footerLine(...signed))
       logs++
     }
-    note(parts, { type: 'exported', body: { logs, digest, ...by(actor) } })
+    transaction(parts, (tx) => tx.note({ type: 'exported', body: { logs, digest, ...by(actor) } }))
     yield* linesOf(parts, 'house', await signedHead(parts, 'house'))
   }
 }

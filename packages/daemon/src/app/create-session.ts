@@ -2,7 +2,7 @@ import { type Actor, may } from '@anchorhold/core/actors'
 import { requirePatterns } from '@anchorhold/core/policy/repo-filters'
 import type { CreateSession } from '@anchorhold/protocol/api/sessions'
 import { Failure } from '@anchorhold/protocol/failures'
-import { newSessionId, type SessionId } from '@anchorhold/protocol/ids'
+import { newSessionId } from '@anchorhold/protocol/ids'
 import { nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { Session } from '@anchorhold/protocol/sessions'
@@ -22,10 +22,11 @@ import { requireInside } from './inside-secrets.ts'
 import { networkFor } from './network.ts'
 import { requireCalm } from './panic.ts'
 import { admit, requireRoom } from './policy.ts'
-import { by, ownerOf, type Parts, record, require, shown } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, ownerOf, type Parts, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 import { repoFor } from './repos.ts'
-import { onceForKey } from './session-keys.ts'
+import { type Keep, onceForKey } from './session-keys.ts'
 import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
@@ -42,7 +43,7 @@ async function make(
   actor: Actor,
   { prompt, idempotency_key: key, ...options }: CreateSession,
   provider: ProviderRow,
-  keep: (id: SessionId) => void,
+  keep: Keep,
 ): Promise<Session> {
   requirePatterns(options.repo_filter)
   requireCalm(parts, ownerOf(actor))
@@ -98,11 +99,12 @@ async function make(
     const repo = repoFor(parts, options, workspace)
     makeFolder(parts.folders.session(id), 0o700, runAs)
     makeFolder(parts.folders.home(id), 0o700, runAs)
-    parts.store.atomically(() => {
-      keep(id)
-      requireCalm(parts, ownerOf(actor))
-      requireRoom(parts, actor, held)
-      parts.store.sessions.insert({
+    transaction(parts, (tx) => {
+      keep(tx, id)
+      require(tx, actor, 'session.create')
+      requireCalm(tx, ownerOf(actor))
+      requireRoom(tx, actor, held)
+      tx.store.sessions.insert({
         id,
         ownerId: ownerOf(actor),
         options: { ...options, spend, network, repo_filter, ...(repo === null ? {} : { repo }) },
@@ -111,7 +113,7 @@ async function make(
         conversing: false,
         grants,
       })
-      record(parts, id, {
+      tx.record(id, {
         type: 'session.created',
         body: {
           name: options.name ?? nameFrom(prompt?.text) ?? 'New session',
@@ -130,7 +132,7 @@ async function make(
           ...by(actor),
         },
       })
-      if (prompt !== undefined) enqueue(parts, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
+      if (prompt !== undefined) enqueue(tx, actor, id, { ...prompt, mode: 'steer' }, 'prompt')
     })
   } catch (error) {
     // What cannot be undone now is left to the next daemon, which finds the folder marked, with no session to own it.

@@ -7,13 +7,12 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
-import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { deleteProvider, putProvider } from './providers.ts'
 import { answerRequest } from './requests.ts'
 import { deleteSecret, putSecret } from './secrets.ts'
 import { freshMs } from './step-up.ts'
-import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
+import { owner, record, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
 const policy = `rules:
   - { on: tool, match: { command: 'git push *' }, effect: ask, step_up: true }

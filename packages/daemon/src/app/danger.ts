@@ -3,13 +3,13 @@ import { matchesCommand, matchesWhole, partsOf } from '@anchorhold/core/policy/d
 import type { Action } from '@anchorhold/protocol/actions'
 import type { Request } from '@anchorhold/protocol/requests'
 import type { RequestAnswer } from '@anchorhold/protocol/events'
-import { type Parts, sessionFor } from './parts.ts'
+import { type Judges, sessionFor } from './parts.ts'
 import { compiledFor } from './policy.ts'
 import { folderOf } from './policy-verbs.ts'
 
 /** What allowing a request would do that asks for a fresh proof, in words, or null: what a rule marks so, a rule for all, a command
  *  of the host, and anything where there is no wall. */
-export function dangerOf(parts: Parts, { session, action }: Request, scope: RequestAnswer['scope']): string | null {
+export function dangerOf(parts: Judges, { session, action }: Request, scope: RequestAnswer['scope']): string | null {
   if (action.kind === 'question' || action.kind === 'plan') return null
   if (scope === 'rule') return 'make it a rule'
   if (action.kind === 'host') return 'allow a command of the host'
@@ -17,7 +17,7 @@ export function dangerOf(parts: Parts, { session, action }: Request, scope: Requ
   return isMarked(parts, session, action) ? 'allow what a rule marks as dangerous' : null
 }
 
-function isMarked(parts: Parts, session: Request['session'], action: Action): boolean {
+function isMarked(parts: Judges, session: Request['session'], action: Action): boolean {
   const compiled = compiledFor(parts, session)
   const { rules } = compiled.policy
   if (!rules.some(({ step_up }) => step_up === true)) return false

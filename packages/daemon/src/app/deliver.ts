@@ -2,7 +2,8 @@ import { takesUp } from '@anchorhold/core/session-states'
 import { isLost } from '@anchorhold/link/attach'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { isEnded, type Parts, record } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { isEnded, type Parts } from './parts.ts'
 
 /** How a keeper says that it goes. */
 export const isLeaving = (error: unknown): boolean => error instanceof Failure && error.code === 'wrong_state'
@@ -80,12 +81,14 @@ export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
   const hint = error instanceof Failure && error.hint !== undefined ? ` (${error.hint})` : ''
   const code = error instanceof Failure ? { code: error.code } : {}
   parts.log(`session ${id}: ${why}`)
-  const state = parts.store.sessions.get(id)?.state
-  // The keeper itself may have said why it could not go on. One that is paused does not go on now, and is tried again when it does.
-  if (state === undefined || state === 'failed' || state === 'paused' || isEnded(parts, id)) return
   // It is held, and nothing is wrong with it.
   if (error instanceof Failure && error.code === 'panicked') return
   // A full disk says nothing about the session: what is queued is delivered when somebody comes back to it.
   if (error instanceof Failure && error.code === 'storage_unavailable') return
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })
+  transaction(parts, (tx) => {
+    const state = tx.store.sessions.get(id)?.state
+    // The keeper itself may have said why it could not go on. One that is paused does not go on now, and is tried again when it does.
+    if (state === undefined || state === 'failed' || state === 'paused' || isEnded(tx, id)) return
+    tx.record(id, { type: 'session.state', body: { from: state, to: 'failed', why: `${why}${hint}`, ...code } })
+  })
 }

@@ -2,9 +2,10 @@ import type { Actor } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { by, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
-export const queuedIn = ({ store }: Parts, id: SessionId): readonly PromptId[] => store.prompts.queued(id).map((one) => one.id)
+export const queuedIn = ({ store }: Reads, id: SessionId): readonly PromptId[] => store.prompts.queued(id).map((one) => one.id)
 
 /** Takes one prompt back that the agent has not been given. */
 export async function dropPrompt(parts: Parts, actor: Actor, id: SessionId, prompt: PromptId): Promise<Session> {
@@ -34,6 +35,13 @@ export async function drop(parts: Parts, actor: Actor, id: SessionId, prompts: r
       await parts.keepers.gone(id)
     }
   }
-  // In one step, so that no keeper gets them meanwhile.
-  for (const prompt of left()) record(parts, id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
+  dropQueued(parts, actor, id, prompts, why)
+}
+
+/** Drops those of the prompts that are still queued, in one step, so that no keeper gets them meanwhile. */
+export function dropQueued(parts: Parts, actor: Actor, id: SessionId, prompts: readonly PromptId[], why: string): void {
+  transaction(parts, (tx) => {
+    for (const prompt of queuedIn(tx, id))
+      if (prompts.includes(prompt)) tx.record(id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })
+  })
 }

@@ -8,10 +8,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fakePolicies } from '../policy/fake-policies.ts'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
-import { record } from './parts.ts'
 import { shareSession } from './people.ts'
 import { freshMs } from './step-up.ts'
-import { owner, type TestParts, testParts, withoutWall } from './test-parts.ts'
+import { owner, record, type TestParts, testParts, withoutWall } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

@@ -18,8 +18,9 @@ import { requireInside } from './inside-secrets.ts'
 import { requireTakeUp } from './lifecycle.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
-import { by, ownerOf, type Parts, record, require, sessionFor, shown } from './parts.ts'
-import { onceForKey } from './session-keys.ts'
+import { transaction } from '../transaction.ts'
+import { by, ownerOf, type Parts, require, sessionFor, shown } from './parts.ts'
+import { type Keep, onceForKey } from './session-keys.ts'
 import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
@@ -39,13 +40,7 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   return onceForKey(parts, actor, call, (keep) => make(parts, actor, origin, input, keep))
 }
 
-async function make(
-  parts: Parts,
-  actor: Actor,
-  origin: SessionRow,
-  input: ForkSession,
-  keep: (id: SessionId) => void,
-): Promise<Session> {
+async function make(parts: Parts, actor: Actor, origin: SessionRow, input: ForkSession, keep: Keep): Promise<Session> {
   const from = origin.id
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
@@ -85,18 +80,20 @@ async function make(
     makeFolder(home, 0o700, runAs)
     await using remembered = await holdFolder(realIn(parts, parts.folders.home(from)))
     await copyTree(remembered, home, copying)
-    parts.store.atomically(() => {
+    transaction(parts, (tx) => {
       const { workspace: _w, workspace_access: _a, ...options } = origin.options
-      keep(id)
-      requireRoom(parts, actor, held)
-      // It may have been archived or purged while its files were copied.
-      const still = sessionFor(parts, from, 'fork')
-      requireTakeUp(parts, actor, still)
+      keep(tx, id)
+      // It may have been archived or purged, or be nobody's to fork any more, since its files were copied.
+      require(tx, actor, 'session.work', from)
+      require(tx, actor, 'session.create')
+      requireRoom(tx, actor, held)
+      const still = sessionFor(tx, from, 'fork')
+      requireTakeUp(tx, actor, still)
       if (shares) refuseUnlessShareable(parts, actor, still)
       if (shares && still.grants.length < origin.grants.length)
         throw new Failure('conflict', `Cannot fork session "${from}" into the same folder: it was archived meanwhile`)
-      parts.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
-      record(parts, id, {
+      tx.store.sessions.insert({ id, ownerId: ownerOf(actor), options, runAs, grants: shares ? origin.grants : [], ...memory })
+      tx.record(id, {
         type: 'session.created',
         body: {
           name: input.name ?? forkName(origin.name),
@@ -116,7 +113,7 @@ async function make(
           ...by(actor),
         },
       })
-      record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
+      tx.record(id, { type: 'session.state', body: { from: 'creating', to: 'ready', why: null } })
     })
   } catch (error) {
     await removeTree(parts.folders.session(id))

@@ -1,6 +1,7 @@
 import type { Clock } from '@anchorhold/link/clock'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
+import { transaction } from '../transaction.ts'
 import type { Parts } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 import { expire } from './requests.ts'
@@ -23,8 +24,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const retryMs = 1000
 const concerns = new Set<Event['type']>(['request.opened', 'request.answered', 'turn.started', 'keeper.started', 'keeper.left'])
 
-/** `parts` is asked for when it is needed: some of the parts tell the inbox what happens to them. */
-export function inbox(parts: () => Parts, clock: Clock): Inbox {
+export function inbox(parts: Parts, clock: Clock): Inbox {
   let cancel = () => {}
   let due = false
   let closed = false
@@ -33,11 +33,11 @@ export function inbox(parts: () => Parts, clock: Clock): Inbox {
   function look(): void {
     if (due || closed) return
     due = true
-    // What is being stored now is stored by then.
+    // Once for all that happens in the same turn.
     clock.soon(() => {
       due = false
       looking = (looking ?? Promise.resolve()).then(tend).catch((error: unknown) => {
-        parts().log(`requests: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+        parts.log(`requests: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
         if (!closed) cancel = clock.after(retryMs, look)
       })
     })
@@ -46,23 +46,23 @@ export function inbox(parts: () => Parts, clock: Clock): Inbox {
   async function tend(): Promise<void> {
     if (closed) return
     cancel()
-    const { store, keepers, now } = parts()
+    const { store, keepers, now } = parts
     for (const id of store.requests.overdue(now()))
-      store.atomically(() => {
-        const request = store.requests.get(id)
-        if (request !== null) expire(parts(), request)
+      transaction(parts, (tx) => {
+        const request = tx.store.requests.get(id)
+        if (request !== null) expire(tx, request)
       })
-    await tellAll(parts(), null)
+    await tellAll(parts, null)
     let next = Infinity
     const toPark = new Set<SessionId>()
     for (const { session, opened_at, expires_at } of store.requests.waiting()) {
       if (expires_at !== null) next = Math.min(next, expires_at)
       if (!keepers.has(session) || store.sessions.get(session)?.standing.turn !== true) continue
-      const parkAt = opened_at + effectivePolicy(parts(), session).park_after_ms
+      const parkAt = opened_at + effectivePolicy(parts, session).park_after_ms
       if (parkAt <= now()) toPark.add(session)
       else next = Math.min(next, parkAt)
     }
-    await Promise.all([...toPark].map((session) => park(parts(), session, 'Nobody has answered yet')))
+    await Promise.all([...toPark].map((session) => park(parts, session, 'Nobody has answered yet')))
     if (next !== Infinity && !closed) cancel = clock.after(Math.min(Math.max(next - now(), 1), dayMs), look)
   }
 

@@ -2,9 +2,8 @@ import { expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
 import { forkSession } from './fork-session.ts'
 import { insideVariables } from './inside-secrets.ts'
-import { record } from './parts.ts'
 import { putSecret } from './secrets.ts'
-import { owner, testParts } from './test-parts.ts'
+import { owner, record, testParts } from './test-parts.ts'
 
 const value = 'deploy-0123456789abcdef'
 /** A session whose keeper has been started. */

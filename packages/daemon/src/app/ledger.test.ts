@@ -9,10 +9,9 @@ import { fakePolicies } from '../policy/fake-policies.ts'
 import { createSession } from './create-session.ts'
 import { openWindows } from './keeper-start.ts'
 import { approved, listBudgets, raiseEvents, requireRaise, setBudget } from './ledger.ts'
-import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { spending } from './read.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

@@ -7,7 +7,8 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import type { LedgerNode, ToldNodes } from '@anchorhold/protocol/link'
 import { microsUp, type Nanos, nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionRow } from '../store/store.ts'
-import { by, note, type Parts, require, sessionFor } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Judges, type Parts, require, sessionFor } from './parts.ts'
 import { appliedTo, effectiveFor } from './policy.ts'
 
 /** Caps that come from somewhere else than a door: what the policies say. */
@@ -88,7 +89,7 @@ function least(...caps: readonly (Nanos | undefined)[]): Nanos | null {
 }
 
 /** Whoever allows a call that the nodes above its session do not hold must be one who may write their caps. */
-export function requireRaise(parts: Parts, actor: Actor, session: SessionId, raises: readonly Raise[]): void {
+export function requireRaise(parts: Judges, actor: Actor, session: SessionId, raises: readonly Raise[]): void {
   if (raises.some(({ node }) => !isOfSession(node))) require(parts, actor, 'policy.write')
   const { approvers } = effectiveFor(parts, sessionFor(parts, session, null)).money
   const needsApproval = raises.some(({ node }) => node.startsWith('approval/'))
@@ -100,7 +101,7 @@ export function requireRaise(parts: Parts, actor: Actor, session: SessionId, rai
 const isOfSession = (node: NodeName) => /^(session|approval|agent)\//.test(node)
 
 /** An approval is for as much again as needed none, and not for the one call alone. */
-export function approved(parts: Parts, session: SessionId, raises: readonly Raise[]): readonly Raise[] {
+export function approved(parts: Judges, session: SessionId, raises: readonly Raise[]): readonly Raise[] {
   const threshold = effectiveFor(parts, sessionFor(parts, session, null)).money.approvalThresholdNanos ?? 0
   const whole = (nanos: Nanos) => (threshold === 0 ? nanos : Math.ceil(nanos / threshold) * threshold)
   return raises.map((raise) => (raise.node.startsWith('approval/') ? { ...raise, cap_nanos: whole(raise.cap_nanos) } : raise))
@@ -152,16 +153,17 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
   if (isOfSession(node))
     throw new Failure('bad_request', `"${node}" is not a node that has a budget of its own`, { hint: 'Name owner or group/NAME' })
   const cap_nanos = budget_micros === null ? null : nanosOfMicros(budget_micros)
-  parts.store.atomically(() => {
-    const { ledger } = parts.store
+  transaction(parts, (tx) => {
+    require(tx, actor, 'policy.write')
+    const { ledger } = tx.store
     ledger.setCap(node, per, cap_nanos)
     // What a policy caps lower is raised above it for the period that is now, and for no other.
-    const { caps, tickMs } = ruleOf(parts, node)
+    const { caps, tickMs } = ruleOf(tx, node)
     const lower = caps[per]
-    const period = periodOf(per, Math.max(parts.now(), ledger.latestMs()), tickMs)
+    const period = periodOf(per, Math.max(tx.now(), ledger.latestMs()), tickMs)
     if (lower !== undefined && cap_nanos !== null && cap_nanos > lower)
       for (const simulated of [false, true]) ledger.raise(node, simulated, per, period, cap_nanos)
-    note(parts, { type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
+    tx.note({ type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
   })
   await tellCaps(parts, [node])
   return parts.store.ledger.seenAs(node).flatMap((simulated) => budgetViews(parts, { node, simulated }))

@@ -17,7 +17,8 @@ import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
 import { drop, queuedIn } from './drop.ts'
 import { tellGate, tellKeeper } from './tell-processes.ts'
-import { by, isEnded, type Parts, record, require, sessionFor, shown } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, isEnded, type Judges, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
 const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
 
@@ -41,18 +42,21 @@ export async function interrupt(
   await tellKeeper(parts, id, { do: 'interrupt' })
   await parts.sources.settled(`keeper/${id}`)
   // What an earlier turn asked for, or what waits at the gate, is not wanted any more either.
-  for (const { id: request } of parts.store.requests.list({ openOnly: true, session: id, seenBy: null })) {
+  transaction(parts, (tx) => {
     const answer = { decision: 'withdrawn' as const, reason: `Interrupted by ${actor.name}` }
-    record(parts, id, { type: 'request.answered', body: { id: request, answer, ...by(actor) } })
-  }
+    for (const { id: request } of tx.store.requests.list({ openOnly: true, session: id, seenBy: null }))
+      tx.record(id, { type: 'request.answered', body: { id: request, answer, ...by(actor) } })
+  })
   return current(parts, id)
 }
 
 export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(parts, actor, 'session.work', id)
-  const { state } = sessionFor(parts, id, 'pause')
   // The log first: a keeper that is just being started opens its windows by it.
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}`, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'session.work', id)
+    const { state } = sessionFor(tx, id, 'pause')
+    tx.record(id, { type: 'session.state', body: { from: state, to: 'paused', why: `Paused by ${actor.name}`, ...by(actor) } })
+  })
   if (parts.keepers.sessions.includes(id)) {
     await tellGate(parts, { do: 'pause', session: id })
     await tellKeeper(parts, id, { do: 'pause' }, () => sessionFor(parts, id, null).state === 'paused')
@@ -65,21 +69,23 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
   sessionFor(parts, id, 'resume')
   // What a keeper that is gone has left may not be read yet: it tells how far its turn came.
   const unread = parts.keepers.sessions.includes(id) ? null : await parts.keepers.stands(id).then(() => null, asIs)
-  const session = sessionFor(parts, id, 'resume')
-  requireTakeUp(parts, actor, session)
-  requireCalm(parts, session.ownerId)
-  const { standing } = session
-  const to = unpaused(standing)
-  const why = to === 'interrupted' ? 'A crash cut it short while it was paused' : null
-  record(parts, id, { type: 'session.state', body: { from: 'paused', to, why, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'session.work', id)
+    const session = sessionFor(tx, id, 'resume')
+    requireTakeUp(tx, actor, session)
+    requireCalm(tx, session.ownerId)
+    const { standing } = session
+    const to = unpaused(standing)
+    const why = to === 'interrupted' ? 'A crash cut it short while it was paused' : null
+    tx.record(id, { type: 'session.state', body: { from: 'paused', to, why, ...by(actor) } })
+    // With something to go on with, it goes on.
+    if (unread !== null || to !== 'interrupted' || tx.store.prompts.queued(id).length === 0) return
+    const on = standing.requests > 0 ? 'waiting' : 'ready'
+    tx.record(id, { type: 'session.state', body: { from: to, to: on, why: null, ...by(actor) } })
+  })
   if (unread !== null) {
     showFailure(parts, id, unread)
     return current(parts, id)
-  }
-  // With something to go on with, it goes on.
-  if (to === 'interrupted' && parts.store.prompts.queued(id).length > 0) {
-    const on = standing.requests > 0 ? 'waiting' : 'ready'
-    record(parts, id, { type: 'session.state', body: { from: to, to: on, why: null, ...by(actor) } })
   }
   if (parts.keepers.sessions.includes(id)) {
     await tellKeeper(parts, id, { do: 'resume' }, () => sessionFor(parts, id, null).state !== 'paused')
@@ -92,22 +98,28 @@ export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise
 const asIs = (error: unknown) => error
 
 /** What a person has stopped, a program does not start again by itself, nor goes on with in a copy. */
-export function requireTakeUp(parts: Parts, actor: Actor, { id, state, stateBy }: SessionRow): void {
+export function requireTakeUp(parts: Reads, actor: Actor, { id, state, stateBy }: SessionRow): void {
   const isHeld = state === 'stopped' || state === 'paused' || state === 'archived'
   if (isHeld && (stateBy === null || stateBy !== actor.user)) require(parts, actor, 'session.take_up', id)
 }
 
 /** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */
 export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
-  require(parts, actor, 'session.work', id)
-  const session = sessionFor(parts, id, 'stop')
-  // Who has stopped it can start it again: what a person has paused is no program's to stop.
-  if (session.state === 'paused') requireTakeUp(parts, actor, session)
-  const { state } = session
+  const mayStop = (of: Reads): SessionRow => {
+    require(of, actor, 'session.work', id)
+    const session = sessionFor(of, id, 'stop')
+    // Who has stopped it can start it again: what a person has paused is no program's to stop.
+    if (session.state === 'paused') requireTakeUp(of, actor, session)
+    return session
+  }
+  // Who may not, or where there is nothing to stop, ends no keeper below.
+  mayStop(parts)
   const why = `Stopped by ${actor.name}`
   let still = () => true
   try {
-    record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
+    transaction(parts, (tx) =>
+      tx.record(id, { type: 'session.state', body: { from: mayStop(tx).state, to: 'stopped', why, ...by(actor) } }),
+    )
     // Somebody may start it again before its keeper stands.
     still = () => isEnded(parts, id)
   } finally {
@@ -120,13 +132,14 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
 }
 
 export function start(parts: Parts, actor: Actor, id: SessionId): Session {
-  require(parts, actor, 'session.work', id)
-  const session = sessionFor(parts, id, 'start')
-  requireTakeUp(parts, actor, session)
-  requireCalm(parts, session.ownerId)
-  requireRoomFor(parts, actor, session)
-  const { state } = session
-  record(parts, id, { type: 'session.state', body: { from: state, to: 'ready', why: null, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'session.work', id)
+    const session = sessionFor(tx, id, 'start')
+    requireTakeUp(tx, actor, session)
+    requireCalm(tx, session.ownerId)
+    requireRoomFor(tx, actor, session)
+    tx.record(id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null, ...by(actor) } })
+  })
   if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
   // What was answered while it was stopped.
   void tellAll(parts, id).catch((error: unknown) => parts.log(String(error)))
@@ -134,36 +147,36 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
 }
 
 export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
-  require(parts, actor, 'session.work', id)
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
   const { autonomy, model } = input
   /** Whether they may, and what that comes to, as the session is now. */
-  const mayChange = () => {
-    const session = sessionFor(parts, id, 'change')
+  const mayChange = (of: Judges) => {
+    require(of, actor, 'session.work', id)
+    const session = sessionFor(of, id, 'change')
     const { budgetNanos, leaseClosed } = session
     const grows = budget !== undefined && budgetNanos !== null && (budget === null || budget > budgetNanos)
     // A call that cost more than it could has closed it, and a new budget opens it again.
-    if (grows || (budget !== undefined && leaseClosed)) require(parts, actor, 'session.widen', id)
-    if (budget === null && effectiveFor(parts, session).money.requireMaxCost)
+    if (grows || (budget !== undefined && leaseClosed)) require(of, actor, 'session.widen', id)
+    if (budget === null && effectiveFor(of, session).money.requireMaxCost)
       throw new Failure('bad_request', `Cannot take the budget from session "${id}": the policy requires one`, {
         hint: 'Raise it instead; the owner sets this in policy.yaml: require_max_cost',
       })
-    if (model !== undefined) requireModel(effectiveFor(parts, session), providerFor(parts, session.provider), model)
-    const given = autonomy === undefined ? null : requireAutonomy(parts, actor, session, autonomy)
+    if (model !== undefined) requireModel(effectiveFor(of, session), providerFor(of, session.provider), model)
+    const given = autonomy === undefined ? null : requireAutonomy(of, actor, session, autonomy)
     return { grows, given }
   }
-  mayChange()
+  mayChange(parts)
   const had = parts.keepers.has(id)
   if (model !== undefined && had)
     await parts.keepers.do(id, { do: 'model', model }).catch((error: unknown) => {
       // The next one starts with it.
       if (!isLeaving(error)) throw error
     })
-  const paid = parts.store.atomically(() => {
+  const paid = transaction(parts, (tx) => {
     // Somebody else may have changed it meanwhile.
-    const { grows, given } = mayChange()
-    record(parts, id, {
+    const { grows, given } = mayChange(tx)
+    tx.record(id, {
       type: 'session.changed',
       body: {
         ...(input.name === undefined ? {} : { name: input.name }),
@@ -173,13 +186,14 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
         ...by(actor),
       },
     })
-    return grows ? answerWithMoney(parts, actor, id) : []
+    const answered = grows ? answerWithMoney(tx, actor, id) : []
+    if (autonomy !== undefined) {
+      const message = `${actor.name} has set the autonomy to ${autonomy}: ${autonomyWords[autonomy]}`
+      tx.record(id, { type: 'notice', body: { level: 'info', code: 'autonomy', message } })
+    }
+    return answered
   })
-  if (autonomy !== undefined) {
-    const message = `${actor.name} has set the autonomy to ${autonomy}: ${autonomyWords[autonomy]}`
-    record(parts, id, { type: 'notice', body: { level: 'info', code: 'autonomy', message } })
-    await enforcePolicy(parts, id)
-  }
+  if (autonomy !== undefined) await enforcePolicy(parts, id)
   await Promise.all(paid.map((request) => tell(parts, request)))
   const now = () => sessionFor(parts, id, null)
   if (budget !== undefined && parts.keepers.sessions.includes(id))
@@ -190,7 +204,7 @@ export async function change(parts: Parts, actor: Actor, id: SessionId, input: C
 }
 
 /** More of it is for those who may widen a session; then it holds whatever the policy gives to an agent. */
-function requireAutonomy(parts: Parts, actor: Actor, session: SessionRow, autonomy: Autonomy): 'given' | 'narrowed' {
+function requireAutonomy(parts: Judges, actor: Actor, session: SessionRow, autonomy: Autonomy): 'given' | 'narrowed' {
   const now = effectiveFor(parts, session).policy.autonomy
   if (isMilder(autonomy, now)) require(parts, actor, 'session.widen', session.id)
   else if (!may(actor, 'session.widen', parts.store.people.ties(session.id) ?? undefined)) return 'narrowed'

@@ -9,6 +9,7 @@ import { askPasskey, byCode, byPasskey, byPassword, proveByPassword, proveByPass
 import { addUser, changeUser, removeUser } from './people.ts'
 import { freshMs } from './step-up.ts'
 import { owner, type TestParts, testParts } from './test-parts.ts'
+import { transaction } from '../transaction.ts'
 
 const password = 'correct horse battery'
 const caller = { address: '192.0.2.1', agent: 'Mozilla/5.0 (X11; Linux x86_64) Chrome/156.0 Safari/537.36', door: 'http' }
@@ -320,7 +321,7 @@ test('revokeOthers() with tokens leaves nothing of mine but this device and the 
   // Nobody else's may pass for it.
   expect(() => createToken(parts, owner, { name: cliTokenName })).toThrow(refused('bad_request'))
   const own = { user: parts.store.people.get(owner.user!)!, name: cliTokenName, role: 'bearer', lifeMs: null } as const
-  const cli = makeToken(parts, owner, own).secret
+  const cli = transaction(parts, (tx) => makeToken(tx, owner, own)).secret
   const link = createLoginLink(parts, owner, 'http://localhost').url.split('#login=')[1]!
   expect(revokeOthers(parts, mine.actor, mine.token, { tokens: true })).toBe(2)
   expect([whoIs(parts, other.secret, 'cookie', caller), whoIs(parts, program, 'bearer', caller)]).toEqual([null, null])

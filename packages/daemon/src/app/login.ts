@@ -9,7 +9,8 @@ import type { Charge } from '../logins/attempts.ts'
 import { ask, check, pageOf } from '../logins/passkeys.ts'
 import { stepOfCode } from '../logins/totp.ts'
 import { type Caller, logDeviceIn, traces } from './access.ts'
-import { by, note, type Parts, require } from './parts.ts'
+import { transaction, type Tx } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 
 /** Tries in a quarter of an hour. What is counted against an account cannot be more than its owner could mistype; against an
  *  address more, as several people may share one. */
@@ -39,7 +40,7 @@ export async function byPassword(
   parts.attempts.forgive(keys)
   if (parts.store.logins.totp(user.id) !== null)
     return { secret: null, ticket: parts.attempts.keep({ kind: 'second', user: user.id }) }
-  return { secret: logDeviceIn(parts, user, 'password', caller).secret }
+  return { secret: transaction(parts, (tx) => logDeviceIn(tx, user, 'password', caller)).secret }
 }
 
 export function byCode(parts: Parts, { ticket, code }: { readonly ticket: string; readonly code: string }, caller: Caller): Step {
@@ -47,23 +48,24 @@ export function byCode(parts: Parts, { ticket, code }: { readonly ticket: string
   const user = kept === null ? null : parts.store.people.get(kept.user as UserId)
   if (user === null) throw tooLate('log in')
   const keys = charge(parts, [{ key: `code ${user.id}`, max: accountTriesMax }], caller)
-  const secret = parts.store.atomically(() => {
-    if (!useCode(parts, user, code, caller.door)) return null
-    return parts.attempts.take('second', ticket) === null ? null : logDeviceIn(parts, user, 'code', caller).secret
+  const secret = transaction(parts, (tx) => {
+    if (!useCode(tx, user, code, caller.door)) return null
+    return parts.attempts.take('second', ticket) === null ? null : logDeviceIn(tx, user, 'code', caller).secret
   })
   if (secret === null) throw failed(parts, 'code', user.name, caller, 'the code is wrong, or it was used already')
   parts.attempts.forgive(keys)
   return { secret }
 }
 
-/** Uses a code up, or a recovery code. Within a transaction. */
-function useCode(parts: Parts, user: User, code: string, door: string): boolean {
-  const known = parts.store.logins.totp(user.id)
+/** Uses a code up, or a recovery code. */
+function useCode(tx: Tx & Pick<Parts, 'now'>, user: User, code: string, door: string): boolean {
+  const { logins } = tx.store
+  const known = logins.totp(user.id)
   if (known === null) return false
-  const step = stepOfCode(known.secret, code.replaceAll(' ', ''), parts.now(), known.lastStep)
-  if (step !== null) return parts.store.logins.useStep(user.id, step)
-  if (!parts.store.logins.useRecoveryCode(user.id, recoveryHash(code))) return false
-  note(parts, { type: 'account.changed', body: { user: user.name, what: 'recovery code used', actor: user.name, door } })
+  const step = stepOfCode(known.secret, code.replaceAll(' ', ''), tx.now(), known.lastStep)
+  if (step !== null) return logins.useStep(user.id, step)
+  if (!logins.useRecoveryCode(user.id, recoveryHash(code))) return false
+  tx.note({ type: 'account.changed', body: { user: user.name, what: 'recovery code used', actor: user.name, door } })
   return true
 }
 
@@ -87,7 +89,7 @@ export async function byPasskey(parts: Parts, shown: Shown, caller: Caller): Pro
   const keys = charge(parts, [], caller)
   const user = await userOfPasskey(parts, shown, caller)
   parts.attempts.forgive(keys)
-  return { secret: logDeviceIn(parts, user, 'passkey', caller).secret }
+  return { secret: transaction(parts, (tx) => logDeviceIn(tx, user, 'passkey', caller)).secret }
 }
 
 async function userOfPasskey(parts: Parts, { ticket, passkey }: Shown, caller: Caller): Promise<User> {
@@ -99,7 +101,7 @@ async function userOfPasskey(parts: Parts, { ticket, passkey }: Shown, caller: C
   if (known === null || user === null) throw failed(parts, 'passkey', null, caller, 'this house does not know the passkey')
   try {
     const counter = await check(passkey, known, asked.challenge, asked.origin)
-    if (!parts.store.logins.usePasskey(known.id, counter, parts.now()))
+    if (!transaction(parts, ({ store, now }) => store.logins.usePasskey(known.id, counter, now())))
       throw new Failure('unauthenticated', 'Cannot take the passkey: its count was seen before, so there may be a copy of it')
   } catch (error) {
     if (!(error instanceof Failure)) throw error
@@ -126,7 +128,7 @@ export async function proveByPassword(
   if (parts.store.logins.totp(user.id) !== null) {
     if (code === undefined)
       throw new Failure('bad_request', 'Cannot take the password alone: a code of the authenticator is missing')
-    if (!parts.store.atomically(() => useCode(parts, user, code, caller.door)))
+    if (!transaction(parts, (tx) => useCode(tx, user, code, caller.door)))
       throw failed(parts, 'code', user.name, caller, 'the code is wrong, or it was used already')
   }
   parts.attempts.forgive(keys)
@@ -144,14 +146,14 @@ export async function proveByPasskey(parts: Parts, { actor, token }: LoggedIn, s
 
 function prove(parts: Parts, { actor, token }: LoggedIn, how: How, caller: Caller): void {
   if (token === null) return
-  parts.store.atomically(() => {
-    parts.store.tokens.prove(token, parts.now())
-    note(parts, { type: 'login.proved', body: { user: actor.name, token, ...traces(how, caller), ...by(actor) } })
+  transaction(parts, (tx) => {
+    tx.store.tokens.prove(token, tx.now())
+    tx.note({ type: 'login.proved', body: { user: actor.name, token, ...traces(how, caller), ...by(actor) } })
   })
 }
 
 /** Who asks, as the user that they are. */
-export function self(parts: Parts, actor: Actor): User {
+export function self(parts: Reads, actor: Actor): User {
   require(parts, actor, 'account.own')
   const user = actor.user === null ? null : parts.store.people.get(actor.user)
   if (user === null) throw new Failure('not_found', 'You are not a user here')
@@ -182,10 +184,8 @@ function failed(parts: Parts, how: How, user: string | null, caller: Caller, why
 }
 
 function noteFailed(parts: Parts, how: How, user: string | null, caller: Caller, why: string): void {
-  note(parts, {
-    type: 'login.failed',
-    body: { user, why, ...traces(how, caller), actor: 'nobody', door: caller.door },
-  })
+  const body = { user, why, ...traces(how, caller), actor: 'nobody', door: caller.door }
+  transaction(parts, (tx) => tx.note({ type: 'login.failed', body }))
 }
 
 const tooLate = (deed: string) =>

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { deliverAll, deliverRest } from './deliver.ts'
 import { enqueue } from './enqueue.ts'
 import { forgetKeeper, hearOut } from './lost-keeper.ts'
-import { record } from './parts.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
+import { transaction } from '../transaction.ts'
 
 const delta = (block: string, offset: number, text: string, parent?: string | null): LiveFrame => ({
   type: 'text.delta',
@@ -96,7 +96,7 @@ test.each([
     { type: 'request.answered', body: { id: request, answer, actor: 'owner', door: 'test' } },
     { type: 'request.told', body: { id: request } },
   )
-  enqueue(parts, owner, id, { text: 'It was settled' }, 'resume')
+  transaction(parts, (tx) => enqueue(tx, owner, id, { text: 'It was settled' }, 'resume'))
   forgetKeeper(parts, id, 'killed')
   expect(parts.store.sessions.get(id)?.state).toBe(state)
 })

@@ -2,7 +2,8 @@ import { resumesMax, takesUp } from '@anchorhold/core/session-states'
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { rmSync } from 'node:fs'
-import { type Parts, record } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import type { Parts, Reads } from './parts.ts'
 
 /** How far back a block that a dead keeper was saying may have been stored already. */
 const lookBackEvents = 100
@@ -19,21 +20,20 @@ export function hearOut(parts: Parts, id: SessionId, frames: readonly LiveFrame[
 /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. What its agent was saying
  *  is kept as far as anybody has seen it. Where the session is to go on by itself, it is made ready to. */
 export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
-  if (parts.store.sessions.get(id)?.standing.keeper === true) {
-    const partial = parts.hub.saying(id).flatMap((frame): NewEvent[] => {
-      if (frame.type === 'tool.progress') return []
-      const { block, text, parent } = frame
-      return [{ type: frame.type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } }]
-    })
-    record(parts, id, ...partial, { type: 'keeper.lost', body: { why } })
-  }
-  const session = parts.store.sessions.get(id)
-  if (session?.state === 'interrupted' && (takesUp(session.standing) || isAnswered(parts, id))) {
+  const partial = parts.hub.saying(id).flatMap((frame): NewEvent[] => {
+    if (frame.type === 'tool.progress') return []
+    const { block, text, parent } = frame
+    return [{ type: frame.type === 'text.delta' ? 'text' : 'thinking', body: { block, text, parent, partial: true } }]
+  })
+  transaction(parts, (tx) => {
+    const { sessions } = tx.store
+    if (sessions.get(id)?.standing.keeper === true) tx.record(id, ...partial, { type: 'keeper.lost', body: { why } })
+    const session = sessions.get(id)
+    if (session?.state !== 'interrupted' || !(takesUp(session.standing) || isAnswered(tx, id))) return
     const again = `Taken up again after a crash (${session.standing.crashes} of ${resumesMax})`
     const to = session.standing.requests > 0 ? ('waiting' as const) : ('ready' as const)
-    const why = takesUp(session.standing) ? again : null
-    record(parts, id, { type: 'session.state', body: { from: 'interrupted', to, why } })
-  }
+    tx.record(id, { type: 'session.state', body: { from: 'interrupted', to, why: takesUp(session.standing) ? again : null } })
+  })
   if (parts.gate.up) void parts.gate.do({ do: 'close', session: id }).catch(() => {})
   try {
     rmSync(parts.folders.windows(id), { recursive: true, force: true })
@@ -45,7 +45,7 @@ export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
 
 /** Whether somebody has answered what a prompt is waiting to tell the agent: who answers has decided that the session goes on, also when
  *  nobody knew yet that its keeper was dead. */
-function isAnswered({ store }: Parts, id: SessionId): boolean {
+function isAnswered({ store }: Reads, id: SessionId): boolean {
   if (!store.prompts.queued(id).some(({ cause }) => cause === 'resume')) return false
   const [newest] = store.requests
     .list({ openOnly: false, session: id, seenBy: null })

@@ -1,5 +1,4 @@
 import type { Actor } from '@anchorhold/core/actors'
-import type { Clock } from '@anchorhold/link/clock'
 import type { NewEvent, RequestAction } from '@anchorhold/protocol/events'
 import {
   newPromptId,
@@ -16,9 +15,8 @@ import type { Sent } from '../push/push-service.ts'
 import { createToken } from './access.ts'
 import { createSession } from './create-session.ts'
 import { notifier } from './notify.ts'
-import { record } from './parts.ts'
 import { addPushDevice, listPushDevices, notWatching, removePushDevice, watching } from './push.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 type Told = { readonly to: string; readonly message: Record<string, unknown> }
 let parts: TestParts
@@ -41,14 +39,13 @@ beforeEach(() => {
 })
 afterEach(() => parts[Symbol.dispose]())
 
-const clock: Clock = { now: () => 0, elapsed: () => 0, after: () => () => {}, soon: (then) => then() }
 const keys = { p256dh: 'A'.repeat(87), auth: 'A'.repeat(22) }
 const add = (actor: Actor = owner, of = token, endpoint = 'https://push.example.com/a') =>
   addPushDevice(parts, actor, of, { endpoint, keys, name: 'Phone' })
 const hear = (id: SessionId, ...events: readonly NewEvent[]) => {
   const before = parts.all(id).length
   record(parts, id, ...events)
-  notifier(() => parts, clock).heard(parts.all(id).slice(before))
+  notifier(parts).heard(parts.all(id).slice(before))
 }
 const asks = (action: RequestAction, id: RequestId = newRequestId(randomBytes)): NewEvent => ({
   type: 'request.opened',

@@ -2,7 +2,6 @@ import { type Actor, may } from '@anchorhold/core/actors'
 import { type Notice, noticeOf } from '@anchorhold/core/notification'
 import { printableLine } from '@anchorhold/core/printable'
 import { leavesWork } from '@anchorhold/core/session-states'
-import type { Clock } from '@anchorhold/link/clock'
 import type { Event } from '@anchorhold/protocol/events'
 import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { TurnEnd } from '@anchorhold/protocol/sessions'
@@ -31,12 +30,11 @@ const ends = {
   waiting: null,
 } as const satisfies Record<TurnEnd, string | null>
 
-/** `parts` is asked for when it is needed: the hub tells of events before all parts are made. */
-export function notifier(parts: () => Parts, clock: Clock): Notifier {
+export function notifier(parts: Parts): Notifier {
   let underWay = 0
 
   function tell(devices: readonly PushDeviceRow[], message: Record<string, unknown>, topic: string): void {
-    const { push, store } = parts()
+    const { push, store } = parts
     for (const device of devices) {
       if (underWay >= underWayMax) return
       underWay++
@@ -46,18 +44,18 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
           if (sent === 'gone') store.push.remove(device.id)
         })
         // It is found to be gone again the next time.
-        .catch((error: unknown) => parts().log(error instanceof Error ? error.message : String(error)))
+        .catch((error: unknown) => parts.log(error instanceof Error ? error.message : String(error)))
         .finally(() => underWay--)
     }
   }
 
   function tellRequest(id: RequestId): void {
-    const { store } = parts()
+    const { store } = parts
     const request = store.requests.get(id)
     if (request === null || request.answer !== null) return
     const ties = store.people.ties(request.session)
     const notice: Notice = noticeOf(request.action, named(request.session_name))
-    const mayAllow = notice.whole && dangerOf(parts(), request, 'once') === null
+    const mayAllow = notice.whole && dangerOf(parts, request, 'once') === null
     const message = {
       kind: 'request',
       request: id,
@@ -73,7 +71,7 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
 
   function tellEnd(session: SessionId, reason: TurnEnd): void {
     const how = ends[reason]
-    const { store, presence } = parts()
+    const { store, presence } = parts
     const row = store.sessions.get(session)
     if (how === null || row === null || presence.isWatched(row.ownerId, session)) return
     const message = { kind: 'turn', session, title: `${named(row.name)} ${how}`, body: '', actions: [] }
@@ -86,7 +84,7 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
 
   /** The devices of those who fit, as long as the login lasts that each was added with. */
   function devicesOf(fits: (actor: Actor) => boolean): readonly PushDeviceRow[] {
-    const { store, now } = parts()
+    const { store, now } = parts
     return store.push.all().filter((device) => {
       const token = store.tokens.get(device.token)
       const user = store.people.get(device.user)
@@ -102,18 +100,15 @@ export function notifier(parts: () => Parts, clock: Clock): Notifier {
     heard(events) {
       const told = events.filter(({ type }) => type === 'request.opened' || type === 'turn.ended')
       if (told.length === 0) return
-      // What is being stored now is stored by then.
-      clock.soon(() => {
-        try {
-          if (parts().store.push.all().length === 0) return
-          for (const event of told) {
-            if (event.type === 'request.opened') tellRequest(event.body.id)
-            if (event.type === 'turn.ended' && !leavesWork(event.body)) tellEnd(event.session, event.body.reason)
-          }
-        } catch (error) {
-          parts().log(`push: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+      try {
+        if (parts.store.push.all().length === 0) return
+        for (const event of told) {
+          if (event.type === 'request.opened') tellRequest(event.body.id)
+          if (event.type === 'turn.ended' && !leavesWork(event.body)) tellEnd(event.session, event.body.reason)
         }
-      })
+      } catch (error) {
+        parts.log(`push: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+      }
     },
   }
 }

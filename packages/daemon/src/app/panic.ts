@@ -5,7 +5,8 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
 import { endLaunched } from '../processes/launched.ts'
 import type { Panic } from '../store/store.ts'
-import { by, note, ownerOf, type Parts, record, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, ownerOf, type Parts, type Reads, require } from './parts.ts'
 
 /** Stops every agent, revokes every lease and closes every window, at once. From here on nothing runs until somebody lifts it, and then
  *  each session that was stopped is started again by hand. Who is no owner stops the sessions that they may work on, and holds their own. */
@@ -21,14 +22,14 @@ export async function panic(parts: Parts, actor: Actor): Promise<Panicked> {
   })
   // The log first: whatever dies from here on is not started again.
   const write = () =>
-    parts.store.atomically(() => {
-      note(parts, { type: 'panic', body: { sessions: tended.length, ...by(actor) } })
+    transaction(parts, (tx) => {
+      tx.note({ type: 'panic', body: { sessions: tended.length, ...by(actor) } })
       const user = everybodys ? null : ownerOf(actor)
-      parts.store.panics.put({ user, at: parts.now(), actor: actor.name, door: actor.door })
+      tx.store.panics.put({ user, at: parts.now(), actor: actor.name, door: actor.door })
       for (const id of tended) {
-        const state = parts.store.sessions.get(id)?.state
+        const state = tx.store.sessions.get(id)?.state
         if (state === undefined || state === 'stopped' || state === 'archived') continue
-        record(parts, id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
+        tx.record(id, { type: 'session.state', body: { from: state, to: 'stopped', why, ...by(actor) } })
       }
     })
   const unwritten = attempt(write)
@@ -79,21 +80,21 @@ const endMsMax = 5000
 export function liftPanic(parts: Parts, actor: Actor): { readonly lifted: boolean } {
   require(parts, actor, 'panic')
   const user = may(actor, 'house.run') ? null : ownerOf(actor)
-  if (user !== null && parts.store.panics.list().some((one) => one.user === null))
-    throw new Failure('forbidden', 'Cannot let agents run again: an owner has stopped everything', { hint: 'Ask an owner' })
-  return parts.store.atomically(() => {
-    const lifted = parts.store.panics.lift(user)
-    if (lifted) note(parts, { type: 'panic.lifted', body: { ...by(actor) } })
+  return transaction(parts, (tx) => {
+    if (user !== null && tx.store.panics.list().some((one) => one.user === null))
+      throw new Failure('forbidden', 'Cannot let agents run again: an owner has stopped everything', { hint: 'Ask an owner' })
+    const lifted = tx.store.panics.lift(user)
+    if (lifted) tx.note({ type: 'panic.lifted', body: { ...by(actor) } })
     return { lifted }
   })
 }
 
 /** The panic that holds the sessions of an owner; null where none does. */
-export const panicOver = ({ store }: Pick<Parts, 'store'>, owner: UserId): Panic | null =>
+export const panicOver = ({ store }: Reads, owner: UserId): Panic | null =>
   store.panics.list().find(({ user }) => user === null || user === owner) ?? null
 
 /** Throws where a panic holds the sessions of this owner. */
-export function requireCalm(parts: Pick<Parts, 'store'>, owner: UserId): void {
+export function requireCalm(parts: Reads, owner: UserId): void {
   const one = panicOver(parts, owner)
   if (one === null) return
   const what = one.user === null ? 'every agent' : 'the agents of this user'
@@ -104,7 +105,7 @@ export function requireCalm(parts: Pick<Parts, 'store'>, owner: UserId): void {
 
 /** Those that nobody tends now and that would go on by themselves: with what is queued, when what they asked is answered or over, or after
  *  a crash. */
-function goingOn({ store }: Parts): readonly SessionId[] {
+function goingOn({ store }: Reads): readonly SessionId[] {
   const crashed = store.sessions.crashed().filter((id) => {
     const session = store.sessions.get(id)
     return session !== null && takesUp(session.standing)

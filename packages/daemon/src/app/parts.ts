@@ -1,9 +1,7 @@
 import { may, type Actor, type Permission } from '@anchorhold/core/actors'
 import { mayDo, states, type Verb } from '@anchorhold/core/session-states'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
-import type { NewEvent } from '@anchorhold/protocol/events'
 import { Failure } from '@anchorhold/protocol/failures'
-import type { NewHouseEvent } from '@anchorhold/protocol/house'
 import { firstOwner, type RandomBytes, type SessionId, type UserId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import type { Config } from '../config.ts'
@@ -19,7 +17,7 @@ import type { GateProcess } from '../processes/gate-process.ts'
 import type { KeeperProcesses } from '../processes/keeper-processes.ts'
 import type { Sources } from '../processes/sources.ts'
 import type { User } from '../processes/spare-keepers.ts'
-import type { SessionRow, Store } from '../store/store.ts'
+import type { SessionRow, Store, Tables } from '../store/store.ts'
 import type { Watches } from '../watches.ts'
 
 /** What the verbs are made of. */
@@ -46,8 +44,14 @@ export type Parts = {
   readonly log: (message: string) => void
 }
 
+/** What looks at the tables and writes nothing: in a transaction, or outside of any. */
+export type Reads = { readonly store: Tables }
+
+/** What decides what a session is held to. */
+export type Judges = Reads & Pick<Parts, 'policies' | 'config'>
+
 /** Every verb begins with this: who asks, and whether they may. A session that they may not see is not there for them. */
-export function require(parts: Pick<Parts, 'store'>, actor: Actor, permission: Permission, session?: SessionId): void {
+export function require(parts: Reads, actor: Actor, permission: Permission, session?: SessionId): void {
   const ties = session === undefined ? undefined : parts.store.people.ties(session)
   if (session !== undefined && (ties == null || !may(actor, 'session.read', ties))) throw noSession(session)
   if (may(actor, permission, ties ?? undefined)) return
@@ -73,7 +77,7 @@ export const ownerOf = ({ user }: Actor): UserId => user ?? firstOwner
 /** Who did it and through which door, as events have it. */
 export const by = ({ name, door }: Actor) => ({ actor: name, door })
 
-export function sessionFor(parts: Parts, id: SessionId, verb: Verb | null): SessionRow {
+export function sessionFor(parts: Reads, id: SessionId, verb: Verb | null): SessionRow {
   const session = parts.store.sessions.get(id)
   if (session === null) throw noSession(id)
   if (verb !== null && !mayDo(session.state, verb)) {
@@ -87,7 +91,7 @@ export function sessionFor(parts: Parts, id: SessionId, verb: Verb | null): Sess
 }
 
 /** Whether nothing of the session is to run. */
-export function isEnded({ store }: Pick<Parts, 'store'>, id: SessionId): boolean {
+export function isEnded({ store }: Reads, id: SessionId): boolean {
   const state = store.sessions.get(id)?.state
   return state === undefined || state === 'stopped' || state === 'archived'
 }
@@ -103,25 +107,6 @@ const leadsTo: Partial<Record<Verb, Session['state']>> = { stop: 'stopped', paus
 function hintFor({ id, state }: Pick<SessionRow, 'id' | 'state'>, verb: Verb): { readonly hint?: string } {
   const hint = leadsTo[verb] === state ? undefined : hints[state]?.(id)
   return hint === undefined ? {} : { hint }
-}
-
-/** Stores events of the daemon's own and tells those who watch. */
-export function record(parts: Parts, session: SessionId, ...events: readonly NewEvent[]): void {
-  const at = parts.now()
-  parts.hub.stored(
-    parts.store.atomically(() =>
-      parts.store.events.append(
-        session,
-        'daemon',
-        events.map((event) => ({ n: null, at, event })),
-      ),
-    ),
-  )
-}
-
-/** Stores an event of the house's own. */
-export function note(parts: Pick<Parts, 'store' | 'now'>, event: NewHouseEvent): void {
-  parts.store.house.append(parts.now(), event)
 }
 
 /** A session as doors show it. */

@@ -15,9 +15,9 @@ import { archive, purge } from './archive.ts'
 import { forkSession } from './fork-session.ts'
 import { change, pause, resume, start, stop } from './lifecycle.ts'
 import { panic } from './panic.ts'
-import { by, record } from './parts.ts'
+import { by } from './parts.ts'
 import { addUser, changeUser, inviteUser, removeUser, shareSession, unshareSession } from './people.ts'
-import { owner } from './test-parts.ts'
+import { owner, record } from './test-parts.ts'
 
 let door: TestDoor
 beforeEach(async () => void (door = await testDoor()))

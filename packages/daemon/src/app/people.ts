@@ -5,7 +5,8 @@ import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import { inviteMs, loginLink, noUser } from './access.ts'
 import { holdToPolicy } from './hold-to-policy.ts'
-import { by, note, type Parts, record, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 import { requirePolicy } from './policy.ts'
 import { requireProof } from './step-up.ts'
 
@@ -20,12 +21,12 @@ export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddU
   refusePolicy(role, policy)
   if (policy !== undefined) requirePolicy(parts, policy)
   const user: User = { id: newUserId(parts.random), name, role, policy: policy ?? null, created_at: parts.now() }
-  return parts.store.atomically(() => {
+  return transaction(parts, (tx) => {
     // The house writes its own name into its logs.
-    if (name === 'daemon' || parts.store.people.byName(name) !== null)
+    if (name === 'daemon' || tx.store.people.byName(name) !== null)
       throw new Failure('conflict', `Cannot add the user "${name}": the name is taken`)
-    parts.store.people.insert(user)
-    note(parts, { type: 'user.added', body: { user: name, role, policy: user.policy, ...by(actor) } })
+    tx.store.people.insert(user)
+    tx.note({ type: 'user.added', body: { user: name, role, policy: user.policy, ...by(actor) } })
     return user
   })
 }
@@ -39,28 +40,30 @@ export function inviteUser(
 ): { readonly url: string; readonly expires_at: number } {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `invite "${name}"`)
-  const user = userNamed(parts, name)
-  if (user.role === 'agent')
-    throw new Failure('bad_request', `Cannot invite "${name}": an agent is a program, and opens no links`, {
-      hint: `Make it a token: anchorhold token add NAME --user ${name}`,
-    })
-  return loginLink(parts, actor, user, url, inviteMs)
+  return transaction(parts, (tx) => {
+    const user = userNamed(tx, name)
+    if (user.role === 'agent')
+      throw new Failure('bad_request', `Cannot invite "${name}": an agent is a program, and opens no links`, {
+        hint: `Make it a token: anchorhold token add NAME --user ${name}`,
+      })
+    return loginLink(tx, actor, user, url, inviteMs)
+  })
 }
 
 /** From their next call on, they are what they are now; streams that they opened before end. */
 export function changeUser(parts: Parts, actor: Actor, name: string, { role, policy }: ChangeUser): User {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `change "${name}"`)
-  const changed = parts.store.atomically(() => {
-    const user = userNamed(parts, name)
+  const changed = transaction(parts, (tx) => {
+    const user = userNamed(tx, name)
     const next = role ?? user.role
     const held = policy === undefined ? (next === 'agent' ? user.policy : null) : policy
     refusePolicy(next, held ?? undefined)
     // One that it was held to before may be gone meanwhile, and is no reason to refuse the rest.
-    if (policy !== undefined && policy !== null) requirePolicy(parts, policy)
-    if (next !== 'owner') refuseLastOwner(parts, user, 'change')
-    parts.store.people.setRole(user.id, next, held)
-    note(parts, { type: 'user.changed', body: { user: name, role: next, policy: held, ...by(actor) } })
+    if (policy !== undefined && policy !== null) requirePolicy(tx, policy)
+    if (next !== 'owner') refuseLastOwner(tx, user, 'change')
+    tx.store.people.setRole(user.id, next, held)
+    tx.note({ type: 'user.changed', body: { user: name, role: next, policy: held, ...by(actor) } })
     return { ...user, role: next, policy: held }
   })
   parts.watches.recheck()
@@ -72,13 +75,13 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
 export function removeUser(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `remove "${name}"`)
-  const removed = parts.store.atomically(() => {
-    const user = userNamed(parts, name)
-    refuseLastOwner(parts, user, 'remove')
-    parts.store.tokens.removeOf(user.id)
-    parts.store.logins.removeOf(user.id)
-    parts.store.people.remove(user.id, parts.now())
-    note(parts, { type: 'user.removed', body: { user: name, ...by(actor) } })
+  const removed = transaction(parts, (tx) => {
+    const user = userNamed(tx, name)
+    refuseLastOwner(tx, user, 'remove')
+    tx.store.tokens.removeOf(user.id)
+    tx.store.logins.removeOf(user.id)
+    tx.store.people.remove(user.id, tx.now())
+    tx.note({ type: 'user.removed', body: { user: name, ...by(actor) } })
     return user
   })
   parts.watches.recheck()
@@ -100,17 +103,17 @@ export function shareSession(
   id: SessionId,
   { user: name, access }: { readonly user: string; readonly access: ShareAccess },
 ): readonly Share[] {
-  require(parts, actor, 'session.share', id)
-  const user = userNamed(parts, name)
-  if (user.role === 'agent')
-    throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": an agent has its own sessions and no others`)
-  if (user.role === 'viewer' && access === 'work')
-    throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": a viewer may only look`, {
-      hint: `Show it instead: anchorhold share ${id} ${name} --view`,
-    })
-  parts.store.atomically(() => {
-    parts.store.people.share(id, user.id, access)
-    record(parts, id, { type: 'session.shared', body: { user: name, access, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'session.share', id)
+    const user = userNamed(tx, name)
+    if (user.role === 'agent')
+      throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": an agent has its own sessions and no others`)
+    if (user.role === 'viewer' && access === 'work')
+      throw new Failure('bad_request', `Cannot share session "${id}" with "${name}": a viewer may only look`, {
+        hint: `Show it instead: anchorhold share ${id} ${name} --view`,
+      })
+    tx.store.people.share(id, user.id, access)
+    tx.record(id, { type: 'session.shared', body: { user: name, access, ...by(actor) } })
   })
   // Who could work on it may only look now.
   parts.watches.recheck()
@@ -118,18 +121,19 @@ export function shareSession(
 }
 
 export function unshareSession(parts: Parts, actor: Actor, id: SessionId, name: string): readonly Share[] {
-  require(parts, actor, 'session.share', id)
-  const user = userNamed(parts, name)
-  parts.store.atomically(() => {
-    if (!parts.store.people.unshare(id, user.id)) throw new Failure('not_found', `Session "${id}" is not shared with "${name}"`)
-    record(parts, id, { type: 'session.shared', body: { user: name, access: null, ...by(actor) } })
+  const user = transaction(parts, (tx) => {
+    require(tx, actor, 'session.share', id)
+    const found = userNamed(tx, name)
+    if (!tx.store.people.unshare(id, found.id)) throw new Failure('not_found', `Session "${id}" is not shared with "${name}"`)
+    tx.record(id, { type: 'session.shared', body: { user: name, access: null, ...by(actor) } })
+    return found
   })
   parts.watches.recheck()
   parts.watches.seesLess(user.id)
   return parts.store.people.shares(id)
 }
 
-function userNamed(parts: Parts, name: string): User {
+function userNamed(parts: Reads, name: string): User {
   const user = parts.store.people.byName(name)
   if (user === null) throw noUser(name)
   return user
@@ -140,7 +144,7 @@ function refusePolicy(role: Role, policy: string | undefined): void {
     throw new Failure('bad_request', `A ${role} is held to the policy of the house: only an agent has one of its own`)
 }
 
-function refuseLastOwner(parts: Parts, { id, name, role }: User, verb: string): void {
+function refuseLastOwner(parts: Reads, { id, name, role }: User, verb: string): void {
   const others = parts.store.people.list().some((one) => one.role === 'owner' && one.id !== id)
   if (role === 'owner' && !others)
     throw new Failure('conflict', `Cannot ${verb} "${name}": nobody else is an owner`, {

@@ -9,11 +9,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readPolicy } from '../policy/read-policy.ts'
 import { createSession } from './create-session.ts'
-import { record } from './parts.ts'
 import { addUser } from './people.ts'
 import { backtestPolicy, proposePolicy, requestRule } from './policy-history.ts'
 import { checkPolicy, explainAction, reloadPolicy, showPolicy, testPolicy } from './policy-verbs.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

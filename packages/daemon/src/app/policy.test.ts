@@ -15,10 +15,9 @@ import type { Runtime } from '../processes/runtime.ts'
 import { keeperStart, openWindows } from './keeper-start.ts'
 import { archive } from './archive.ts'
 import { change } from './lifecycle.ts'
-import { record } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 import { prompt } from './prompt.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

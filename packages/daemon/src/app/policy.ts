@@ -22,7 +22,7 @@ import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { RepoFilter } from '@anchorhold/protocol/sessions'
 import { allDenied } from '../policy/all-denied.ts'
 import type { ProviderRow, SessionRow } from '../store/store.ts'
-import { type Parts, sessionFor } from './parts.ts'
+import { type Judges, type Parts, type Reads, sessionFor } from './parts.ts'
 import { forgeSettings } from './repos.ts'
 
 type Held = Pick<SessionRow, 'ownerId' | 'options'> & Partial<Pick<SessionRow, 'autonomyGiven'>>
@@ -33,7 +33,7 @@ export type Applied = { readonly name: string | null; readonly settings: PolicyS
 /** The policy of the house, of the session's owner if that is an agent, and the one that it names. A person may name any that the
  *  owner of the house has written; of what an agent names, only what takes away counts. */
 export function appliedTo(
-  parts: Pick<Parts, 'store' | 'policies'>,
+  parts: Pick<Judges, 'store' | 'policies'>,
   { ownerId, options }: Pick<Held, 'ownerId' | 'options'>,
 ): readonly Applied[] {
   const owner = parts.store.people.get(ownerId)
@@ -54,7 +54,7 @@ export function appliedTo(
 }
 
 /** What is in force for a session: all that applies to it, taken together. */
-export function effectiveFor(parts: Pick<Parts, 'store' | 'policies' | 'config'>, held: Held): EffectivePolicy {
+export function effectiveFor(parts: Judges, held: Held): EffectivePolicy {
   const { ownerId, options, autonomyGiven = false } = held
   const owner = parts.store.people.get(ownerId)
   // Whoever is not there any more widens nothing.
@@ -64,11 +64,11 @@ export function effectiveFor(parts: Pick<Parts, 'store' | 'policies' | 'config'>
 }
 
 /** For keeper and gate: all that they need to decide by themselves. */
-export function effectivePolicy(parts: Parts, session: SessionId): Policy {
+export function effectivePolicy(parts: Judges, session: SessionId): Policy {
   return effectiveFor(parts, sessionFor(parts, session, null)).policy
 }
 
-export const compiledFor = (parts: Parts, session: SessionId): CompiledPolicy => compilePolicy(effectivePolicy(parts, session))
+export const compiledFor = (parts: Judges, session: SessionId): CompiledPolicy => compilePolicy(effectivePolicy(parts, session))
 
 /** A policy that somebody was given and that never was lets nothing happen. */
 function namedSettings({ policies }: Pick<Parts, 'policies'>, name: string): PolicySettings {
@@ -100,7 +100,7 @@ export type Wanted = {
 
 /** Holds a session to the policies before anything of it is made. */
 export function admit(
-  parts: Parts,
+  parts: Judges,
   actor: Actor,
   { options, owner, rung, provider, model, budgetNanos, hasKey }: Wanted,
 ): Admission {
@@ -148,7 +148,7 @@ export function admit(
 }
 
 /** How many sessions somebody may have at once; asked again in the transaction that makes one. */
-export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePolicy, 'maxConcurrent'>): void {
+export function requireRoom(parts: Reads, actor: Actor, held: Pick<EffectivePolicy, 'maxConcurrent'>): void {
   const max = held.maxConcurrent ?? (actor.kind === 'agent' ? agentSessionsMax : null)
   if (max === null || actor.user === null) return
   const open = parts.store.sessions.openOf(actor.user)
@@ -163,12 +163,12 @@ export function requireRoom(parts: Parts, actor: Actor, held: Pick<EffectivePoli
 }
 
 /** The same where somebody takes up one of theirs that had ended, and so does not count. */
-export function requireRoomFor(parts: Parts, actor: Actor, session: SessionRow): void {
+export function requireRoomFor(parts: Judges, actor: Actor, session: SessionRow): void {
   if (session.ownerId === actor.user) requireRoom(parts, actor, effectiveFor(parts, session))
 }
 
 /** A session that was made when the policy let it have more than it does now, and cannot be kept to less, does not go on. */
-export function requireStanding(parts: Parts, session: SessionRow, provider: ProviderRow): void {
+export function requireStanding(parts: Judges, session: SessionRow, provider: ProviderRow): void {
   const { id, rung, options } = session
   const held = effectiveFor(parts, session)
   if (held.rung !== null && isWeaker(rung, held.rung))
@@ -203,7 +203,7 @@ function requireProvider(held: EffectivePolicy, provider: Pick<ProviderRow, 'nam
 
 /** Who may widen nothing may only ask for less than the policy gives. */
 export function requireNarrow(
-  parts: Parts,
+  parts: Judges,
   actor: Actor,
   owner: UserId,
   options: Pick<SessionOptions, 'autonomy' | 'observe' | 'policy'>,
@@ -221,7 +221,7 @@ export function requireNarrow(
     refuse(`autonomy ${options.autonomy} where the policy gives ${given}`)
 }
 
-export function requirePolicy({ policies }: Parts, name: string): void {
+export function requirePolicy({ policies }: Pick<Parts, 'policies'>, name: string): void {
   const found = policies.named(name)
   if (found !== null && found.inForce !== 'gone') return
   const names = policies.list().flatMap((one) => (one.name === null ? [] : [`"${one.name}"`]))

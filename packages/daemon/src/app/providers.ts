@@ -4,7 +4,8 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { type Credential, type Provider, ProviderVerdict } from '@anchorhold/protocol/providers'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
-import { by, note, type Parts, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 const rehearsal: ProviderRow = {
@@ -24,7 +25,7 @@ const kinds = {
 } as const
 
 /** The provider of a session: the one named, or the one in use; with none set up, the rehearsal. */
-export function providerFor(parts: Parts, name: string | null): ProviderRow {
+export function providerFor(parts: Reads, name: string | null): ProviderRow {
   const wanted = name ?? parts.store.providers.inUse() ?? 'rehearsal'
   if (wanted === 'rehearsal') return rehearsal
   const row = parts.store.providers.get(wanted)
@@ -49,7 +50,7 @@ export function listProviders(parts: Parts, actor: Actor): readonly ProviderView
   return [rehearsal, ...parts.store.providers.list()].map((row) => view(parts, row))
 }
 
-function view(parts: Parts, row: ProviderRow): ProviderView {
+function view(parts: Reads, row: ProviderRow): ProviderView {
   const words: Record<Credential['from'], (credential: Credential) => string> = {
     none: () => 'none',
     env: (credential) => `from the variable ${credential.from === 'env' ? credential.name : ''}`,
@@ -100,10 +101,11 @@ export async function putProvider(
     verdict === null || input.credential.from !== 'key'
       ? row
       : { ...row, credential: await credentialFrom(parts, input.credential) }
-  parts.store.atomically(() => {
-    parts.store.providers.put(stored)
-    if (input.use !== false) parts.store.providers.use(name)
-    note(parts, { type: 'provider.changed', body: { provider: name, what: 'put', ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'providers.write')
+    tx.store.providers.put(stored)
+    if (input.use !== false) tx.store.providers.use(name)
+    tx.note({ type: 'provider.changed', body: { provider: name, what: 'put', ...by(actor) } })
   })
   return { provider: view(parts, stored), verdict }
 }
@@ -144,10 +146,11 @@ export async function troubleWith(parts: Parts, row: ProviderRow): Promise<strin
 
 export function useProvider(parts: Parts, actor: Actor, name: string): ProviderView {
   require(parts, actor, 'providers.write')
-  const row = providerFor(parts, name)
-  parts.store.atomically(() => {
-    parts.store.providers.use(name === 'rehearsal' ? null : name)
-    note(parts, { type: 'provider.changed', body: { provider: name, what: 'used', ...by(actor) } })
+  const row = transaction(parts, (tx) => {
+    const found = providerFor(tx, name)
+    tx.store.providers.use(name === 'rehearsal' ? null : name)
+    tx.note({ type: 'provider.changed', body: { provider: name, what: 'used', ...by(actor) } })
+    return found
   })
   return view(parts, row)
 }
@@ -155,15 +158,17 @@ export function useProvider(parts: Parts, actor: Actor, name: string): ProviderV
 export async function testProvider(parts: Parts, actor: Actor, name: string): Promise<ProviderVerdict> {
   require(parts, actor, 'providers.write')
   const verdict = await tryProvider(parts, providerFor(parts, name))
-  note(parts, { type: 'provider.tested', body: { provider: name, verdict: verdict.verdict, ...by(actor) } })
+  transaction(parts, (tx) =>
+    tx.note({ type: 'provider.tested', body: { provider: name, verdict: verdict.verdict, ...by(actor) } }),
+  )
   return verdict
 }
 
 export function deleteProvider(parts: Parts, actor: Actor, name: string): void {
   require(parts, actor, 'providers.write')
   requireProof(parts, actor, `remove the provider "${name}"`)
-  parts.store.atomically(() => {
-    if (!parts.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
-    note(parts, { type: 'provider.changed', body: { provider: name, what: 'removed', ...by(actor) } })
+  transaction(parts, (tx) => {
+    if (!tx.store.providers.remove(name)) throw new Failure('not_found', `There is no provider "${name}"`)
+    tx.note({ type: 'provider.changed', body: { provider: name, what: 'removed', ...by(actor) } })
   })
 }

@@ -3,6 +3,7 @@ import type { AddPushDevice, PushDevice } from '@anchorhold/protocol/api/push'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newPushDeviceId, type PushDeviceId, type SessionId, type TokenId } from '@anchorhold/protocol/ids'
 import type { PushDeviceRow } from '../store/store.ts'
+import { transaction } from '../transaction.ts'
 import { ownerOf, type Parts, require } from './parts.ts'
 
 const devicesMax = 20
@@ -29,22 +30,24 @@ export function addPushDevice(
   const { href } = parts.push.check(endpoint)
   const user = ownerOf(actor)
   const row = { id: newPushDeviceId(parts.random), user, token, name, endpoint: href, p256dh, auth, created_at: parts.now() }
-  return parts.store.atomically(() => {
+  return transaction(parts, ({ store }) => {
     // The same browser has one subscription: what it said before is no longer so.
-    parts.store.push.removeEndpoint(href)
-    const known = parts.store.push.of(user)
+    store.push.removeEndpoint(href)
+    const known = store.push.of(user)
     if (known.length >= devicesMax)
       throw new Failure('too_many', `Cannot tell another device: there are ${devicesMax}`, { hint: 'Remove one first' })
-    parts.store.push.insert(row)
+    store.push.insert(row)
     return shown(row, token)
   })
 }
 
 export function removePushDevice(parts: Parts, actor: Actor, id: PushDeviceId): void {
   require(parts, actor, 'account.own')
-  const own = parts.store.push.of(ownerOf(actor)).some((row) => row.id === id)
-  if (!own) throw new Failure('not_found', `There is no device "${id}" of yours`)
-  parts.store.push.remove(id)
+  transaction(parts, ({ store }) => {
+    const own = store.push.of(ownerOf(actor)).some((row) => row.id === id)
+    if (!own) throw new Failure('not_found', `There is no device "${id}" of yours`)
+    store.push.remove(id)
+  })
 }
 
 export function watching(parts: Parts, actor: Actor, session: SessionId): void {

@@ -7,8 +7,8 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { createSession } from './create-session.ts'
 import { enqueue } from './enqueue.ts'
 import { reconciler } from './reconcile.ts'
-import { record } from './parts.ts'
-import { owner, testParts } from './test-parts.ts'
+import { owner, record, testParts } from './test-parts.ts'
+import { transaction } from '../transaction.ts'
 
 /** A keeper that has begun a turn. */
 const atWork: readonly NewEvent[] = [
@@ -31,7 +31,7 @@ test('findKeepers() does not wait for one that hangs, which is taken in when it 
   let late = () => {}
   let looks = 0
   const clock = { ...systemClock, after: (__: number, then: () => void) => ((late = then), () => {}) }
-  const finding = reconciler(() => parts, { look: () => void looks++ }, clock).findKeepers()
+  const finding = reconciler(parts, { look: () => void looks++ }, clock).findKeepers()
   late()
   await finding
   expect(parts.store.sessions.get(id)?.state).toBe('working')
@@ -48,7 +48,7 @@ test('a session whose dead keeper left what cannot be read has failed and says s
   record(parts, id, ...atWork)
   const unread = new Failure('keeper_unavailable', 'Cannot read what it left', { hint: 'Mend the disk' })
   parts.keepers.reattach = () => Promise.reject(unread)
-  const reconcile = reconciler(() => parts, { look() {} })
+  const reconcile = reconciler(parts, { look() {} })
   await reconcile.findKeepers()
   const lost = () => parts.all(id).filter(({ type }) => type === 'keeper.lost')
   const starts = parts.keepers.starts
@@ -67,10 +67,10 @@ test('a session at rest has not failed where its keeper said that it leaves, and
   using parts = testParts()
   const { id } = await createSession(parts, owner, {})
   record(parts, id, atWork[0]!, { type: 'keeper.left', body: { why: 'idle', failed: false } })
-  const reconcile = reconciler(() => parts, { look() {} })
+  const reconcile = reconciler(parts, { look() {} })
   reconcile.keeperUnread(id, new Failure('keeper_unavailable', 'Cannot read what it left'))
   expect(parts.store.sessions.get(id)?.state).toBe('ready')
-  enqueue(parts, owner, id, { text: 'Go on' }, 'prompt')
+  transaction(parts, (tx) => enqueue(tx, owner, id, { text: 'Go on' }, 'prompt'))
   reconcile.keeperUnread(id, new Failure('keeper_unavailable', 'Cannot read what it left'))
   expect(parts.store.sessions.get(id)).toMatchObject({ state: 'failed', why: 'Cannot read what it left' })
 })
@@ -89,7 +89,7 @@ test('findKeepers() looks for the gate as well, where a keeper may wait to be to
     soughtFirst = gateSought
     return true
   }
-  await reconciler(() => parts, { look() {} }).findKeepers()
+  await reconciler(parts, { look() {} }).findKeepers()
   expect(soughtFirst).toBe(true)
 })
 
@@ -102,7 +102,7 @@ test('findKeepers() looks for the keeper of a session that was being made; witho
     sought.push(session)
     return sought.length === 1
   }
-  const { findKeepers } = reconciler(() => parts, { look() {} })
+  const { findKeepers } = reconciler(parts, { look() {} })
   await findKeepers()
   expect(parts.store.sessions.get(id)?.state).toBe('creating')
   await findKeepers()
@@ -129,7 +129,7 @@ test.each([
       await parts.keepers.ensure(session)
       return true
     }
-    await reconciler(() => parts, { look() {} }).findKeepers()
+    await reconciler(parts, { look() {} }).findKeepers()
     await vi.waitFor(() => expect(parts.keepers.commands.map(({ command }) => command.do)).toContain(told))
     expect(parts.keepers.has(id)).toBe(to !== 'stopped')
   },
@@ -142,7 +142,7 @@ test('gateUp() opens no window for what was ended', async () => {
   await new Promise((resolve) => setImmediate(resolve))
   record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'stopped', why: null } })
   parts.gate.commands.length = 0
-  const reconcile = reconciler(() => parts, { look() {} })
+  const reconcile = reconciler(parts, { look() {} })
   await reconcile.findKeepers()
   await reconcile.gateUp([])
   await new Promise((resolve) => setImmediate(resolve))
@@ -153,7 +153,7 @@ test('findKeepers() starts no gate where nobody works', async () => {
   using parts = testParts()
   let gateSought = false
   parts.gate.ensure = async () => void (gateSought = true)
-  await reconciler(() => parts, { look() {} }).findKeepers()
+  await reconciler(parts, { look() {} }).findKeepers()
   expect(gateSought).toBe(false)
 })
 
@@ -162,7 +162,7 @@ test('policyChanged() tells the gate anew what live sessions may spend', async (
   const { id } = await createSession(parts, owner, {})
   await parts.keepers.ensure(id)
   parts.gate.commands.length = 0
-  reconciler(() => parts, { look() {} }).policyChanged()
+  reconciler(parts, { look() {} }).policyChanged()
   await vi.waitFor(() => expect(parts.gate.commands).toContainEqual(expect.objectContaining({ do: 'open', session: id })))
 })
 
@@ -183,7 +183,7 @@ test('policyChanged() takes the net window from sessions that were made with one
   const { id } = await createSession(parts, owner, {})
   const { id: bare } = await createSession(parts, owner, { rung: 'none' })
   for (const one of [id, bare]) await parts.keepers.ensure(one)
-  const reconcile = reconciler(() => parts, { look() {} })
+  const reconcile = reconciler(parts, { look() {} })
   const told = (network: string) =>
     vi.waitFor(() => expect(parts.gate.commands).toContainEqual(expect.objectContaining({ do: 'open', session: id, network })))
   reconcile.policyChanged()
@@ -232,7 +232,7 @@ test('findKeepers() takes up what a daemon that died had not lived to take up, a
     record(parts, id, ...crash)
     expect(parts.store.sessions.get(id)?.state).toBe('interrupted')
   }
-  await reconciler(() => parts, { look() {} }).findKeepers()
+  await reconciler(parts, { look() {} }).findKeepers()
   expect([goesOn!, waits!].map(({ id }) => parts.store.sessions.get(id)?.state)).toEqual(['ready', 'interrupted'])
 })
 
@@ -243,6 +243,6 @@ test('findKeepers() looks for what a keeper left that was to take up a crash, an
   record(parts, id, { type: 'session.state', body: { from: 'interrupted', to: 'failed', why: 'Cannot read what it left' } })
   const sought: string[] = []
   parts.keepers.reattach = async (session) => (sought.push(session), false)
-  await reconciler(() => parts, { look() {} }).findKeepers()
+  await reconciler(parts, { look() {} }).findKeepers()
   expect(sought).toEqual([id])
 })

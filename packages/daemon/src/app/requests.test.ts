@@ -9,11 +9,10 @@ import { createSession } from './create-session.ts'
 import { inbox } from './inbox.ts'
 import { keeperStart } from './keeper-start.ts'
 import { change, interrupt, start, stop } from './lifecycle.ts'
-import { record } from './parts.ts'
 import { reconciler } from './reconcile.ts'
 import { answerRequest, getRequest, listRequests } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {
@@ -340,7 +339,7 @@ test('inbox() looks again soon where it could not look, as on a full disk', asyn
     throw new Failure('storage_unavailable', 'the disk is full')
   })
   const timers: (() => void)[] = []
-  const box = inbox(() => parts, {
+  const box = inbox(parts, {
     now: Date.now,
     elapsed: () => performance.now(),
     soon: (then) => then(),
@@ -359,7 +358,7 @@ test('inbox() parks what waits too long, closes what nobody answers, and tells',
   vi.useFakeTimers()
   try {
     parts.now = Date.now
-    const box = inbox(() => parts, {
+    const box = inbox(parts, {
       now: Date.now,
       elapsed: () => performance.now(),
       soon: (then) => void setImmediate(then),
@@ -423,7 +422,7 @@ test.each([
 )
 
 test('change() leaves a call open that a rule has a fresh proof for, and asks no budget of what a rule asks about', async () => {
-  parts.policies.addRule({ on: 'spend', match: { model: 'm' }, effect: 'ask', step_up: true }, { actor: 'ann', door: 'test' })
+  parts.policies.addRule({ on: 'spend', match: { model: 'm' }, effect: 'ask', step_up: true }, { actor: 'ann', door: 'test' })()
   const { id: short, session } = await asking(shortOf)
   await change(parts, { ...owner, provenAt: null }, session, { budget_micros: 2 })
   expect(getRequest(parts, owner, short).answer).toBeNull()
@@ -444,8 +443,8 @@ test('answerRequest() with a rule adds it to the policy of the house, once, and 
 
 test('policyChanged() has keeper and gate of every live session go by the policy that is in force now', async () => {
   const { session } = await asking()
-  parts.policies.addRule(rule, { actor: 'ann', door: 'test' })
-  reconciler(() => parts, { look() {} }).policyChanged()
+  parts.policies.addRule(rule, { actor: 'ann', door: 'test' })()
+  reconciler(parts, { look() {} }).policyChanged()
   await settled()
   const policy = expect.objectContaining({ rules: [expect.objectContaining(rule)] }) as unknown
   expect(parts.keepers.commands.at(-1)).toEqual({ session, command: { do: 'policy', policy } })

@@ -8,7 +8,8 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/gate-commands'
 import type { RequestRow, SessionRow } from '../store/store.ts'
 import { approved, raiseEvents, requireRaise } from './ledger.ts'
-import { by, type Parts, record, require, sessionFor } from './parts.ts'
+import { transaction, type Tx } from '../transaction.ts'
+import { by, type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 import { dangerOf } from './danger.ts'
 import { requireProof } from './step-up.ts'
@@ -24,7 +25,7 @@ export function listRequests(
   return parts.store.requests.list({ ...filter, seenBy: seenBy(actor) }).map(shown)
 }
 
-export function getRequest(parts: Parts, actor: Actor, id: RequestId): Request {
+export function getRequest(parts: Reads, actor: Actor, id: RequestId): Request {
   require(parts, actor, 'house.read')
   const request = parts.store.requests.get(id)
   const ties = request === null ? null : parts.store.people.ties(request.session)
@@ -41,7 +42,10 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
   const request = getRequest(parts, actor, id)
   require(parts, actor, 'session.answer', request.session)
   if (input.decision === 'later') {
-    settleOnce(parts, id, () => [{ type: 'request.deferred', body: { id, ...by(actor) } }])
+    settleOnce(parts, id, (tx, session) => {
+      require(tx, actor, 'session.answer', session.id)
+      return [{ type: 'request.deferred', body: { id, ...by(actor) } }]
+    })
     await park(parts, request.session, `${actor.name} will answer later`)
     return getRequest(parts, actor, id)
   }
@@ -53,40 +57,46 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
   settleOnce(
     parts,
     id,
-    (session) => [
-      ...(price === null ? [] : raised(actor, session, price)),
-      { type: 'request.answered', body: { id, answer, ...by(actor) } },
-    ],
+    (tx, session) => {
+      // Whoever may no longer answer, or not this, is refused by what holds now.
+      require(tx, actor, 'session.answer', session.id)
+      if (price !== null) requireRaise(tx, actor, session.id, price.raises)
+      return [
+        ...(price === null ? [] : raised(actor, session, price)),
+        { type: 'request.answered', body: { id, answer, ...by(actor) } },
+      ]
+    },
     // Last: a rule that is written stays, and what is recorded is taken back when it cannot be.
-    () => (answer.scope === 'rule' ? parts.policies.addRule(request.rule!, by(actor)) : undefined),
+    () => (answer.scope === 'rule' ? parts.policies.addRule(request.rule!, by(actor)) : () => {}),
   )
   await tell(parts, id, price?.raises)
   return getRequest(parts, actor, id)
 }
 
-/** One transaction: the request is open and can be answered, or nothing happens and whoever comes too late hears who was first. */
+/** One transaction: the request is open and can be answered, or nothing happens and whoever comes too late hears who was first. `last` is
+ *  done at its end, and what that returns after its commit. */
 function settleOnce(
   parts: Parts,
   id: RequestId,
-  events: (session: SessionRow) => readonly NewEvent[],
-  then: () => void = () => {},
+  events: (tx: Judges, session: SessionRow) => readonly NewEvent[],
+  last: () => () => void = () => () => {},
 ): void {
-  const expired = parts.store.atomically(() => {
-    const request = parts.store.requests.get(id)
+  const committed = transaction(parts, (tx) => {
+    const request = tx.store.requests.get(id)
     if (request === null) throw new Failure('not_found', `There is no request "${id}"`)
     if (request.answer !== null) throw settledAlready(request)
-    if (expire(parts, request)) return true
-    record(parts, request.session, ...events(sessionFor(parts, request.session, 'answer')))
-    then()
-    return false
+    if (expire(tx, request)) return null
+    tx.record(request.session, ...events(tx, sessionFor(tx, request.session, 'answer')))
+    return last()
   })
-  if (expired) throw settledAlready(parts.store.requests.get(id)!)
+  if (committed === null) throw settledAlready(parts.store.requests.get(id)!)
+  committed()
 }
 
 /** Closes a request whose time is over; false when it is not. */
-export function expire(parts: Parts, { id, session, answer, expires_at }: RequestRow): boolean {
-  if (answer !== null || expires_at === null || expires_at > parts.now()) return false
-  record(parts, session, {
+export function expire(tx: Tx & Pick<Parts, 'now'>, { id, session, answer, expires_at }: RequestRow): boolean {
+  if (answer !== null || expires_at === null || expires_at > tx.now()) return false
+  tx.record(session, {
     type: 'request.answered',
     body: { id, answer: { decision: 'expired' }, actor: 'daemon', door: 'none' },
   })
@@ -103,7 +113,7 @@ function settledAlready({ id, answer, answered_by, answered_at, answered_from }:
 
 /** How far an allowance reaches, and for how long. */
 function allowance(
-  parts: Parts,
+  parts: Judges & Pick<Parts, 'now'>,
   actor: Actor,
   { id, session, action, rule, rule_refused }: Request,
   { scope = 'once', answers }: Extract<AnswerRequest, { decision: 'allow' }>,
@@ -152,18 +162,18 @@ function raised(actor: Actor, { budgetNanos, simulated }: SessionRow, { budget_n
 
 /** Whoever gives a session more money answers what it asked for want of it, as far as that goes; in the transaction that gives it.
  *  What a rule asks about is not answered by money, and neither is what they could not allow by a tap. */
-export function answerWithMoney(parts: Parts, actor: Actor, id: SessionId): readonly RequestId[] {
-  if (!may(actor, 'session.answer', parts.store.people.ties(id) ?? undefined)) return []
-  const { budgetNanos, costNanos } = sessionFor(parts, id, null)
+export function answerWithMoney(tx: Tx & Judges & Pick<Parts, 'now'>, actor: Actor, id: SessionId): readonly RequestId[] {
+  if (!may(actor, 'session.answer', tx.store.people.ties(id) ?? undefined)) return []
+  const { budgetNanos, costNanos } = sessionFor(tx, id, null)
   let left = budgetNanos === null ? Infinity : budgetNanos - costNanos
-  const asked = parts.store.requests.list({ openOnly: true, session: id, seenBy: null }).toReversed()
+  const asked = tx.store.requests.list({ openOnly: true, session: id, seenBy: null }).toReversed()
   return asked.flatMap((request) => {
     const { action, raises } = request
     if (action.kind !== 'spend' || action.short !== true || raises.length > 0 || action.needed_nanos > left) return []
-    if (dangerOf(parts, request, 'once') !== null) return []
+    if (dangerOf(tx, request, 'once') !== null) return []
     left -= action.needed_nanos
-    const answer = allowance(parts, actor, request, { decision: 'allow' })
-    record(parts, id, { type: 'request.answered', body: { id: request.id, answer, ...by(actor) } })
+    const answer = allowance(tx, actor, request, { decision: 'allow' })
+    tx.record(id, { type: 'request.answered', body: { id: request.id, answer, ...by(actor) } })
     return [request.id]
   })
 }

@@ -7,7 +7,8 @@ import type { SecretRow } from '../store/store.ts'
 import { credentialsIn } from './credentials.ts'
 import { variableFor } from './inside-secrets.ts'
 import { openWindows } from './keeper-start.ts'
-import { by, note, type Parts, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 /** No secret ever comes back out of here: what is sealed is opened in the gate alone. */
@@ -41,9 +42,10 @@ export async function putSecret(
   if (inside) variableFor(name)
   const { box } = z.object({ box: z.string() }).parse(await parts.gate.do({ do: 'seal', plaintext: value, inside }))
   const row: SecretRow = { name, box, mask: maskOf(value), changedAt: parts.now(), inside }
-  parts.store.atomically(() => {
-    parts.store.secrets.put(row)
-    note(parts, {
+  transaction(parts, (tx) => {
+    require(tx, actor, 'secrets.write')
+    tx.store.secrets.put(row)
+    tx.note({
       type: 'secret.changed',
       body: { secret: name, what: 'put', ...(inside ? { inside: true as const } : {}), ...by(actor) },
     })
@@ -65,9 +67,9 @@ export async function deleteSecret(parts: Parts, actor: Actor, name: string): Pr
     throw new Failure('conflict', `Cannot forget the secret "${name}": a credential for "${bound.host}" names it`, {
       hint: 'Take it out of credentials.yaml first',
     })
-  parts.store.atomically(() => {
-    if (!parts.store.secrets.remove(name)) throw new Failure('not_found', `There is no secret "${name}"`)
-    note(parts, { type: 'secret.changed', body: { secret: name, what: 'removed', ...by(actor) } })
+  transaction(parts, (tx) => {
+    if (!tx.store.secrets.remove(name)) throw new Failure('not_found', `There is no secret "${name}"`)
+    tx.note({ type: 'secret.changed', body: { secret: name, what: 'removed', ...by(actor) } })
   })
   await tellWindows(parts)
 }
@@ -87,19 +89,19 @@ export async function rotateKey(parts: Parts, actor: Actor): Promise<{ readonly 
     await nextTurn()
     left = storedBoxes(parts).filter((box) => !anew.has(box))
   } while (left.length > 0)
-  note(parts, { type: 'secret.key_rotated', body: { resealed: anew.size, ...by(actor) } })
+  transaction(parts, (tx) => tx.note({ type: 'secret.key_rotated', body: { resealed: anew.size, ...by(actor) } }))
   await tellWindows(parts)
   await parts.gate.do({ do: 'resealed', boxes: storedBoxes(parts) })
   return { resealed: anew.size }
 }
 
-function storedBoxes({ store }: Parts): string[] {
+function storedBoxes({ store }: Reads): string[] {
   const providers = store.providers.list().flatMap(({ credential }) => (credential.from === 'sealed' ? [credential.box] : []))
   return [...store.secrets.list().map(({ box }) => box), ...providers]
 }
 
-function replaceBoxes({ store }: Parts, under: ReadonlyMap<string, string>): void {
-  store.atomically(() => {
+function replaceBoxes(parts: Parts, under: ReadonlyMap<string, string>): void {
+  transaction(parts, ({ store }) => {
     for (const row of store.secrets.list()) store.secrets.put({ ...row, box: under.get(row.box) ?? row.box })
     for (const row of store.providers.list())
       if (row.credential.from === 'sealed')

@@ -3,7 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
 import { createHash } from 'node:crypto'
-import { ownerOf, type Parts, shown } from './parts.ts'
+import { ownerOf, type Reads, shown } from './parts.ts'
 
 export type KeyedCall = {
   /** The caller's own, if it gave one. The same key says something else for another provider. */
@@ -13,13 +13,15 @@ export type KeyedCall = {
   readonly asked: unknown
 }
 
-/** Makes one session for a key, however often it is asked for.
- *  @param make calls `keep` in the transaction that makes the session */
+/** Called in the transaction that makes the session. */
+export type Keep = (tx: Reads, id: SessionId) => void
+
+/** Makes one session for a key, however often it is asked for. */
 export async function onceForKey(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   { key: given, provider, asked }: KeyedCall,
-  make: (keep: (id: SessionId) => void) => Promise<Session>,
+  make: (keep: Keep) => Promise<Session>,
 ): Promise<Session> {
   if (given === undefined) return make(() => {})
   const [owner, key] = [ownerOf(actor), `${provider}:${given}`]
@@ -30,10 +32,10 @@ export async function onceForKey(
     if (known.digest !== digest) throw new Failure('conflict', `The idempotency key "${given}" was used for another session`)
     return shown(parts.store.sessions.get(known.session)!)
   }
-  const keep = (id: SessionId) => {
+  const keep: Keep = ({ store }, id) => {
     // Two calls with one key may have come this far: the first one in makes the session.
-    if (parts.store.tokens.sessionByKey(owner, key) !== null) throw new Lost()
-    parts.store.tokens.keepSessionKey(owner, key, id, digest)
+    if (store.tokens.sessionByKey(owner, key) !== null) throw new Lost()
+    store.tokens.keepSessionKey(owner, key, id, digest)
   }
   const known = find()
   if (known !== null) return known

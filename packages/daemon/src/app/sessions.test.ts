@@ -16,11 +16,10 @@ import { keeperStart } from './keeper-start.ts'
 import type { Runtime } from '../processes/runtime.ts'
 import { change, interrupt, pause, resume, start, stop, warm } from './lifecycle.ts'
 import { liftPanic, panic, panicOver } from './panic.ts'
-import { record } from './parts.ts'
 import { prompt } from './prompt.ts'
 import { listSessions } from './read.ts'
 import { inCell } from './workspace.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
 
 let parts: TestParts
 beforeEach(() => {

@@ -1,9 +1,8 @@
 import type { LimitInForce } from '@anchorhold/protocol/rungs'
 import { expect, test, vi } from 'vitest'
 import { createSession } from './create-session.ts'
-import { record } from './parts.ts'
 import { heardOfSlowCells } from './slow-cells.ts'
-import { owner, testParts } from './test-parts.ts'
+import { owner, record, testParts } from './test-parts.ts'
 
 const started = (slowness?: number) => {
   const cpu: LimitInForce = { name: 'cpu', value: '1 CPU', enforcement: 'enforced', how: 'x', ...(slowness ? { slowness } : {}) }
@@ -20,6 +19,6 @@ test('heardOfSlowCells() has the windows of a slow cell wait longer for it, and 
   record(parts, usual.id, started())
   const events = parts.store.events.afterPos(0, 100, null)
   parts.gate.commands.length = 0
-  heardOfSlowCells(() => parts, events)
+  heardOfSlowCells(parts, events)
   await vi.waitFor(() => expect(parts.gate.commands).toMatchObject([{ do: 'open', session: slow.id, net: { slowness: 20 } }]))
 })

@@ -4,12 +4,12 @@ import { openWindows } from './keeper-start.ts'
 import type { Parts } from './parts.ts'
 
 /** A session's windows are open before its cell stands, which then says how slow it is: the windows are told, so that they wait for it
- *  that much longer. Where no cell is slow, nothing is done. `parts` is asked for when it is needed: events may come before all stand. */
-export function heardOfSlowCells(parts: () => Parts, events: readonly Event[]): void {
+ *  that much longer. Where no cell is slow, nothing is done. */
+export function heardOfSlowCells(parts: Parts, events: readonly Event[]): void {
   for (const event of events) {
     if (event.type !== 'keeper.started' || slownessOf(event.body.limits) === 1) continue
-    void openWindows(parts(), event.session).catch((error: unknown) =>
-      parts().log(`the windows of ${event.session} do not know how slow its cell is: ${String(error)}`),
+    void openWindows(parts, event.session).catch((error: unknown) =>
+      parts.log(`the windows of ${event.session} do not know how slow its cell is: ${String(error)}`),
     )
   }
 }

@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createSession } from './create-session.ts'
-import { note, record } from './parts.ts'
 import { wasRefused } from './provider-refused.ts'
 import { status } from './status.ts'
-import { owner, type TestParts, testParts } from './test-parts.ts'
+import { owner, record, type TestParts, testParts } from './test-parts.ts'
+import { transaction } from '../transaction.ts'
 
 let parts: TestParts
 beforeEach(() => {
@@ -37,10 +37,10 @@ test('wasRefused() goes by the last call of that provider, until somebody has me
   record(parts, id, call('a', 401), call('b', 200))
   expect(refused()).toBe(true)
   expect(wasRefused(parts, { name: 'b' })).toBe(false)
-  note(parts, { type: 'provider.tested', body: { provider: 'a', verdict: 'refused', ...by } })
-  note(parts, { type: 'provider.changed', body: { provider: 'b', what: 'put', ...by } })
+  transaction(parts, (tx) => tx.note({ type: 'provider.tested', body: { provider: 'a', verdict: 'refused', ...by } }))
+  transaction(parts, (tx) => tx.note({ type: 'provider.changed', body: { provider: 'b', what: 'put', ...by } }))
   expect(refused()).toBe(true)
-  note(parts, { type: 'provider.changed', body: { provider: 'a', what: 'put', ...by } })
+  transaction(parts, (tx) => tx.note({ type: 'provider.changed', body: { provider: 'a', what: 'put', ...by } }))
   expect(refused()).toBe(false)
   record(parts, id, call('a', 403))
   expect(refused()).toBe(true)

@@ -6,7 +6,8 @@ import { sessionStates } from '@anchorhold/protocol/sessions'
 import { statfs } from 'node:fs/promises'
 import { troubleWithCredentials } from './credentials.ts'
 import { panicOver } from './panic.ts'
-import { by, note, ownerOf, type Parts, require } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, ownerOf, type Parts, require } from './parts.ts'
 import { wasRefused } from './provider-refused.ts'
 import { providerFor, troubleWith } from './providers.ts'
 
@@ -117,6 +118,8 @@ export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
 
 /** Whether the daemon may be ended; written down first, since nothing can be afterwards. */
 export function mayShutDown(parts: Parts, actor: Actor, { all }: { readonly all: boolean }): void {
-  require(parts, actor, 'house.run')
-  note(parts, { type: 'shutdown', body: { all, ...by(actor) } })
+  transaction(parts, (tx) => {
+    require(tx, actor, 'house.run')
+    tx.note({ type: 'shutdown', body: { all, ...by(actor) } })
+  })
 }

@@ -9,7 +9,8 @@ import type { RequestRow } from '../store/store.ts'
 import { askerOf } from './authority.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue } from './enqueue.ts'
-import { type Parts, record } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import type { Parts } from './parts.ts'
 
 /** Sees to it that whoever asked hears how it was settled: the process that waits, if it still does, and the agent by a prompt
  *  otherwise. May be done twice: it is heard once. `raises` is what was raised for it above its session. */
@@ -73,11 +74,11 @@ function answerOf(parts: Parts, { id, session, answer, answered_by }: RequestRow
 
 /** Nobody waits for the answer any more: in one transaction it counts as told, and the agent is sent a prompt that tells it. */
 function announce(parts: Parts, id: RequestId): void {
-  const session = parts.store.atomically(() => {
-    const request = parts.store.requests.get(id)
-    const row = request === null ? null : parts.store.sessions.get(request.session)
+  const session = transaction(parts, (tx) => {
+    const request = tx.store.requests.get(id)
+    const row = request === null ? null : tx.store.sessions.get(request.session)
     if (request === null || row === null || request.answer === null || request.told) return null
-    const told = () => record(parts, row.id, { type: 'request.told', body: { id } })
+    const told = () => tx.record(row.id, { type: 'request.told', body: { id } })
     // Whoever has gone on by it knows: it came back for it by itself, and to do it again it would have to ask again.
     if (request.answer.decision === 'withdrawn' || request.used) return (told(), null)
     // Whoever starts it again has it told.
@@ -88,10 +89,10 @@ function announce(parts: Parts, id: RequestId): void {
     // Who answers has decided that the session goes on; that time went by decides nothing.
     if (isBroken && isAnswered) {
       const to = row.standing.requests > 0 ? ('waiting' as const) : ('ready' as const)
-      record(parts, row.id, { type: 'session.state', body: { from: row.state, to, why: null } })
+      tx.record(row.id, { type: 'session.state', body: { from: row.state, to, why: null } })
     }
     const actor = { ...house, name: request.answered_by ?? house.name, door: request.answered_from ?? house.door }
-    enqueue(parts, actor, row.id, { text: requestTold(request.action, request.answer, actor.name) }, 'resume')
+    enqueue(tx, actor, row.id, { text: requestTold(request.action, request.answer, actor.name) }, 'resume')
     return isBroken && !isAnswered ? null : row.id
   })
   if (session !== null) warmUp(parts, session)

@@ -1,6 +1,6 @@
 import type { Actor } from '@anchorhold/core/actors'
 import type { DoctorReport } from '@anchorhold/protocol/doctor'
-import type { Event } from '@anchorhold/protocol/events'
+import type { Event, NewEvent } from '@anchorhold/protocol/events'
 import { firstOwner, type SessionId } from '@anchorhold/protocol/ids'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,6 +17,7 @@ import { passwords } from '../logins/passwords.ts'
 import { policies } from '../policy/policies.ts'
 import { presence } from '../presence.ts'
 import { pushService } from '../push/push-service.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import { watches } from '../watches.ts'
 import type { Parts } from './parts.ts'
 
@@ -85,6 +86,10 @@ export function testParts(): TestParts {
   }
   return parts
 }
+
+/** Puts events into a session's log. */
+export const record = (parts: Writes, session: SessionId, ...events: readonly NewEvent[]): void =>
+  transaction(parts, (tx) => tx.record(session, ...events))
 
 /** On a machine that has the rung that is no wall, too. */
 export function withoutWall(parts: TestParts): TestParts {

@@ -22,7 +22,8 @@ import { z } from 'zod'
 import type { SessionRow } from '../store/store.ts'
 import { isLost } from '@anchorhold/link/attach'
 import { isLeaving } from './deliver.ts'
-import { by, type Parts, record, require, sessionFor } from './parts.ts'
+import { transaction } from '../transaction.ts'
+import { by, type Parts, require, sessionFor } from './parts.ts'
 
 /** How often a keeper may leave just when it is asked. */
 const triesMax = 3
@@ -107,7 +108,7 @@ export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { na
   if (bytes > workspaceBounds.uploadBytes)
     throw new Failure('too_large', `The file is larger than ${sizeWords(workspaceBounds.uploadBytes)}`)
   const put = await ask(parts, id, { ask: 'put', name: uploadName(name), base64: data })
-  record(parts, id, { type: 'file.uploaded', body: { path: put.path, bytes, ...by(actor) } })
+  transaction(parts, (tx) => tx.record(id, { type: 'file.uploaded', body: { path: put.path, bytes, ...by(actor) } }))
   return put
 }
 

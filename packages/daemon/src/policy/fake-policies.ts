@@ -29,9 +29,11 @@ export function fakePolicies(
     look() {},
     reload() {},
     addRule(rule, author) {
-      rules = [...rules, { rule, line: 1 }]
-      version++
-      for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }], author)
+      return () => {
+        rules = [...rules, { rule, line: 1 }]
+        version++
+        for (const listener of listeners) listener([{ file: 'policy.yaml', sha256: null }], author)
+      }
     },
     write() {},
     onChange(listener) {

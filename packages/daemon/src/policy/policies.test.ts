@@ -188,7 +188,7 @@ test('addRule() tells who has changed the policy', () => {
   const all = open()
   const told: unknown[] = []
   all.onChange((changed, by) => told.push([changed.map(({ file }) => file), by]))
-  all.addRule(rule, author)
+  all.addRule(rule, author)()
   expect(told).toEqual([[['policy.yaml'], author]])
 })
 
@@ -197,7 +197,7 @@ test('addRule() adds to the end and keeps every comment', () => {
     '# the house\nmax_concurrent: 2 # few\n\nrules:\n  # none\n  - { on: tool, match: { tool: WebFetch }, effect: deny } # never\n\n# the end\n',
   )
   const all = open()
-  all.addRule({ ...rule, why: 'a: "b" # c' }, author)
+  all.addRule({ ...rule, why: 'a: "b" # c' }, author)()
   expect(readFileSync(join(root, 'config/policy.yaml'), 'utf8')).toBe(`# the house
 max_concurrent: 2 # few
 
@@ -222,8 +222,8 @@ test.each(['', '# only this\n', 'rules: []\n', 'rules:\n', 'max_concurrent: 1\n'
   (text) => {
     write(text)
     const all = open()
-    all.addRule(rule, author)
-    all.addRule({ on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' }, author)
+    all.addRule(rule, author)()
+    all.addRule({ on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' }, author)()
     expect(all.house().settings.rules.map(({ rule }) => rule)).toEqual([
       rule,
       { on: 'spend', match: { above_nanos: 1_500_000_000 }, effect: 'ask' },
@@ -233,7 +233,7 @@ test.each(['', '# only this\n', 'rules: []\n', 'rules:\n', 'max_concurrent: 1\n'
 
 test('addRule() makes the file where there is none, and touches none that can not be used', () => {
   const all = open()
-  all.addRule(rule, author)
+  all.addRule(rule, author)()
   expect(all.house().settings.rules).toHaveLength(1)
   write('rules: [\n')
   expect(() => all.addRule(rule, author)).toThrow('Cannot add a rule')

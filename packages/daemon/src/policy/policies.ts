@@ -61,8 +61,9 @@ export interface Policies {
   look(): void
   /** The same for somebody who means what they say now, also where that is nothing. */
   reload(): void
-  /** Adds a rule to the policy of the house; it is in force when this returns. */
-  addRule(rule: Rule, author: PolicyAuthor): void
+  /** Writes a rule at the end of the policy of the house. What it returns puts the rule in force and tells of it: whoever writes one
+   *  within a transaction calls that after the commit. */
+  addRule(rule: Rule, author: PolicyAuthor): () => void
   /** Replaces the file of the house, or a named one, by a text that can be used; it is in force when this returns. */
   write(name: string | null, text: string, author: PolicyAuthor): void
   /** Called after each change of what is in force, with what changed. Returns how to end that. */
@@ -254,7 +255,7 @@ export function policies({ folder, memory, log }: PoliciesOptions): Policies {
           },
         )
       appendRule(join(folder, houseFile), rule)
-      reload({ author, isMeant: true })
+      return () => reload({ author, isMeant: true })
     },
     write(name, text, author) {
       const file = name === null ? houseFile : `${folderName}/${name}.yaml`

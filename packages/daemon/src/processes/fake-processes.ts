@@ -84,6 +84,7 @@ export function fakeKeepers(): FakeKeepers {
     claimUser: () => null,
     claimPlace: () => null,
     places: [],
+    listen() {},
     makeReady() {},
     startNoMore() {},
     startsNoMore: false,
@@ -135,6 +136,7 @@ export function fakeGate(): FakeGate {
     restartWith: async () => {},
     leave: async () => {},
     detach() {},
+    onUp() {},
   }
   return fake
 }

@@ -27,7 +27,6 @@ function launches(outcomes: readonly Launched[], foundAfter: number) {
     sources,
     clock: systemClock,
     env: () => ({}),
-    onUp() {},
     beatMs: null,
     log() {},
   })
@@ -102,7 +101,6 @@ function hangingGate() {
     sources,
     clock: systemClock,
     env: () => ({}),
-    onUp() {},
     beatMs: 5000,
     log: (message) => void logged.push(message),
   })
@@ -177,7 +175,6 @@ function variedGates() {
     sources,
     clock: systemClock,
     env: (more) => Object.fromEntries([...more].map((name) => [name, 'a value'])),
-    onUp() {},
     beatMs: null,
     log() {},
   })

@@ -28,6 +28,8 @@ export interface GateProcess {
   leave(): Promise<void>
   /** Lets go of the link; the gate lives on. */
   detach(): void
+  /** Called whenever the link to a gate stands, with the sessions that it serves by itself. */
+  onUp(heard: (sessions: readonly SessionId[]) => void): void
 }
 
 /** What says more of the key that secrets are sealed under, of the owner's environment. */
@@ -81,8 +83,6 @@ export type GateProcessOptions = {
   readonly clock: Clock
   /** The variables that providers name and these, and no others. */
   readonly env: (more: ReadonlySet<string>) => Readonly<Record<string, string>>
-  /** Called when the link to a gate stands, with the sessions that it serves by itself. */
-  readonly onUp: (sessions: readonly SessionId[]) => void
   /** How often it is asked whether it still answers; null for never. */
   readonly beatMs: number | null
   readonly log: (message: string) => void
@@ -95,11 +95,12 @@ const triesMax = 3
 /** A gate that owes so many answers in a row hangs: every cell waits at its windows, and another gate can serve them. */
 const missedMax = 3
 
-export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, log }: GateProcessOptions): GateProcess {
+export function gateProcess({ folders, host, sources, clock, env, beatMs, log }: GateProcessOptions): GateProcess {
   let attachment: Attachment | null = null
   let ensuring: Promise<Attachment> | null = null
   let detached = false
   let keeping = false
+  let onUp: (sessions: readonly SessionId[]) => void = () => {}
   let closed = Promise.withResolvers<void>()
   const asked = new Set<string>()
   /** The names of the variables that the gate at hand has; null where it does not say. */
@@ -239,5 +240,6 @@ export function gateProcess({ folders, host, sources, clock, env, onUp, beatMs, 
       detached = true
       attachment?.close()
     },
+    onUp: (heard) => void (onUp = heard),
   }
 }

@@ -48,7 +48,6 @@ let logged: string[]
 /** What was stored each time when one had gone. */
 let goneAfter: (readonly string[])[]
 let isDiskFull = false
-/** Before a session is described. */
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
 
@@ -102,22 +101,24 @@ function processes(
     host: remains === undefined ? host : { ...host, remains: (id, after) => remains(() => host.remains(id, after)) },
     sources,
     clock,
+    log: (message) => void logged.push(message),
+    beatMs,
+  })
+  one.listen({
     async describe(id) {
       const folder = folders.session(id)
       const place = { session: id, folder, cgroups: [] as string[] }
       const start = { place, agent: { model }, policy: { repo_filter: repoFilter } } as KeeperStart
       return { start, runAs: null }
     },
-    onGone(id) {
+    gone(id) {
       if (isDiskFull) throw new Failure('storage_unavailable', 'The disk is full')
       gone.push(id)
       goneAfter.push(told())
     },
-    onUnread: (_, failure) => void unread.push(failure),
-    onNotStarted() {},
-    log: (message) => void logged.push(message),
-    onSaying: (_, frames) => void saying.push(frames),
-    beatMs,
+    unread: (_, failure) => void unread.push(failure),
+    notStarted() {},
+    saying: (_, frames) => void saying.push(frames),
   })
   made.push(one)
   return one

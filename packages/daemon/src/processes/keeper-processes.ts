@@ -42,6 +42,8 @@ export interface KeeperProcesses {
   claimPlace(rung: Rung): Place | null
   /** Places that wait for a session. */
   readonly places: readonly SeenPlace[]
+  /** Who says what each keeper is started with, and hears what becomes of it. None is started before. */
+  listen(client: KeeperClient): void
   /** Has a keeper wait for a session from here on, where that is wanted. */
   makeReady(): void
   /** No keeper is started from here on: the daemon is about to leave, and takes them along. */
@@ -63,18 +65,23 @@ export type KeeperProcessesOptions = {
   readonly host: KeeperHost
   readonly sources: Sources
   readonly clock: Clock
-  readonly describe: (session: SessionId) => Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
-  /** The keeper is gone, and all it had to tell is stored. `why` is for one that did not say it. */
-  readonly onGone: (session: SessionId, why: string) => void
-  /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
-  readonly onUnread: (session: SessionId, failure: Failure) => void
-  /** What was described is not there: what was made for it is not needed. */
-  readonly onNotStarted: (session: SessionId) => void
-  /** What a keeper that died had its agent saying when it last wrote that down. */
-  readonly onSaying: (session: SessionId, frames: readonly LiveFrame[]) => void
   /** How often each is asked whether it still answers; null for never. */
   readonly beatMs: number | null
   readonly log: (message: string) => void
+}
+
+/** What the keepers of sessions are kept for. */
+export interface KeeperClient {
+  /** What its keeper is to be started with. */
+  describe(session: SessionId): Promise<{ readonly start: KeeperStart; readonly runAs: User | null }>
+  /** The keeper is gone, and all it had to tell is stored. `why` is for one that did not say it. */
+  gone(session: SessionId, why: string): void
+  /** The keeper is gone, or as good as that, and what it had to tell cannot be read. The session gets no other one until it can. */
+  unread(session: SessionId, failure: Failure): void
+  /** What was described is not there: what was made for it is not needed. */
+  notStarted(session: SessionId): void
+  /** What a keeper that died had its agent saying when it last wrote that down. */
+  saying(session: SessionId, frames: readonly LiveFrame[]): void
 }
 
 type Live = { readonly attachment: Attachment; readonly gone: Promise<void> }
@@ -96,19 +103,16 @@ const missedMax = 5
 const died = 'The keeper died, and its cell with it'
 const hung = 'The keeper answered nothing any more and was ended, and its cell with it'
 
-export function keeperProcesses({
-  folders,
-  host,
-  sources,
-  clock,
-  describe,
-  onGone,
-  onUnread,
-  onNotStarted,
-  onSaying,
-  beatMs,
-  log,
-}: KeeperProcessesOptions): KeeperProcesses {
+/** Until somebody listens. */
+const nobody: KeeperClient = {
+  describe: () => Promise.reject(new Error('Nobody says what a keeper is started with')),
+  gone() {},
+  unread() {},
+  notStarted() {},
+  saying() {},
+}
+
+export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: KeeperProcessesOptions): KeeperProcesses {
   const live = new Map<SessionId, Live>()
   const starting = new Map<SessionId, Starting>()
   /** Those of a daemon before this one, and those that are unread, while they are being looked for. */
@@ -119,6 +123,7 @@ export function keeperProcesses({
   const unread = new Set<SessionId>()
   let detached = false
   let startsNoMore = false
+  let client: KeeperClient = nobody
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
@@ -134,8 +139,8 @@ export function keeperProcesses({
         const isMine = live.get(session) === one
         if (isMine) live.delete(session)
         try {
-          if (failure === null) onGone(session, why)
-          else onUnread(session, failure)
+          if (failure === null) client.gone(session, why)
+          else client.unread(session, failure)
         } catch (error) {
           // Until that is stored there is to be no other keeper, which would be taken for this one.
           if (isMine) live.set(session, one)
@@ -219,7 +224,7 @@ export function keeperProcesses({
     }
     // When all of it was read: this is done again from the start where it was not, and people are told once.
     if (last !== null) sources.endsAt(source, last)
-    onSaying(session, saying)
+    client.saying(session, saying)
   }
 
   async function isFree(session: SessionId, withinMs: number): Promise<boolean> {
@@ -251,7 +256,7 @@ export function keeperProcesses({
     await live.get(session)?.gone
     // Before it is described: what the one before had handed on counts as queued until it is taken in.
     await readAtLast(session)
-    let described = await describe(session)
+    let described = await client.describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
       signal.throwIfAborted()
@@ -264,8 +269,8 @@ export function keeperProcesses({
         unread.add(session)
         const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
         if (failure !== null) throw failure
-        await whenStorable(() => onGone(session, died))
-        described = await describe(session)
+        await whenStorable(() => client.gone(session, died))
+        described = await client.describe(session)
       }
       signal.throwIfAborted()
       // The one before still holds the lock: it is leaving.
@@ -303,7 +308,7 @@ export function keeperProcesses({
 
   /** What could not be read for long is tried once more, and no longer: whoever asks now is not to wait as long again. */
   async function readAtLast(session: SessionId): Promise<void> {
-    if (unread.has(session)) await seek(session, () => whenStorable(() => onGone(session, died)), 0)
+    if (unread.has(session)) await seek(session, () => whenStorable(() => client.gone(session, died)), 0)
   }
 
   function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
@@ -365,7 +370,7 @@ export function keeperProcesses({
       const done = start(session, cancel.signal)
         .finally(() => starting.delete(session))
         .catch((error: unknown) => {
-          onNotStarted(session)
+          client.notStarted(session)
           throw error
         })
       starting.set(session, { done, cancel })
@@ -393,6 +398,7 @@ export function keeperProcesses({
     get places() {
       return host.places
     },
+    listen: (listening) => void (client = listening),
     makeReady: host.makeReady,
     startNoMore() {
       startsNoMore = true

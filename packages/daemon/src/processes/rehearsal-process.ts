@@ -168,6 +168,7 @@ export function withRehearsal(gate: GateProcess, rehearsal: RehearsalProcess, lo
     do: (command) => during(command).finally(letGo),
     ensure: gate.ensure,
     restartWith: gate.restartWith,
+    onUp: gate.onUp,
     leave: () => gate.leave().finally(() => rehearsal.letGo()),
     detach() {
       gate.detach()

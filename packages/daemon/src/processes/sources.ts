@@ -7,6 +7,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { isLinkOnly, type OutboxRecord, type SourceName } from '@anchorhold/protocol/link'
 import type { Hub } from '../hub.ts'
 import type { Entry, Store } from '../store/store.ts'
+import { transaction } from '../transaction.ts'
 
 /** Takes what keepers and the gate have to tell into the log, once each, in order. */
 export interface Sources {
@@ -202,11 +203,9 @@ export function sources({ store, hub, clock = systemClock, wire = unixWire, log 
     const event: NewEvent = { type: 'notice', body: { level: 'error', code: 'records_lost', message } }
     const told = source === 'gate' ? store.sessions.tended().map(({ id }) => id) : [source.slice('keeper/'.length) as SessionId]
     try {
-      hub.stored(
-        store.atomically(() =>
-          told.flatMap((session) => store.events.append(session, 'daemon', [{ n: null, at: clock.now(), event }])),
-        ),
-      )
+      transaction({ store, hub, now: clock.now }, (tx) => {
+        for (const session of told) tx.record(session, event)
+      })
     } catch (error) {
       if (!(error instanceof Failure) || error.code !== 'storage_unavailable') throw error
     }

@@ -18,8 +18,6 @@ import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people
 import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { Image, PromptMode, Session, SessionState, TurnCause } from '@anchorhold/protocol/sessions'
 
-/** All that the daemon keeps. Every call is one transaction; `atomically` makes several into one. Where a list is `seenBy`
- *  somebody, it holds what that user's own sessions and those shared with them have to show; null is for everything. */
 /** What a search found, the best first. */
 export type Found = {
   readonly hits: readonly SearchHit[]
@@ -31,8 +29,9 @@ export type Found = {
   readonly deeper: readonly SessionId[]
 }
 
-export interface Store {
-  atomically<T>(work: () => T): T
+/** All that the daemon keeps. Where a list is `seenBy` somebody, it holds what that user's own sessions and those shared with them have
+ *  to show; null is for everything. */
+export interface Tables {
   readonly events: EventLog
   readonly house: HouseLog
   readonly panics: PanicTable
@@ -56,8 +55,6 @@ export interface Store {
     /** How many hits one session may have; null for as many as there are. */
     readonly perSession: number | null
   }) => Found
-  /** Brings the search index a bounded step further; true when there is more to do. */
-  readonly index: () => boolean
   /** What the last turns of a session have cost. */
   readonly turns: (session: SessionId, limit: number) => readonly TurnCost[]
   /** What went through net windows, by host: what was blocked first, then by bytes. */
@@ -67,6 +64,13 @@ export interface Store {
   readonly spending: (filter: SpendingFilter) => readonly Spending[]
   /** The model calls of a session: how many, how many of them failed, and how long one took. */
   readonly calls: (session: SessionId) => { readonly requests: number; readonly errors: number; readonly meanMs: number | null }
+}
+
+/** Every call is one transaction by itself; `atomically` makes several into one, and none within another. */
+export interface Store extends Tables {
+  atomically<T>(work: () => T): T
+  /** Brings the search index a bounded step further; true when there is more to do. */
+  readonly index: () => boolean
   close(): void
 }
 

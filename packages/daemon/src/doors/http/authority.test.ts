@@ -12,9 +12,8 @@ import { createSession } from '../../app/create-session.ts'
 import { prompt as sendPrompt } from '../../app/prompt.ts'
 import { archive } from '../../app/archive.ts'
 import { stop } from '../../app/lifecycle.ts'
-import { record } from '../../app/parts.ts'
 import { addUser, shareSession } from '../../app/people.ts'
-import { owner } from '../../app/test-parts.ts'
+import { owner, record } from '../../app/test-parts.ts'
 import { type TestDoor, testDoor } from './test-door.ts'
 
 /** Who asks, and what the session that they ask about is to them. */

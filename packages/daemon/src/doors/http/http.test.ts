@@ -13,14 +13,14 @@ import { Readable } from 'node:stream'
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createLoginLink, createToken, logDeviceIn, revokeToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
-import { record } from '../../app/parts.ts'
 import { whoIs } from '../../app/access.ts'
-import { owner, type TestParts, testParts } from '../../app/test-parts.ts'
+import { owner, record, type TestParts, testParts } from '../../app/test-parts.ts'
 import { calls } from './calls.ts'
 import { addressOf } from './guard.ts'
 import { httpApi } from './api.ts'
 import { httpDoor } from './http.ts'
 import { readWeb } from './web.ts'
+import { transaction } from '../../transaction.ts'
 
 let parts: TestParts
 let server: Server
@@ -156,7 +156,7 @@ test.each([
   ['no page at all, to change something', 'POST', { 'sec-fetch-site': 'none' }, 403],
 ])('httpDoor() takes a cookie or not with a request of %s: %s', async (_, method, more, status) => {
   const user = parts.store.people.list()[0]!
-  const { secret } = logDeviceIn(parts, user, 'link', { address: null, agent: '', door: 'web' })
+  const { secret } = transaction(parts, (tx) => logDeviceIn(tx, user, 'link', { address: null, agent: '', door: 'web' }))
   const headers = { authorization: '', host: 'agents.example', cookie: `__Host-anchorhold=${secret}`, ...more }
   expect((await call('/sessions', { method, headers, ...(method === 'POST' ? { body: {} } : {}) })).status).toBe(status)
 })
@@ -293,7 +293,7 @@ test('the log can tell the command line, the web app and other programs apart, a
   const doorOf = async (headers: Record<string, string>) =>
     ((await (await call('/whoami', { headers })).json()) as { door: string }).door
   const user = parts.store.people.list()[0]!
-  const { secret } = logDeviceIn(parts, user, 'link', { address: null, agent: '', door: 'web' })
+  const { secret } = transaction(parts, (tx) => logDeviceIn(tx, user, 'link', { address: null, agent: '', door: 'web' }))
   const cookie = { authorization: '', cookie: `__Host-anchorhold=${secret}` }
   expect(await doorOf({})).toBe('http')
   expect(await doorOf({ 'user-agent': 'anchorhold-cli' })).toBe('cli')

@@ -6,8 +6,7 @@ import { setImmediate as immediate } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
-import { record } from '../../app/parts.ts'
-import { owner } from '../../app/test-parts.ts'
+import { owner, record } from '../../app/test-parts.ts'
 import { testDoor } from './test-door.ts'
 
 afterEach(() => vi.useRealTimers())

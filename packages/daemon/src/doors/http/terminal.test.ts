@@ -11,6 +11,7 @@ import { createSession } from '../../app/create-session.ts'
 import { addUser } from '../../app/people.ts'
 import { owner, testParts } from '../../app/test-parts.ts'
 import { terminalDoor } from './terminal.ts'
+import { transaction } from '../../transaction.ts'
 
 const shell = 'sh_0000000000000001'
 
@@ -98,7 +99,7 @@ test('a terminal is opened by a page of this house alone, and for no program', a
     expect([origin, await door.ask(id, { authorization: `Bearer ${secret}`, origin })]).toEqual([origin, 403])
   // A cookie goes along with what any page opens: who has one must say which page it is.
   const user = parts.store.people.get(firstOwner)!
-  const cookie = `anchorhold=${logDeviceIn(parts, user, 'link', { address: null, agent: '', door: 'http' }).secret}`
+  const cookie = `anchorhold=${transaction(parts, (tx) => logDeviceIn(tx, user, 'link', { address: null, agent: '', door: 'http' })).secret}`
   expect(await door.ask(id, { cookie })).toBe(403)
   addUser(parts, owner, { name: 'prog', role: 'agent' })
   const program = createToken(parts, owner, { name: 'try', user: 'prog' }).secret

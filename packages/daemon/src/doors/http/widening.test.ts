@@ -11,9 +11,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createToken } from '../../app/access.ts'
 import { createSession } from '../../app/create-session.ts'
 import { listFolders } from '../../app/host-folders.ts'
-import { by, record } from '../../app/parts.ts'
+import { by } from '../../app/parts.ts'
 import { addUser } from '../../app/people.ts'
-import { owner } from '../../app/test-parts.ts'
+import { owner, record } from '../../app/test-parts.ts'
 import { type TestDoor, testDoor } from './test-door.ts'
 
 let door: TestDoor

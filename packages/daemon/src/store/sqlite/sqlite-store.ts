@@ -111,6 +111,7 @@ export function sqliteStore(path: string): Store {
   }
   return Object.assign(rooms, {
     atomically<T>(work: () => T) {
+      if (db.inTransaction) throw new Error('A transaction was begun within another')
       try {
         return together.immediate(work) as T
       } catch (error) {
