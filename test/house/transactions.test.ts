@@ -16,3 +16,14 @@ test('what the daemon stores and tells goes through transaction(): no verb begin
   expect(found).toEqual([])
   expect(files.length).toBeGreaterThan(100)
 })
+
+test('a verb names the parts that it takes, and not all of them', () => {
+  const files = readdirSync(join(daemon, 'app'), { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.ts') && !path.endsWith('.test.ts') && !path.endsWith('test-parts.ts'),
+  )
+  const found = files.filter((path) =>
+    /[,(]\s*(?:parts|\{[^}]*\}): Parts[,)]/.test(readFileSync(join(daemon, 'app', path), 'utf8')),
+  )
+  expect(found).toEqual([])
+  expect(files.length).toBeGreaterThan(50)
+})

@@ -6,7 +6,7 @@ import { newTokenId, type SessionId, type TokenId, type UserId } from '@anchorho
 import type { User } from '@anchorhold/protocol/people'
 import { createHash } from 'node:crypto'
 import type { TokenRow } from '../store/store.ts'
-import { type Tx, transaction } from '../transaction.ts'
+import { type Tx, transaction, type Writes } from '../transaction.ts'
 import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
@@ -99,7 +99,7 @@ const view = ({ id, name, kind, created_at, used_at, expires_at }: TokenRow, use
 /** Who a secret belongs to, or null. It must have been made for the way it came in: a cookie is no bearer token. What its user is
  *  in the house is looked up each time, so that a change holds from the next call on. */
 export function whoIs(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'log' | 'now'>,
   secret: string,
   role: 'bearer' | 'cookie',
   { address, door }: Pick<Caller, 'address' | 'door'>,
@@ -113,7 +113,7 @@ export function whoIs(
 }
 
 /** When a token was last used is for people to look at. Nobody is kept out because that cannot be written down. */
-function touch({ store, log }: Parts, token: TokenId, now: number, address: string | null): void {
+function touch({ store, log }: Reads & Pick<Parts, 'log'>, token: TokenId, now: number, address: string | null): void {
   try {
     store.tokens.touch(token, now, address)
   } catch (error) {
@@ -121,7 +121,7 @@ function touch({ store, log }: Parts, token: TokenId, now: number, address: stri
   }
 }
 
-function actorOf(parts: Parts, row: TokenRow, door: string, now: number): Actor | null {
+function actorOf(parts: Reads, row: TokenRow, door: string, now: number): Actor | null {
   if (row.expires_at !== null && row.expires_at <= now) return null
   const user = parts.store.people.get(row.user)
   if (user === null) return null
@@ -130,14 +130,19 @@ function actorOf(parts: Parts, row: TokenRow, door: string, now: number): Actor 
 }
 
 /** Whether whoever opened a stream is still who they were then, and may still see what it shows. */
-export function stillMay(parts: Parts, { actor, token }: Known, permission: Permission, session?: SessionId): boolean {
+export function stillMay(
+  parts: Reads & Pick<Parts, 'now'>,
+  { actor, token }: Known,
+  permission: Permission,
+  session?: SessionId,
+): boolean {
   const row = parts.store.tokens.get(token)
   const now = row === null ? null : actorOf(parts, row, actor.door, parts.now())
   const ties = session === undefined ? undefined : parts.store.people.ties(session)
   return now !== null && now.kind === actor.kind && ties !== null && may(now, permission, ties)
 }
 
-export function whoAmI(parts: Parts, actor: Actor): WhoAmI {
+export function whoAmI(parts: Reads, actor: Actor): WhoAmI {
   require(parts, actor, 'house.read')
   const user = actor.user === null ? null : parts.store.people.get(actor.user)
   if (user === null) throw new Failure('not_found', 'You are not a user here')
@@ -154,7 +159,11 @@ export function userFor(parts: Reads, actor: Actor, name: string | null, own: Pe
 export const noUser = (name: string) =>
   new Failure('not_found', `There is no user "${name}"`, { hint: 'anchorhold user ls shows them' })
 
-export function createLoginLink(parts: Parts, actor: Actor, url: string): { readonly url: string; readonly expires_at: number } {
+export function createLoginLink(
+  parts: Writes & Pick<Parts, 'random'>,
+  actor: Actor,
+  url: string,
+): { readonly url: string; readonly expires_at: number } {
   return transaction(parts, (tx) => {
     const user = userFor(tx, actor, null, 'tokens.own')
     requireProof(tx, actor, 'make a login link')
@@ -175,7 +184,7 @@ export function loginLink(
 }
 
 /** Takes a login link's secret, once, and gives a cookie's. */
-export function logIn(parts: Parts, secret: string, caller: Caller): Made {
+export function logIn(parts: Writes & Pick<Parts, 'random'>, secret: string, caller: Caller): Made {
   return transaction(parts, (tx) => {
     const { tokens, people } = tx.store
     tokens.removeExpired(tx.now())
@@ -192,7 +201,7 @@ export function logIn(parts: Parts, secret: string, caller: Caller): Made {
 
 export type TokenOptions = { readonly name: string; readonly days?: number | undefined; readonly user?: string | undefined }
 
-export function createToken(parts: Parts, actor: Actor, { name, days, user }: TokenOptions): Made {
+export function createToken(parts: Writes & Pick<Parts, 'random'>, actor: Actor, { name, days, user }: TokenOptions): Made {
   return transaction(parts, (tx) => {
     const whose = userFor(tx, actor, user ?? null, 'tokens.own')
     requireProof(tx, actor, 'make a token')
@@ -205,7 +214,7 @@ export function createToken(parts: Parts, actor: Actor, { name, days, user }: To
 }
 
 /** One's own; an owner sees everybody's. */
-export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
+export function listTokens(parts: Reads, actor: Actor): readonly Token[] {
   require(parts, actor, 'tokens.own')
   const all = may(actor, 'people.write')
   const names = new Map<UserId, string>(parts.store.people.list().map((user) => [user.id, user.name]))
@@ -215,7 +224,7 @@ export function listTokens(parts: Parts, actor: Actor): readonly Token[] {
     .map((row) => view(row, names.get(row.user) ?? ''))
 }
 
-export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
+export function revokeToken(parts: Writes & Pick<Parts, 'watches'>, actor: Actor, id: TokenId): void {
   transaction(parts, (tx) => {
     const row = tx.store.tokens.get(id)
     const own = row?.role === 'cookie' ? 'account.own' : 'tokens.own'
@@ -227,7 +236,7 @@ export function revokeToken(parts: Parts, actor: Actor, id: TokenId): void {
 }
 
 /** Gives up the token that one came in with. */
-export function logOut(parts: Parts, actor: Actor, token: TokenId): void {
+export function logOut(parts: Writes & Pick<Parts, 'watches'>, actor: Actor, token: TokenId): void {
   require(parts, actor, 'house.read')
   transaction(parts, (tx) => {
     const row = tx.store.tokens.get(token)
@@ -241,7 +250,7 @@ export const cliTokenName = 'cli'
 
 /** Logs out every device of one's own but the one that asks; with `tokens`, programs and login links too. */
 export function revokeOthers(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'watches'>,
   actor: Actor,
   own: TokenId | null,
   { tokens }: { readonly tokens: boolean } = { tokens: false },

@@ -10,7 +10,7 @@ import { base32, stepOfCode, totpUri } from '../logins/totp.ts'
 import type { PasskeyRow } from '../store/store.ts'
 import { userFor } from './access.ts'
 import { passwordOf, recoveryHash, self } from './login.ts'
-import { transaction } from '../transaction.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import { by, type Parts, type Reads } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
@@ -18,7 +18,7 @@ const passkeysMax = 20
 const recoveryCodes = 10
 
 /** One's ways in, and the devices that are logged in. */
-export function account(parts: Parts, actor: Actor, token: TokenId | null): Account {
+export function account(parts: Reads & Pick<Parts, 'config' | 'now'>, actor: Actor, token: TokenId | null): Account {
   const user = self(parts, actor)
   const { logins } = parts.store
   const devices = parts.store.tokens.list().filter((row) => row.role === 'cookie' && row.user === user.id)
@@ -46,7 +46,12 @@ export function account(parts: Parts, actor: Actor, token: TokenId | null): Acco
 const shown = ({ id, name, site, created_at, used_at }: PasskeyRow): Passkey => ({ id, name, site, created_at, used_at })
 
 /** One's own, or as an owner anybody's. */
-export async function setPassword(parts: Parts, actor: Actor, name: string, password: string): Promise<void> {
+export async function setPassword(
+  parts: Writes & Pick<Parts, 'passwords'>,
+  actor: Actor,
+  name: string,
+  password: string,
+): Promise<void> {
   const whose = (of: Reads): User => {
     const user = userFor(of, actor, name, 'account.own')
     if (user.role !== 'agent') return user
@@ -58,7 +63,7 @@ export async function setPassword(parts: Parts, actor: Actor, name: string, pass
   change(parts, actor, whose, 'password set', ({ store, now }, user) => (store.logins.setPassword(user.id, hash, now()), true))
 }
 
-export function removePassword(parts: Parts, actor: Actor): void {
+export function removePassword(parts: Writes & Pick<Parts, 'config'>, actor: Actor): void {
   const whose = own(actor)
   const user = whose(parts)
   requireProof(parts, actor, 'take the password away')
@@ -69,7 +74,7 @@ export function removePassword(parts: Parts, actor: Actor): void {
   })
 }
 
-export async function offerPasskey(parts: Parts, actor: Actor, page: string | undefined) {
+export async function offerPasskey(parts: Reads & Pick<Parts, 'attempts' | 'now'>, actor: Actor, page: string | undefined) {
   const user = self(parts, actor)
   const origin = pageOf(page)
   requireProof(parts, actor, 'add a passkey')
@@ -81,7 +86,7 @@ export async function offerPasskey(parts: Parts, actor: Actor, page: string | un
 }
 
 export async function addPasskey(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'attempts'>,
   actor: Actor,
   { ticket, passkey, name }: { readonly ticket: string; readonly passkey: NewPasskey; readonly name?: string | undefined },
   agent: string,
@@ -101,7 +106,7 @@ export async function addPasskey(
   return shown(row)
 }
 
-export function removePasskey(parts: Parts, actor: Actor, id: string): void {
+export function removePasskey(parts: Writes, actor: Actor, id: string): void {
   self(parts, actor)
   requireProof(parts, actor, 'remove a passkey')
   const remove = ({ store }: Reads, user: User) => store.logins.removePasskey(user.id, id)
@@ -109,7 +114,7 @@ export function removePasskey(parts: Parts, actor: Actor, id: string): void {
     throw new Failure('not_found', 'There is no such passkey of yours')
 }
 
-export function offerTotp(parts: Parts, actor: Actor, site: string) {
+export function offerTotp(parts: Reads & Pick<Parts, 'attempts' | 'now' | 'random'>, actor: Actor, site: string) {
   const user = self(parts, actor)
   requireProof(parts, actor, 'set up an authenticator')
   const secret = parts.random(20)
@@ -122,7 +127,7 @@ export function offerTotp(parts: Parts, actor: Actor, site: string) {
 
 /** It counts only once it was seen to work. */
 export function confirmTotp(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'attempts' | 'random'>,
   actor: Actor,
   { ticket, code }: { readonly ticket: string; readonly code: string },
 ): { recovery_codes: string[] } {
@@ -145,7 +150,7 @@ export function confirmTotp(
   return { recovery_codes: codes }
 }
 
-export function removeTotp(parts: Parts, actor: Actor): void {
+export function removeTotp(parts: Writes, actor: Actor): void {
   self(parts, actor)
   requireProof(parts, actor, 'switch the second factor off')
   if (!change(parts, actor, own(actor), 'second factor off', ({ store }, user) => store.logins.removeTotp(user.id)))
@@ -156,7 +161,7 @@ const own = (actor: Actor) => (of: Reads) => self(of, actor)
 
 /** Does it and writes it down; false when there was nothing to do. */
 function change(
-  parts: Parts,
+  parts: Writes,
   actor: Actor,
   whose: (of: Reads) => User,
   what: AccountChange,

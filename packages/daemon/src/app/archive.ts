@@ -10,10 +10,10 @@ import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { revokeGrants } from '../workspace/workspace.ts'
 import { transaction } from '../transaction.ts'
 import { dropQueued, queuedIn } from './drop.ts'
-import { by, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
+import { by, type Delivers, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
 /** Ends the session for good: no cell, no access to host folders, no more prompts. The log and the workspace stay. */
-export async function archive(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+export async function archive(parts: Delivers, actor: Actor, id: SessionId): Promise<Session> {
   const why = `Archived by ${actor.name}`
   transaction(parts, (tx) => {
     require(tx, actor, 'session.work', id)
@@ -25,7 +25,7 @@ export async function archive(parts: Parts, actor: Actor, id: SessionId): Promis
 }
 
 /** What a daemon that was ended in the middle of it had left to do for archived sessions. */
-export async function finishArchives(parts: Parts): Promise<void> {
+export async function finishArchives(parts: Delivers): Promise<void> {
   const queued = parts.store.prompts.sessionsWithQueued()
   const half = new Set([...parts.store.sessions.granted(), ...queued])
   for (const id of half)
@@ -33,7 +33,7 @@ export async function finishArchives(parts: Parts): Promise<void> {
 }
 
 /** Ends what an archived session still has. May be done twice. */
-async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): Promise<void> {
+async function putAway(parts: Delivers, actor: Actor, id: SessionId, why: string): Promise<void> {
   await parts.keepers.end(id, why)
   await parts.keepers.stands(id)
   // Behind the keeper: what it had journalled by then is not dropped.
@@ -55,7 +55,12 @@ async function putAway(parts: Parts, actor: Actor, id: SessionId, why: string): 
 }
 
 /** Removes an archived session for good. A host folder that it worked in is left alone. */
-export async function purge(parts: Parts, actor: Actor, id: SessionId, confirm: SessionId): Promise<void> {
+export async function purge(
+  parts: Delivers & Pick<Parts, 'folders' | 'watches'>,
+  actor: Actor,
+  id: SessionId,
+  confirm: SessionId,
+): Promise<void> {
   require(parts, actor, 'session.purge', id)
   sessionFor(parts, id, 'purge')
   if (confirm !== id)

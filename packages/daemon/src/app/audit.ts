@@ -8,8 +8,8 @@ import type { HouseEvent } from '@anchorhold/protocol/house'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { createHash } from 'node:crypto'
 import { setImmediate as breathe } from 'node:timers/promises'
-import { transaction } from '../transaction.ts'
-import { by, type Parts, require } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 
 const sessionsPerPage = 100
 /** How many events one call looks at, whatever it finds. */
@@ -19,7 +19,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 /** Who has decided, answered, paid and changed what, the newest first. Each call looks at a bounded part of the log, and says
  *  where to go on. */
 export function audit(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   {
     session,
@@ -54,7 +54,7 @@ export function audit(
 }
 
 export function houseEvents(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   { before, limit }: { readonly before: number | null; readonly limit: number },
 ): { readonly events: readonly HouseEvent[]; readonly more: boolean } {
@@ -64,21 +64,25 @@ export function houseEvents(
 }
 
 /** With which key the heads of exports are signed. */
-export async function signingKey(parts: Parts, actor: Actor): Promise<SigningKey> {
+export async function signingKey(parts: Reads & Pick<Parts, 'gate'>, actor: Actor): Promise<SigningKey> {
   require(parts, actor, 'house.read')
   await parts.gate.ensure()
   return SigningKey.parse(await parts.gate.do({ do: 'sign', head: null }))
 }
 
 /** A session's whole log, line by line, and where it stood, signed. */
-export async function exportSession(parts: Parts, actor: Actor, id: SessionId): Promise<AsyncIterable<string>> {
+export async function exportSession(
+  parts: Reads & Pick<Parts, 'gate' | 'now'>,
+  actor: Actor,
+  id: SessionId,
+): Promise<AsyncIterable<string>> {
   require(parts, actor, 'session.read', id)
   // Signed before the first line: where that cannot be, there is a failure and no export.
   return linesOf(parts, id, await signedHead(parts, id))
 }
 
 /** Every session's log and last that of the house, which says how many there were and what their heads add up to. */
-export async function exportAll(parts: Parts, actor: Actor): Promise<AsyncIterable<string>> {
+export async function exportAll(parts: Writes & Pick<Parts, 'gate'>, actor: Actor): Promise<AsyncIterable<string>> {
   require(parts, actor, 'audit.all')
   await parts.gate.ensure()
   return lines()
@@ -98,7 +102,7 @@ export async function exportAll(parts: Parts, actor: Actor): Promise<AsyncIterab
 
 type Signed = readonly [head: Head, by: SignedHead]
 
-async function* linesOf(parts: Parts, log: LogName, signed: Signed): AsyncIterable<string> {
+async function* linesOf(parts: Reads, log: LogName, signed: Signed): AsyncIterable<string> {
   const [{ seq: last }] = signed
   yield headerLine(log)
   for (let after = 0; after < last;) {
@@ -112,7 +116,7 @@ async function* linesOf(parts: Parts, log: LogName, signed: Signed): AsyncIterab
 }
 
 /** Older events have their hashes before anything is signed. */
-async function signedHead(parts: Parts, log: LogName): Promise<Signed> {
+async function signedHead(parts: Reads & Pick<Parts, 'gate' | 'now'>, log: LogName): Promise<Signed> {
   if (log !== 'house') while (parts.store.chains.fill(log)) await breathe()
   const head = parts.store.chains.head(log)
   if (head === null) throw new Failure('not_found', `There is no log of "${log}"`)
@@ -121,7 +125,7 @@ async function signedHead(parts: Parts, log: LogName): Promise<Signed> {
   return [whole, SignedHead.parse(await parts.gate.do({ do: 'sign', head: whole }))]
 }
 
-async function* sessionIds(parts: Parts): AsyncIterable<SessionId> {
+async function* sessionIds(parts: Reads): AsyncIterable<SessionId> {
   for (let after = ''; ;) {
     const page = parts.store.sessions.idsAfter(after, sessionsPerPage)
     yield* page

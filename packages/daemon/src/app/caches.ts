@@ -4,13 +4,16 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { Rung } from '@anchorhold/protocol/rungs'
 import type { SessionRow } from '../store/store.ts'
 import { cacheId, listCaches as cachesIn, openCache, pruneCaches, removeCache, sizeOf } from '../workspace/caches.ts'
-import { type Parts, require } from './parts.ts'
+import { type Parts, type Reads, require } from './parts.ts'
 
 /** A machine goes on from memory that was saved with the shares it has, so it cannot be given one more. */
 const rungs: readonly Rung[] = ['bwrap', 'container', 'gvisor']
 
 /** The folder of downloads that a session shares with others of its person in its folder; null where it has only its home. */
-export function cacheOf(parts: Parts, session: SessionRow): string | null {
+export function cacheOf(
+  parts: Reads & Pick<Parts, 'config' | 'folders' | 'keepers' | 'log' | 'now'>,
+  session: SessionRow,
+): string | null {
   if (!parts.config.caches.shared || !hasCache(parts, session)) return null
   const folder = openCache(parts.folders.caches, ownerOf(session), parts.now())
   void prune(parts)
@@ -19,11 +22,11 @@ export function cacheOf(parts: Parts, session: SessionRow): string | null {
 
 /** Only those who work in a host folder itself, as its owner. A folder of the session's own goes with it, and so do its downloads;
  *  a user that was let into a folder by an access list is nobody else's. */
-const hasCache = (parts: Parts, { id, rung, workspace, grants }: SessionRow) =>
+const hasCache = (parts: Pick<Parts, 'folders'>, { id, rung, workspace, grants }: SessionRow) =>
   rungs.includes(rung) && workspace !== parts.folders.workspace(id) && grants.length === 0
 const ownerOf = ({ ownerId, workspace, runAs }: SessionRow) => ({ owner: ownerId, workspace, runAs })
 
-const used = (parts: Parts) =>
+const used = (parts: Reads & Pick<Parts, 'folders' | 'keepers'>) =>
   new Set(
     parts.keepers.sessions.flatMap((id) => {
       const session = parts.store.sessions.get(id)
@@ -32,14 +35,14 @@ const used = (parts: Parts) =>
   )
 
 /** Brings the caches below what they may take. Nobody waits for it. */
-export async function prune(parts: Parts): Promise<void> {
+export async function prune(parts: Reads & Pick<Parts, 'config' | 'folders' | 'keepers' | 'log'>): Promise<void> {
   const { folders, config, log } = parts
   await pruneCaches(folders.caches, config.caches.sizeBytes, (id) => used(parts).has(id)).catch((error: unknown) =>
     log(`caches: ${String(error)}`),
   )
 }
 
-export async function listCaches(parts: Parts, actor: Actor): Promise<readonly CacheView[]> {
+export async function listCaches(parts: Reads & Pick<Parts, 'folders' | 'keepers'>, actor: Actor): Promise<readonly CacheView[]> {
   require(parts, actor, 'house.run')
   const inUse = used(parts)
   return Promise.all(
@@ -51,7 +54,11 @@ export async function listCaches(parts: Parts, actor: Actor): Promise<readonly C
 }
 
 /** Clears one, or all that no cell has at the moment. */
-export async function clearCaches(parts: Parts, actor: Actor, id: string | null): Promise<{ readonly cleared: number }> {
+export async function clearCaches(
+  parts: Reads & Pick<Parts, 'folders' | 'keepers'>,
+  actor: Actor,
+  id: string | null,
+): Promise<{ readonly cleared: number }> {
   require(parts, actor, 'house.run')
   const all = cachesIn(parts.folders.caches)
   if (id !== null && !all.some((one) => one.id === id)) throw new Failure('not_found', `There is no cache "${id}"`)

@@ -23,7 +23,7 @@ import { networkFor } from './network.ts'
 import { requireCalm } from './panic.ts'
 import { admit, requireRoom } from './policy.ts'
 import { transaction } from '../transaction.ts'
-import { by, ownerOf, type Parts, require, shown } from './parts.ts'
+import { by, type Delivers, type Judges, ownerOf, type Parts, require, shown } from './parts.ts'
 import { providerFor } from './providers.ts'
 import { repoFor } from './repos.ts'
 import { type Keep, onceForKey } from './session-keys.ts'
@@ -31,7 +31,11 @@ import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
 
 /** Makes a session and returns at once; cell and agent start behind it. */
-export async function createSession(parts: Parts, actor: Actor, input: CreateSession): Promise<Session> {
+export async function createSession(
+  parts: Delivers & Judges & Pick<Parts, 'doctor' | 'folders' | 'newUser' | 'random'>,
+  actor: Actor,
+  input: CreateSession,
+): Promise<Session> {
   require(parts, actor, 'session.create')
   const provider = providerFor(parts, input.provider ?? null)
   const call = { key: input.idempotency_key, provider: provider.name, asked: input }
@@ -39,7 +43,7 @@ export async function createSession(parts: Parts, actor: Actor, input: CreateSes
 }
 
 async function make(
-  parts: Parts,
+  parts: Delivers & Judges & Pick<Parts, 'doctor' | 'folders' | 'newUser' | 'random'>,
   actor: Actor,
   { prompt, idempotency_key: key, ...options }: CreateSession,
   provider: ProviderRow,
@@ -153,7 +157,11 @@ export const usualFilter = (config: Pick<Config, 'repoFilter'>, { workspace }: {
 
 /** What cannot be isolated does not run: the machine is asked before anything is made. Where a policy requires a wall, one with a hole that
  *  cells may meet is none; otherwise `doctor` warns of it. */
-export async function requireRung(parts: Parts, rung: Session['rung'], required: Session['rung'] | null): Promise<void> {
+export async function requireRung(
+  parts: Pick<Parts, 'doctor'>,
+  rung: Session['rung'],
+  required: Session['rung'] | null,
+): Promise<void> {
   const find = async (fresh: boolean) => (await parts.doctor({ fresh, rung })).rungs.find((one) => one.rung === rung)
   const openIn = (one: Awaited<ReturnType<typeof find>>) =>
     required === null || required === 'none' ? [] : (one?.holes ?? []).filter(({ touched }) => touched !== 'no')
@@ -181,7 +189,7 @@ export async function requireRung(parts: Parts, rung: Session['rung'], required:
 /** The same of toolchains. The owner of a host folder may reach more than doctor, who looks as a user of the session's own: there the
  *  keeper alone can tell. */
 async function requireToolchains(
-  parts: Parts,
+  parts: Pick<Parts, 'config' | 'doctor'>,
   rung: Session['rung'],
   { toolchains = [], workspace, workspace_access: access = 'owner' }: SessionOptions,
 ): Promise<void> {
@@ -198,5 +206,5 @@ async function requireToolchains(
 }
 
 /** For a session that has nobody's folder, as root. */
-export const freshUser = (parts: Parts): User | null =>
+export const freshUser = (parts: Pick<Parts, 'config' | 'keepers' | 'newUser'>): User | null =>
   parts.config.root ? (parts.keepers.claimUser() ?? parts.newUser()) : null

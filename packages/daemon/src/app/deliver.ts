@@ -3,14 +3,14 @@ import { isLost } from '@anchorhold/link/attach'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { transaction } from '../transaction.ts'
-import { isEnded, type Parts } from './parts.ts'
+import { type Delivers, isEnded, type Parts, type Reads } from './parts.ts'
 
 /** How a keeper says that it goes. */
 export const isLeaving = (error: unknown): boolean => error instanceof Failure && error.code === 'wrong_state'
 
 /** Sees to it that the session has a keeper and that the keeper has every prompt that is queued. A prompt leaves the queue
  *  when its `prompt` event is stored, and not before; a keeper refuses one that it has. */
-export async function deliver(parts: Parts, id: SessionId): Promise<void> {
+export async function deliver(parts: Reads & Pick<Parts, 'keepers'>, id: SessionId): Promise<void> {
   for (;;) {
     if (isEnded(parts, id)) return
     await parts.keepers.ensure(id)
@@ -41,7 +41,7 @@ export async function deliver(parts: Parts, id: SessionId): Promise<void> {
 
 /** What a keeper that is gone had not handed on goes to the next one, and so does a turn that is to be taken up again, where
  *  nobody has to decide that it should. */
-export function deliverRest(parts: Parts, id: SessionId): void {
+export function deliverRest(parts: Delivers, id: SessionId): void {
   const session = parts.store.sessions.get(id)
   if (session === null) return
   const goesOn = ['creating', 'ready', 'working', 'waiting'].includes(session.state)
@@ -49,14 +49,14 @@ export function deliverRest(parts: Parts, id: SessionId): void {
 }
 
 /** The same for every session, when the daemon has come back. */
-export function deliverAll(parts: Parts): void {
+export function deliverAll(parts: Delivers): void {
   const ids = new Set([...parts.store.sessions.crashed(), ...parts.store.prompts.sessionsWithQueued()])
   for (const id of ids) deliverRest(parts, id)
 }
 
 /** Starts keeper, cell and agent where there are none, and hands nothing on: nobody has asked for anything yet, so nothing
  *  has failed either when they cannot be started. The prompt that follows will say why. */
-export function keepWarm(parts: Parts, id: SessionId): void {
+export function keepWarm(parts: Reads & Pick<Parts, 'keepers' | 'log'>, id: SessionId): void {
   if (parts.keepers.has(id)) return
   const start = async () => {
     await parts.keepers.ensure(id)
@@ -66,7 +66,7 @@ export function keepWarm(parts: Parts, id: SessionId): void {
 }
 
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
-export function warmUp(parts: Parts, id: SessionId): void {
+export function warmUp(parts: Delivers, id: SessionId): void {
   void deliver(parts, id)
     .catch((error: unknown) => showFailure(parts, id, error))
     // The disk may be full by now.
@@ -74,7 +74,7 @@ export function warmUp(parts: Parts, id: SessionId): void {
 }
 
 /** Says in the session why it cannot go on, unless somebody has ended or paused it. */
-export function showFailure(parts: Parts, id: SessionId, error: unknown): void {
+export function showFailure(parts: Delivers, id: SessionId, error: unknown): void {
   // What is queued is delivered by the next daemon.
   if (parts.keepers.startsNoMore) return
   const why = error instanceof Error ? error.message : String(error)

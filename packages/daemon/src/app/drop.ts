@@ -2,13 +2,18 @@ import type { Actor } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { PromptId, SessionId } from '@anchorhold/protocol/ids'
 import type { Session } from '@anchorhold/protocol/sessions'
-import { transaction } from '../transaction.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import { by, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
 export const queuedIn = ({ store }: Reads, id: SessionId): readonly PromptId[] => store.prompts.queued(id).map((one) => one.id)
 
 /** Takes one prompt back that the agent has not been given. */
-export async function dropPrompt(parts: Parts, actor: Actor, id: SessionId, prompt: PromptId): Promise<Session> {
+export async function dropPrompt(
+  parts: Writes & Pick<Parts, 'keepers' | 'sources'>,
+  actor: Actor,
+  id: SessionId,
+  prompt: PromptId,
+): Promise<Session> {
   require(parts, actor, 'session.work', id)
   sessionFor(parts, id, null)
   if (parts.store.prompts.get(prompt)?.session !== id)
@@ -22,7 +27,12 @@ export async function dropPrompt(parts: Parts, actor: Actor, id: SessionId, prom
 }
 
 /** Drops those of the prompts that the agent has not been given. Where there is a keeper, it alone knows: it journals what it drops. */
-export async function drop(parts: Parts, actor: Actor, id: SessionId, prompts: readonly PromptId[]): Promise<void> {
+export async function drop(
+  parts: Writes & Pick<Parts, 'keepers' | 'sources'>,
+  actor: Actor,
+  id: SessionId,
+  prompts: readonly PromptId[],
+): Promise<void> {
   const why = `Dropped by ${actor.name}`
   const left = () => queuedIn(parts, id).filter((queued) => prompts.includes(queued))
   while (left().length > 0 && (await parts.keepers.stands(id))) {
@@ -39,7 +49,7 @@ export async function drop(parts: Parts, actor: Actor, id: SessionId, prompts: r
 }
 
 /** Drops those of the prompts that are still queued, in one step, so that no keeper gets them meanwhile. */
-export function dropQueued(parts: Parts, actor: Actor, id: SessionId, prompts: readonly PromptId[], why: string): void {
+export function dropQueued(parts: Writes, actor: Actor, id: SessionId, prompts: readonly PromptId[], why: string): void {
   transaction(parts, (tx) => {
     for (const prompt of queuedIn(tx, id))
       if (prompts.includes(prompt)) tx.record(id, { type: 'prompt.dropped', body: { id: prompt, why, ...by(actor) } })

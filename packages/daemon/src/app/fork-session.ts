@@ -18,8 +18,8 @@ import { requireInside } from './inside-secrets.ts'
 import { requireTakeUp } from './lifecycle.ts'
 import { admit, requireRoom } from './policy.ts'
 import { providerFor } from './providers.ts'
-import { transaction } from '../transaction.ts'
-import { by, ownerOf, type Parts, require, sessionFor, shown } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Judges, ownerOf, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 import { type Keep, onceForKey } from './session-keys.ts'
 import { requireProof } from './step-up.ts'
 import { refuseWider, rungFor } from './widening.ts'
@@ -30,7 +30,12 @@ const candidatesMax = 50
 
 /** A new session that goes on from where this one stands, or stood at one of its events. It has a copy of the agent's memory,
  *  and of the workspace as it is now unless it shares that. It is held to all that a new one is. */
-export async function forkSession(parts: Parts, actor: Actor, from: SessionId, input: ForkSession): Promise<Session> {
+export async function forkSession(
+  parts: Judges & Writes & Pick<Parts, 'folders' | 'keepers' | 'newUser' | 'random'>,
+  actor: Actor,
+  from: SessionId,
+  input: ForkSession,
+): Promise<Session> {
   require(parts, actor, 'session.work', from)
   require(parts, actor, 'session.create')
   const origin = sessionFor(parts, from, 'fork')
@@ -40,7 +45,13 @@ export async function forkSession(parts: Parts, actor: Actor, from: SessionId, i
   return onceForKey(parts, actor, call, (keep) => make(parts, actor, origin, input, keep))
 }
 
-async function make(parts: Parts, actor: Actor, origin: SessionRow, input: ForkSession, keep: Keep): Promise<Session> {
+async function make(
+  parts: Judges & Writes & Pick<Parts, 'folders' | 'keepers' | 'newUser' | 'random'>,
+  actor: Actor,
+  origin: SessionRow,
+  input: ForkSession,
+  keep: Keep,
+): Promise<Session> {
   const from = origin.id
   const at = input.at ?? origin.last_seq
   if (at > origin.last_seq)
@@ -127,7 +138,7 @@ async function make(parts: Parts, actor: Actor, origin: SessionRow, input: ForkS
 type Memory = Pick<SessionRow, 'conversation' | 'conversing' | 'forgetAfter'>
 
 /** What a fork is given of the conversation. The copied memory holds it under the same id: the two homes never meet. */
-function memoryAt(parts: Parts, origin: SessionRow, at: number | null): Memory {
+function memoryAt(parts: Reads, origin: SessionRow, at: number | null): Memory {
   const { conversation, conversing } = origin
   // All of it. A fork that has not gone on yet hands on as much as it was given itself.
   if (at === null) return { conversation, conversing, forgetAfter: origin.turns === 0 ? origin.forgetAfter : [] }
@@ -138,7 +149,7 @@ function memoryAt(parts: Parts, origin: SessionRow, at: number | null): Memory {
 }
 
 /** The agent's last messages at or before an event, the newest first; what a fork was given lies before its own. */
-function messagesAt(parts: Parts, session: SessionRow, at: number): readonly string[] {
+function messagesAt(parts: Reads, session: SessionRow, at: number): readonly string[] {
   const found: string[] = []
   for (let before = at + 1; before > 1 && found.length < candidatesMax;) {
     const page = parts.store.events.before(session.id, before, pageSize)
@@ -181,19 +192,19 @@ function widthOf({ options }: SessionRow): SessionRow['options'] {
 }
 
 /** A host folder was judged by its real path; of one of our own, the state folder may be reached by a link of the operator's. */
-function realIn({ config: { state } }: Parts, path: string): string {
+function realIn({ config: { state } }: Pick<Parts, 'config'>, path: string): string {
   return isWithin(path, state) ? `${realpathSync(state)}${path.slice(state.length)}` : path
 }
 
 /** Whether this actor could have been given the folder without the session: it may outlive the share that the session is reached by. */
-function mayHave({ config }: Parts, actor: Actor, { ownerId, workspace }: SessionRow): boolean {
+function mayHave({ config }: Pick<Parts, 'config'>, actor: Actor, { ownerId, workspace }: SessionRow): boolean {
   if (may(actor, 'session.any_folder')) return true
   const path = realpathSync(workspace)
   if (isWithin(workspace, config.state)) return ownerId === ownerOf(actor)
   return config.sharedFolders.some((folder) => isWithin(path, folder))
 }
 
-function refuseUnlessShareable(parts: Parts, actor: Actor, origin: SessionRow): void {
+function refuseUnlessShareable(parts: Pick<Parts, 'config'>, actor: Actor, origin: SessionRow): void {
   const { id, state, options, workspace, grants } = origin
   const why = !existsSync(workspace)
     ? 'it is gone'

@@ -2,7 +2,7 @@ import { type Actor, may, seenBy } from '@anchorhold/core/actors'
 import { isWithin } from '@anchorhold/core/workspace-paths'
 import type { HostFolders } from '@anchorhold/protocol/api/folders'
 import { foldersIn, type HostFoldersOptions, rootFolders } from '../workspace/host-folders.ts'
-import { type Parts, require } from './parts.ts'
+import { type Parts, type Reads, require } from './parts.ts'
 
 const recentMax = 8
 /** How many sessions are looked at for them. */
@@ -10,7 +10,7 @@ const sessionsMax = 200
 
 /** Where a session may be made: what an owner has named, or what lies in it. Members and agents see the folders that are for
  *  everybody, as they may work in no other. */
-export async function listFolders(parts: Parts, actor: Actor, path: string | null): Promise<HostFolders> {
+export async function listFolders(parts: Reads & Pick<Parts, 'config'>, actor: Actor, path: string | null): Promise<HostFolders> {
   require(parts, actor, 'session.create')
   const { config } = parts
   const anywhere = may(actor, 'session.any_folder')

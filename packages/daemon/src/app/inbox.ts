@@ -2,7 +2,7 @@ import type { Clock } from '@anchorhold/link/clock'
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { transaction } from '../transaction.ts'
-import type { Parts } from './parts.ts'
+import type { Delivers, Judges, Parts } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 import { expire } from './requests.ts'
 import { park, tellAll } from './tell.ts'
@@ -24,7 +24,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const retryMs = 1000
 const concerns = new Set<Event['type']>(['request.opened', 'request.answered', 'turn.started', 'keeper.started', 'keeper.left'])
 
-export function inbox(parts: Parts, clock: Clock): Inbox {
+export function inbox(parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>, clock: Clock): Inbox {
   let cancel = () => {}
   let due = false
   let closed = false

@@ -4,13 +4,13 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import { z } from 'zod'
 import type { SecretRow } from '../store/store.ts'
-import { type Parts, require } from './parts.ts'
+import { type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 /** The one exception to that no secret enters a cell: those that the owner marks for it, and gives to a session by name. */
 
 /** Refuses a session that is to be given what it may not be. */
-export function requireInside(parts: Parts, actor: Actor, { secrets = [] }: SessionOptions): void {
+export function requireInside(parts: Reads & Pick<Parts, 'now'>, actor: Actor, { secrets = [] }: SessionOptions): void {
   if (secrets.length === 0) return
   require(parts, actor, 'secrets.write')
   requireProof(parts, actor, 'give a secret to a cell')
@@ -18,7 +18,10 @@ export function requireInside(parts: Parts, actor: Actor, { secrets = [] }: Sess
 }
 
 /** What a cell that is being started finds in its variables. */
-export async function insideVariables(parts: Parts, { secrets = [] }: SessionOptions): Promise<Record<string, string>> {
+export async function insideVariables(
+  parts: Reads & Pick<Parts, 'gate'>,
+  { secrets = [] }: SessionOptions,
+): Promise<Record<string, string>> {
   if (secrets.length === 0) return {}
   const boxes = secrets.map((name) => boxOf(parts, name))
   const opened = await parts.gate.do({ do: 'open_inside', boxes })
@@ -38,7 +41,7 @@ export function variableFor(name: SecretName): string {
   )
 }
 
-function boxOf({ store }: Pick<Parts, 'store'>, name: SecretName): SecretRow['box'] {
+function boxOf({ store }: Reads, name: SecretName): SecretRow['box'] {
   const row = store.secrets.get(name)
   if (row?.inside === true) return row.box
   const why = row === null ? 'there is none of that name' : 'it is not marked for that'

@@ -20,14 +20,14 @@ import { insideVariables } from './inside-secrets.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
 import { requireCalm } from './panic.ts'
-import { isEnded, type Parts, sessionFor } from './parts.ts'
+import { type Holds, isEnded, type Judges, type Opens, type Parts, type Reads, sessionFor } from './parts.ts'
 import { effectiveFor, requireStanding } from './policy.ts'
 import { forgesFor } from './repos.ts'
 import { forGate, providerFor } from './providers.ts'
 
 /** Opens the session's windows, and says what its keeper is to be started with. */
 export async function keeperStart(
-  parts: Parts,
+  parts: Holds & Pick<Parts, 'doctor'>,
   runtime: Runtime,
   gitIdentity: Promise<KeeperStart['policy']['git_identity']>,
   id: SessionId,
@@ -51,14 +51,18 @@ export async function keeperStart(
   }
 }
 
-function placeFor({ folders, config }: Parts, runtime: Runtime, session: SessionRow): KeeperStart['place'] {
+function placeFor(
+  { folders, config }: Pick<Parts, 'config' | 'folders'>,
+  runtime: Runtime,
+  session: SessionRow,
+): KeeperStart['place'] {
   const { id, runAs, rung, workspace, options } = session
   const root = rootFor({ folders, config }, rung, options.image)
   const wanted = { session: id, runAs, workspace, rung, root, extras: options.extras ?? noExtras }
   return keeperPlace({ folders, runtime, limits: config.limits }, wanted)
 }
 
-function agentFor({ store, config }: Parts, runtime: Runtime, session: SessionRow): KeeperStart['agent'] {
+function agentFor({ store, config }: Reads & Pick<Parts, 'config'>, runtime: Runtime, session: SessionRow): KeeperStart['agent'] {
   const { id, options } = session
   return {
     ...agentOf(runtime),
@@ -84,7 +88,7 @@ function agentFor({ store, config }: Parts, runtime: Runtime, session: SessionRo
 type PolicyPart = KeeperStart['policy']
 
 async function policyFor(
-  parts: Parts,
+  parts: Holds,
   runtime: Runtime,
   session: SessionRow,
   { sessionCa, gitIdentity }: { readonly sessionCa: string | null; readonly gitIdentity: PolicyPart['git_identity'] },
@@ -117,17 +121,17 @@ async function policyFor(
 }
 
 /** How many calls and tokens the session's owner may have in a minute, over all their sessions. */
-function ratesFor(parts: Parts, session: SessionRow): { readonly rates?: Rates } {
+function ratesFor(parts: Judges, session: SessionRow): { readonly rates?: Rates } {
   const { requestsPerMinute, tokensPerMinute } = effectiveFor(parts, session).rates
   if (requestsPerMinute === null && tokensPerMinute === null) return {}
   const actor = userOf(parts, session) ?? session.ownerId
   return { rates: { actor, requests_per_minute: requestsPerMinute, tokens_per_minute: tokensPerMinute } }
 }
 
-const userOf = ({ store }: Parts, { ownerId }: SessionRow): string | null => store.people.get(ownerId)?.name ?? null
+const userOf = ({ store }: Reads, { ownerId }: SessionRow): string | null => store.people.get(ownerId)?.name ?? null
 
 /** A session that was made when the policy let it have more of the network than it can be kept from now does not go on. */
-function requireNetwork(parts: Parts, session: SessionRow): Network {
+function requireNetwork(parts: Judges, session: SessionRow): Network {
   const { id, network } = session
   const held = effectiveFor(parts, session)
   const now = networkNow(session, held)
@@ -142,7 +146,7 @@ function requireNetwork(parts: Parts, session: SessionRow): Network {
 }
 
 /** Tells the gate what the session's windows may do. For a cell that is about to be made, it says whom that has to trust. */
-export async function openWindows(parts: Parts, id: SessionId, { forCell = false } = {}): Promise<OpenWindows> {
+export async function openWindows(parts: Opens, id: SessionId, { forCell = false } = {}): Promise<OpenWindows> {
   await parts.gate.ensure()
   // What was spent and up to which record must be read together: only then can the gate add what the log has not got yet.
   const session = sessionFor(parts, id, null)

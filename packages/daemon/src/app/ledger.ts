@@ -7,8 +7,8 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import type { LedgerNode, ToldNodes } from '@anchorhold/protocol/link'
 import { microsUp, type Nanos, nanosOfMicros } from '@anchorhold/protocol/money'
 import type { SessionRow } from '../store/store.ts'
-import { transaction } from '../transaction.ts'
-import { by, type Judges, type Parts, require, sessionFor } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { appliedTo, effectiveFor } from './policy.ts'
 
 /** Caps that come from somewhere else than a door: what the policies say. */
@@ -25,7 +25,7 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
 /** The nodes that a session's calls go through, from the owner down, with what the policies let each of them spend. */
-function nodesOf(parts: Parts, session: Pick<SessionRow, 'id' | 'ownerId' | 'options' | 'costNanos'>): readonly Rule[] {
+function nodesOf(parts: Judges, session: Pick<SessionRow, 'id' | 'ownerId' | 'options' | 'costNanos'>): readonly Rule[] {
   const { options, costNanos } = session
   const { approvalThresholdNanos: threshold } = effectiveFor(parts, session).money
   const approval = `approval/${session.id}`
@@ -54,13 +54,13 @@ function ruleOf({ policies }: Pick<Parts, 'policies'>, node: NodeName): Rule {
 
 /** What is known of a session's nodes. The sums and the number of the record that they go up to are read together. */
 export function ledgerOf(
-  parts: Parts,
+  parts: Judges & Pick<Parts, 'now'>,
   session: Pick<SessionRow, 'id' | 'ownerId' | 'options' | 'costNanos' | 'simulated'>,
 ): ToldNodes {
   return told(parts, session.simulated, nodesOf(parts, session))
 }
 
-function told(parts: Parts, simulated: boolean, rules: readonly Rule[]): ToldNodes {
+function told(parts: Reads & Pick<Parts, 'now'>, simulated: boolean, rules: readonly Rule[]): ToldNodes {
   const { ledger, events } = parts.store
   // By a clock that does not go back either: no call that is booked began later.
   const at = Math.max(parts.now(), ledger.latestMs())
@@ -114,7 +114,7 @@ export const raiseEvents = (raises: readonly Raise[], simulated: boolean, actor:
     .map((raise) => ({ type: 'budget.raised', body: { ...raise, simulated, ...by(actor) } }))
 
 /** Every node that has a cap or spent something, and how far it has come in its day and tick. */
-export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
+export function listBudgets(parts: Judges & Pick<Parts, 'now'>, actor: Actor): readonly BudgetView[] {
   require(parts, actor, 'policy.read')
   const user = seenBy(actor)
   const known = parts.store.ledger.nodes().filter(({ node }) => !isOfSession(node))
@@ -127,14 +127,17 @@ export function listBudgets(parts: Parts, actor: Actor): readonly BudgetView[] {
 }
 
 /** The groups and policies that the sessions of a user, and those shown to them, spend under. What the house spends is its owners' to see. */
-function nodesSeen(parts: Parts, user: UserId): ReadonlySet<NodeName> {
+function nodesSeen(parts: Judges, user: UserId): ReadonlySet<NodeName> {
   const seen = { archived: false, state: null, before: null, limit: sessionsMax, seenBy: user }
   const nodes = parts.store.sessions.list(seen).flatMap((session) => nodesOf(parts, session).map(({ node }) => node))
   return new Set(nodes.filter((node) => node !== 'owner'))
 }
 const sessionsMax = 500
 
-function budgetViews(parts: Parts, { node, simulated }: { node: NodeName; simulated: boolean }): readonly BudgetView[] {
+function budgetViews(
+  parts: Reads & Pick<Parts, 'now' | 'policies'>,
+  { node, simulated }: { node: NodeName; simulated: boolean },
+): readonly BudgetView[] {
   const { at, nodes } = told(parts, simulated, [ruleOf(parts, node)])
   return nodes.map(({ caps, spent, tick_ms }) => {
     const view = (span: Span) => ({
@@ -147,7 +150,11 @@ function budgetViews(parts: Parts, { node, simulated }: { node: NodeName; simula
 }
 
 /** Sets what a node may spend. Calls that wait for it go on at once, as far as it reaches. */
-export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): Promise<readonly BudgetView[]> {
+export async function setBudget(
+  parts: Writes & Pick<Parts, 'gate' | 'policies'>,
+  actor: Actor,
+  input: SetBudget,
+): Promise<readonly BudgetView[]> {
   require(parts, actor, 'policy.write')
   const { node, per, budget_micros } = input
   if (isOfSession(node))
@@ -170,7 +177,7 @@ export async function setBudget(parts: Parts, actor: Actor, input: SetBudget): P
 }
 
 /** Tells the gate what some nodes may spend from here on. */
-async function tellCaps(parts: Parts, nodes: readonly NodeName[]): Promise<void> {
+async function tellCaps(parts: Reads & Pick<Parts, 'gate' | 'now' | 'policies'>, nodes: readonly NodeName[]): Promise<void> {
   if (!parts.gate.up) return
   for (const simulated of [false, true]) {
     const rules = nodes.map((node) => ruleOf(parts, node))

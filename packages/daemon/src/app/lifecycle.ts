@@ -17,13 +17,13 @@ import { answerWithMoney } from './requests.ts'
 import { tell, tellAll } from './tell.ts'
 import { drop, queuedIn } from './drop.ts'
 import { tellGate, tellKeeper } from './tell-processes.ts'
-import { transaction } from '../transaction.ts'
-import { by, isEnded, type Judges, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Delivers, isEnded, type Judges, type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
-const current = (parts: Parts, id: SessionId) => shown(sessionFor(parts, id, null))
+const current = (parts: Reads, id: SessionId) => shown(sessionFor(parts, id, null))
 
 /** Somebody is writing a prompt: cell and agent are started ahead of it, and leave when it does not come. */
-export function warm(parts: Parts, actor: Actor, id: SessionId): Session {
+export function warm(parts: Reads & Pick<Parts, 'keepers' | 'log'>, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.work', id)
   requireCalm(parts, sessionFor(parts, id, 'warm').ownerId)
   keepWarm(parts, id)
@@ -31,7 +31,7 @@ export function warm(parts: Parts, actor: Actor, id: SessionId): Session {
 }
 
 export async function interrupt(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'keepers' | 'sources'>,
   actor: Actor,
   id: SessionId,
   { dropQueued }: { readonly dropQueued: boolean },
@@ -50,7 +50,7 @@ export async function interrupt(
   return current(parts, id)
 }
 
-export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+export async function pause(parts: Writes & Pick<Parts, 'gate' | 'keepers'>, actor: Actor, id: SessionId): Promise<Session> {
   // The log first: a keeper that is just being started opens its windows by it.
   transaction(parts, (tx) => {
     require(tx, actor, 'session.work', id)
@@ -64,7 +64,7 @@ export async function pause(parts: Parts, actor: Actor, id: SessionId): Promise<
   return current(parts, id)
 }
 
-export async function resume(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+export async function resume(parts: Delivers & Pick<Parts, 'gate'>, actor: Actor, id: SessionId): Promise<Session> {
   require(parts, actor, 'session.work', id)
   sessionFor(parts, id, 'resume')
   // What a keeper that is gone has left may not be read yet: it tells how far its turn came.
@@ -104,7 +104,7 @@ export function requireTakeUp(parts: Reads, actor: Actor, { id, state, stateBy }
 }
 
 /** The session is stopped in the log first, so that nothing starts it again while its keeper leaves. */
-export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<Session> {
+export async function stop(parts: Writes & Pick<Parts, 'keepers'>, actor: Actor, id: SessionId): Promise<Session> {
   const mayStop = (of: Reads): SessionRow => {
     require(of, actor, 'session.work', id)
     const session = sessionFor(of, id, 'stop')
@@ -131,7 +131,7 @@ export async function stop(parts: Parts, actor: Actor, id: SessionId): Promise<S
   return current(parts, id)
 }
 
-export function start(parts: Parts, actor: Actor, id: SessionId): Session {
+export function start(parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>, actor: Actor, id: SessionId): Session {
   transaction(parts, (tx) => {
     require(tx, actor, 'session.work', id)
     const session = sessionFor(tx, id, 'start')
@@ -146,7 +146,12 @@ export function start(parts: Parts, actor: Actor, id: SessionId): Session {
   return current(parts, id)
 }
 
-export async function change(parts: Parts, actor: Actor, id: SessionId, input: ChangeSession): Promise<Session> {
+export async function change(
+  parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>,
+  actor: Actor,
+  id: SessionId,
+  input: ChangeSession,
+): Promise<Session> {
   const budget =
     input.budget_micros === undefined ? undefined : input.budget_micros === null ? null : nanosOfMicros(input.budget_micros)
   const { autonomy, model } = input

@@ -9,7 +9,7 @@ import type { SessionOptions } from '@anchorhold/protocol/session-options'
 import type { SessionRow } from '../store/store.ts'
 import { ledgerOf } from './ledger.ts'
 import { networkNow } from './network.ts'
-import type { Parts } from './parts.ts'
+import type { Judges, Parts } from './parts.ts'
 
 /** What stands in an action's way beside the rules, and what only its run would tell. */
 export type Limits = { readonly limits: readonly LimitView[]; readonly unseen: readonly string[] }
@@ -17,7 +17,7 @@ export type Limits = { readonly limits: readonly LimitView[]; readonly unseen: r
 /** Whose limits are asked for: a session's; those of one that is asked for like this; or what a text alone says. */
 export type Whose = { readonly session: SessionRow } | { readonly ownerId: UserId; readonly options: SessionOptions } | 'a text'
 
-export function limitsOn(parts: Parts, held: EffectivePolicy, whose: Whose, action: Action): Limits {
+export function limitsOn(parts: Judges & Pick<Parts, 'now'>, held: EffectivePolicy, whose: Whose, action: Action): Limits {
   switch (action.kind) {
     case 'net':
       return netLimits(held, whose, action)
@@ -56,7 +56,7 @@ function netLimits(held: EffectivePolicy, whose: Whose, { host, port }: NetActio
 }
 
 function spendLimits(
-  parts: Parts,
+  parts: Judges & Pick<Parts, 'now'>,
   held: EffectivePolicy,
   whose: Whose,
   { model, provider, needed_nanos: needed }: SpendAction,

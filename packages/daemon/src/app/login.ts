@@ -9,7 +9,7 @@ import type { Charge } from '../logins/attempts.ts'
 import { ask, check, pageOf } from '../logins/passkeys.ts'
 import { stepOfCode } from '../logins/totp.ts'
 import { type Caller, logDeviceIn, traces } from './access.ts'
-import { transaction, type Tx } from '../transaction.ts'
+import { transaction, type Tx, type Writes } from '../transaction.ts'
 import { by, type Parts, type Reads, require } from './parts.ts'
 
 /** Tries in a quarter of an hour. What is counted against an account cannot be more than its owner could mistype; against an
@@ -23,13 +23,13 @@ const challengesMax = 100
 export type Step = { readonly secret: string } | { readonly secret: null; readonly ticket: string }
 type How = 'password' | 'code' | 'passkey'
 
-export function ways(parts: Parts): { readonly password: boolean; readonly passkey: boolean } {
+export function ways(parts: Reads & Pick<Parts, 'config'>): { readonly password: boolean; readonly passkey: boolean } {
   const { password, passkey } = parts.store.logins.any()
   return { password: password || parts.config.passwordHash !== null, passkey }
 }
 
 export async function byPassword(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'attempts' | 'config' | 'passwords' | 'random'>,
   { name, password }: { readonly name: string; readonly password: string },
   caller: Caller,
 ): Promise<Step> {
@@ -43,7 +43,11 @@ export async function byPassword(
   return { secret: transaction(parts, (tx) => logDeviceIn(tx, user, 'password', caller)).secret }
 }
 
-export function byCode(parts: Parts, { ticket, code }: { readonly ticket: string; readonly code: string }, caller: Caller): Step {
+export function byCode(
+  parts: Writes & Pick<Parts, 'attempts' | 'random'>,
+  { ticket, code }: { readonly ticket: string; readonly code: string },
+  caller: Caller,
+): Step {
   const kept = parts.attempts.see('second', ticket)
   const user = kept === null ? null : parts.store.people.get(kept.user as UserId)
   if (user === null) throw tooLate('log in')
@@ -75,7 +79,7 @@ export const recoveryHash = (code: string): string =>
     .update(code.toLowerCase().replaceAll(/[^a-z0-9]/g, ''))
     .digest('hex')
 
-export async function askPasskey(parts: Parts, page: string | undefined, { address }: Pick<Caller, 'address'>) {
+export async function askPasskey(parts: Pick<Parts, 'attempts'>, page: string | undefined, { address }: Pick<Caller, 'address'>) {
   const origin = pageOf(page)
   if (address !== null) parts.attempts.charge([{ key: `challenges ${neighbourhoodOf(address)}`, max: challengesMax }])
   const options = await ask(origin)
@@ -85,14 +89,14 @@ export async function askPasskey(parts: Parts, page: string | undefined, { addre
 type Shown = { readonly ticket: string; readonly passkey: ShownPasskey }
 
 /** A passkey whose device has checked who holds it is two factors already. */
-export async function byPasskey(parts: Parts, shown: Shown, caller: Caller): Promise<Step> {
+export async function byPasskey(parts: Writes & Pick<Parts, 'attempts' | 'random'>, shown: Shown, caller: Caller): Promise<Step> {
   const keys = charge(parts, [], caller)
   const user = await userOfPasskey(parts, shown, caller)
   parts.attempts.forgive(keys)
   return { secret: transaction(parts, (tx) => logDeviceIn(tx, user, 'passkey', caller)).secret }
 }
 
-async function userOfPasskey(parts: Parts, { ticket, passkey }: Shown, caller: Caller): Promise<User> {
+async function userOfPasskey(parts: Writes & Pick<Parts, 'attempts'>, { ticket, passkey }: Shown, caller: Caller): Promise<User> {
   // Taken before it is looked at: a challenge is good for one answer, right or wrong.
   const asked = parts.attempts.take('passkey', ticket)
   if (asked === null) throw tooLate('take the passkey')
@@ -115,7 +119,7 @@ async function userOfPasskey(parts: Parts, { ticket, passkey }: Shown, caller: C
 type LoggedIn = { readonly actor: Actor; readonly token: TokenId | null }
 
 export async function proveByPassword(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'attempts' | 'config' | 'passwords'>,
   { actor, token }: LoggedIn,
   { password, code }: { readonly password: string; readonly code?: string | undefined },
   caller: Caller,
@@ -135,7 +139,12 @@ export async function proveByPassword(
   prove(parts, { actor, token }, 'password', caller)
 }
 
-export async function proveByPasskey(parts: Parts, { actor, token }: LoggedIn, shown: Shown, caller: Caller): Promise<void> {
+export async function proveByPasskey(
+  parts: Writes & Pick<Parts, 'attempts'>,
+  { actor, token }: LoggedIn,
+  shown: Shown,
+  caller: Caller,
+): Promise<void> {
   const user = self(parts, actor)
   const keys = charge(parts, [{ key: `device ${token}`, max: accountTriesMax }], null)
   const found = await userOfPasskey(parts, shown, caller)
@@ -144,7 +153,7 @@ export async function proveByPasskey(parts: Parts, { actor, token }: LoggedIn, s
   prove(parts, { actor, token }, 'passkey', caller)
 }
 
-function prove(parts: Parts, { actor, token }: LoggedIn, how: How, caller: Caller): void {
+function prove(parts: Writes, { actor, token }: LoggedIn, how: How, caller: Caller): void {
   if (token === null) return
   transaction(parts, (tx) => {
     tx.store.tokens.prove(token, tx.now())
@@ -161,10 +170,10 @@ export function self(parts: Reads, actor: Actor): User {
 }
 
 /** What a password is held against. The one from the configuration is the first owner's, until they set another. */
-export const passwordOf = (parts: Parts, user: UserId): string | null =>
+export const passwordOf = (parts: Reads & Pick<Parts, 'config'>, user: UserId): string | null =>
   parts.store.logins.password(user) ?? (user === firstOwner ? parts.config.passwordHash : null)
 
-function charge(parts: Parts, charges: readonly Charge[], caller: Caller | null): string[] {
+function charge(parts: Pick<Parts, 'attempts'>, charges: readonly Charge[], caller: Caller | null): string[] {
   const from = caller?.address == null ? null : neighbourhoodOf(caller.address)
   const all = [...charges, ...(from === null ? [] : [{ key: `address ${from}`, max: addressTriesMax }])]
   parts.attempts.charge(all)
@@ -178,12 +187,12 @@ function neighbourhoodOf(address: string): string {
 }
 
 /** Says why, in words that are the same for a wrong name and a wrong password: nobody learns which names there are. */
-function failed(parts: Parts, how: How, user: string | null, caller: Caller, why: string): Failure {
+function failed(parts: Writes, how: How, user: string | null, caller: Caller, why: string): Failure {
   noteFailed(parts, how, user, caller, why)
   return new Failure('unauthenticated', `Cannot let you in: ${why}`)
 }
 
-function noteFailed(parts: Parts, how: How, user: string | null, caller: Caller, why: string): void {
+function noteFailed(parts: Writes, how: How, user: string | null, caller: Caller, why: string): void {
   const body = { user, why, ...traces(how, caller), actor: 'nobody', door: caller.door }
   transaction(parts, (tx) => tx.note({ type: 'login.failed', body }))
 }

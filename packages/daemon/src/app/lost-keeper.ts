@@ -2,14 +2,14 @@ import { resumesMax, takesUp } from '@anchorhold/core/session-states'
 import type { LiveFrame, NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { rmSync } from 'node:fs'
-import { transaction } from '../transaction.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import type { Parts, Reads } from './parts.ts'
 
 /** How far back a block that a dead keeper was saying may have been stored already. */
 const lookBackEvents = 100
 
 /** Takes in what a keeper that died had last written down of its agent's words, but for what is stored. */
-export function hearOut(parts: Parts, id: SessionId, frames: readonly LiveFrame[]): void {
+export function hearOut(parts: Reads & Pick<Parts, 'hub'>, id: SessionId, frames: readonly LiveFrame[]): void {
   const recent = parts.store.events.before(id, Number.MAX_SAFE_INTEGER, lookBackEvents)
   const stored = new Set(
     recent.flatMap((event) => (event.type === 'text' || event.type === 'thinking' ? [event.body.block] : [])),
@@ -19,7 +19,7 @@ export function hearOut(parts: Parts, id: SessionId, frames: readonly LiveFrame[
 
 /** A keeper is gone, and all it had to tell is stored; if it did not say that it left, it was lost. What its agent was saying
  *  is kept as far as anybody has seen it. Where the session is to go on by itself, it is made ready to. */
-export function forgetKeeper(parts: Parts, id: SessionId, why: string): void {
+export function forgetKeeper(parts: Writes & Pick<Parts, 'folders' | 'gate' | 'hub' | 'log'>, id: SessionId, why: string): void {
   const partial = parts.hub.saying(id).flatMap((frame): NewEvent[] => {
     if (frame.type === 'tool.progress') return []
     const { block, text, parent } = frame

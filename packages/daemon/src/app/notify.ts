@@ -7,7 +7,7 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import type { TurnEnd } from '@anchorhold/protocol/sessions'
 import type { PushDeviceRow } from '../store/store.ts'
 import { dangerOf } from './danger.ts'
-import type { Parts } from './parts.ts'
+import type { Judges, Parts } from './parts.ts'
 
 /** Tells people's devices when somebody is needed, or when a turn ended that nobody watched; and of nothing else. Each is told at
  *  most once: what a daemon did not get to say before it died is in the inbox. */
@@ -30,7 +30,7 @@ const ends = {
   waiting: null,
 } as const satisfies Record<TurnEnd, string | null>
 
-export function notifier(parts: Parts): Notifier {
+export function notifier(parts: Judges & Pick<Parts, 'log' | 'now' | 'presence' | 'push'>): Notifier {
   let underWay = 0
 
   function tell(devices: readonly PushDeviceRow[], message: Record<string, unknown>, topic: string): void {

@@ -5,12 +5,12 @@ import type { SessionId, UserId } from '@anchorhold/protocol/ids'
 import { setTimeout as wait } from 'node:timers/promises'
 import { endLaunched } from '../processes/launched.ts'
 import type { Panic } from '../store/store.ts'
-import { transaction } from '../transaction.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import { by, ownerOf, type Parts, type Reads, require } from './parts.ts'
 
 /** Stops every agent, revokes every lease and closes every window, at once. From here on nothing runs until somebody lifts it, and then
  *  each session that was stopped is started again by hand. Who is no owner stops the sessions that they may work on, and holds their own. */
-export async function panic(parts: Parts, actor: Actor): Promise<Panicked> {
+export async function panic(parts: Writes & Pick<Parts, 'folders' | 'gate' | 'keepers'>, actor: Actor): Promise<Panicked> {
   require(parts, actor, 'panic')
   const everybodys = may(actor, 'house.run')
   const why = `Panic by ${actor.name}`
@@ -77,7 +77,7 @@ async function inTime(ending: Promise<string | null | void>, late: string): Prom
 const endMsMax = 5000
 
 /** Lets agents run again: everybody's, or for who is no owner their own. Nothing is started by it. */
-export function liftPanic(parts: Parts, actor: Actor): { readonly lifted: boolean } {
+export function liftPanic(parts: Writes, actor: Actor): { readonly lifted: boolean } {
   require(parts, actor, 'panic')
   const user = may(actor, 'house.run') ? null : ownerOf(actor)
   return transaction(parts, (tx) => {

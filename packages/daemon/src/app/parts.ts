@@ -18,6 +18,7 @@ import type { KeeperProcesses } from '../processes/keeper-processes.ts'
 import type { Sources } from '../processes/sources.ts'
 import type { User } from '../processes/spare-keepers.ts'
 import type { SessionRow, Store, Tables } from '../store/store.ts'
+import type { Writes } from '../transaction.ts'
 import type { Watches } from '../watches.ts'
 
 /** What the verbs are made of. */
@@ -44,11 +45,22 @@ export type Parts = {
   readonly log: (message: string) => void
 }
 
-/** What looks at the tables and writes nothing: in a transaction, or outside of any. */
+/** The roles of the parts: a verb names those that it takes, so that its first line says what it may touch. */
+
+/** Looks at the tables and writes nothing, in a transaction or outside of any. */
 export type Reads = { readonly store: Tables }
 
-/** What decides what a session is held to. */
+/** Decides what a session is held to. */
 export type Judges = Reads & Pick<Parts, 'policies' | 'config'>
+
+/** Gets what is queued to keepers, and says in a session why it could not. */
+export type Delivers = Writes & Pick<Parts, 'keepers' | 'log'>
+
+/** Opens a session's windows at the gate. */
+export type Opens = Judges & Pick<Parts, 'folders' | 'gate' | 'now'>
+
+/** Has live sessions go by what has changed. */
+export type Holds = Opens & Pick<Parts, 'keepers' | 'log'>
 
 /** Every verb begins with this: who asks, and whether they may. A session that they may not see is not there for them. */
 export function require(parts: Reads, actor: Actor, permission: Permission, session?: SessionId): void {

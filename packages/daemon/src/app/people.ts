@@ -5,17 +5,17 @@ import { newUserId, type SessionId } from '@anchorhold/protocol/ids'
 import type { Role, Share, ShareAccess, User } from '@anchorhold/protocol/people'
 import { inviteMs, loginLink, noUser } from './access.ts'
 import { holdToPolicy } from './hold-to-policy.ts'
-import { transaction } from '../transaction.ts'
-import { by, type Parts, type Reads, require } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Delivers, type Holds, type Parts, type Reads, require } from './parts.ts'
 import { requirePolicy } from './policy.ts'
 import { requireProof } from './step-up.ts'
 
-export function listUsers(parts: Parts, actor: Actor): readonly User[] {
+export function listUsers(parts: Reads, actor: Actor): readonly User[] {
   require(parts, actor, 'people.read')
   return parts.store.people.list()
 }
 
-export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddUser): User {
+export function addUser(parts: Writes & Pick<Parts, 'policies' | 'random'>, actor: Actor, { name, role, policy }: AddUser): User {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `add the user "${name}"`)
   refusePolicy(role, policy)
@@ -33,7 +33,7 @@ export function addUser(parts: Parts, actor: Actor, { name, role, policy }: AddU
 
 /** A link that logs this person in, once. */
 export function inviteUser(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'random'>,
   actor: Actor,
   name: string,
   url: string,
@@ -51,7 +51,12 @@ export function inviteUser(
 }
 
 /** From their next call on, they are what they are now; streams that they opened before end. */
-export function changeUser(parts: Parts, actor: Actor, name: string, { role, policy }: ChangeUser): User {
+export function changeUser(
+  parts: Holds & Delivers & Pick<Parts, 'watches'>,
+  actor: Actor,
+  name: string,
+  { role, policy }: ChangeUser,
+): User {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `change "${name}"`)
   const changed = transaction(parts, (tx) => {
@@ -72,7 +77,7 @@ export function changeUser(parts: Parts, actor: Actor, name: string, { role, pol
 }
 
 /** Their tokens, logins and open streams end at once. Their sessions stay, and are the owners' to see. */
-export function removeUser(parts: Parts, actor: Actor, name: string): void {
+export function removeUser(parts: Holds & Delivers & Pick<Parts, 'watches'>, actor: Actor, name: string): void {
   require(parts, actor, 'people.write')
   requireProof(parts, actor, `remove "${name}"`)
   const removed = transaction(parts, (tx) => {
@@ -89,16 +94,16 @@ export function removeUser(parts: Parts, actor: Actor, name: string): void {
 }
 
 /** What a session may do depends on whose it is, and on what they are. */
-const liveOf = ({ keepers, store }: Parts, user: Pick<User, 'id'>): readonly SessionId[] =>
+const liveOf = ({ keepers, store }: Reads & Pick<Parts, 'keepers'>, user: Pick<User, 'id'>): readonly SessionId[] =>
   keepers.sessions.filter((id) => store.sessions.get(id)?.ownerId === user.id)
 
-export function listShares(parts: Parts, actor: Actor, id: SessionId): readonly Share[] {
+export function listShares(parts: Reads, actor: Actor, id: SessionId): readonly Share[] {
   require(parts, actor, 'session.read', id)
   return parts.store.people.shares(id)
 }
 
 export function shareSession(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'watches'>,
   actor: Actor,
   id: SessionId,
   { user: name, access }: { readonly user: string; readonly access: ShareAccess },
@@ -120,7 +125,12 @@ export function shareSession(
   return parts.store.people.shares(id)
 }
 
-export function unshareSession(parts: Parts, actor: Actor, id: SessionId, name: string): readonly Share[] {
+export function unshareSession(
+  parts: Writes & Pick<Parts, 'watches'>,
+  actor: Actor,
+  id: SessionId,
+  name: string,
+): readonly Share[] {
   const user = transaction(parts, (tx) => {
     require(tx, actor, 'session.share', id)
     const found = userNamed(tx, name)

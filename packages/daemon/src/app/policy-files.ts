@@ -2,13 +2,13 @@ import type { Actor } from '@anchorhold/core/actors'
 import type { PolicyText, WritePolicy } from '@anchorhold/protocol/api/policy-files'
 import { Failure } from '@anchorhold/protocol/failures'
 import { createHash } from 'node:crypto'
-import { by, type Parts, require } from './parts.ts'
+import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** A policy file with its comments. What is in force is everybody's to see; what its writer notes beside it is the owners'. */
-export function readPolicyFile(parts: Parts, actor: Actor, name: string | null): PolicyText {
+export function readPolicyFile(parts: Reads & Pick<Parts, 'policies'>, actor: Actor, name: string | null): PolicyText {
   require(parts, actor, 'policy.write')
   // Whoever is about to change the file wants it as it is now, not as it was when it was last heard of.
   parts.policies.look()
@@ -16,7 +16,11 @@ export function readPolicyFile(parts: Parts, actor: Actor, name: string | null):
 }
 
 /** Replaces a policy file. Invariant: what cannot be used is not written, and what somebody else has written meanwhile is not lost. */
-export function writePolicyFile(parts: Parts, actor: Actor, { name, text, was }: WritePolicy): PolicyText {
+export function writePolicyFile(
+  parts: Reads & Pick<Parts, 'now' | 'policies'>,
+  actor: Actor,
+  { name, text, was }: WritePolicy,
+): PolicyText {
   require(parts, actor, 'policy.write')
   // It is a rule for all, or the end of one.
   requireProof(parts, actor, 'write a policy file')
@@ -30,7 +34,7 @@ export function writePolicyFile(parts: Parts, actor: Actor, { name, text, was }:
   return shownFile(parts, name ?? null)
 }
 
-function shownFile({ policies }: Parts, name: string | null): PolicyText {
+function shownFile({ policies }: Pick<Parts, 'policies'>, name: string | null): PolicyText {
   const found = name === null ? policies.house() : policies.named(name)
   if (found === null || found.inForce === 'gone')
     return { file: `policies/${name}.yaml`, name, in_force: 'current', problems: [], text: '', sha256: sha256('') }

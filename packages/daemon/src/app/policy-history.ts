@@ -18,7 +18,7 @@ import { setImmediate } from 'node:timers/promises'
 import { stringify } from 'yaml'
 import { asWritten } from '../policy/append-rule.ts'
 import type { SessionRow } from '../store/store.ts'
-import { type Parts, require, sessionFor } from './parts.ts'
+import { type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { wouldRefuse } from './would-refuse.ts'
 import { effectiveFor } from './policy.ts'
 import { folderOf, shortWords, usable } from './policy-verbs.ts'
@@ -37,7 +37,7 @@ const examplesShown = 3
 
 /** The smallest policy that would have allowed what these sessions did. */
 export async function proposePolicy(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   sessions: readonly SessionId[],
 ): Promise<{ readonly text: string; readonly actions: number; readonly skipped: number; readonly complete: boolean }> {
@@ -82,7 +82,7 @@ export async function proposePolicy(
 
 /** What a policy would have made of past sessions, or one more rule beside what is in force. */
 export async function backtestPolicy(
-  parts: Parts,
+  parts: Judges & Pick<Parts, 'now'>,
   actor: Actor,
   { text, rule, days = usualDays }: BacktestPolicy,
 ): Promise<PolicyBacktest> {
@@ -97,7 +97,7 @@ export async function backtestPolicy(
 
 /** For those who are about to make a rule of a request: the rule, and what it would have done. Whoever waits for it is a person
  *  with a finger over a button, so only so much is looked at. */
-export async function requestRule(parts: Parts, actor: Actor, id: RequestId): Promise<RuleLook> {
+export async function requestRule(parts: Judges & Pick<Parts, 'now'>, actor: Actor, id: RequestId): Promise<RuleLook> {
   const { rule, rule_refused } = getRequest(parts, actor, id)
   require(parts, actor, 'policy.read')
   if (rule === null) return { rule, words: null, refused: rule_refused, past: null }
@@ -117,7 +117,7 @@ export async function requestRule(parts: Parts, actor: Actor, id: RequestId): Pr
 type Trial = { readonly before: CompiledPolicy | null; readonly after: CompiledPolicy; readonly stopped: string | null }
 type TrialOf = (session: SessionRow) => Trial
 
-function instead(parts: Parts, settings: PolicySettings): TrialOf {
+function instead(parts: Reads, settings: PolicySettings): TrialOf {
   return (session) => {
     const owner = parts.store.people.get(session.ownerId)
     const mayWiden = session.autonomyGiven || (owner !== null && owner.role !== 'agent')
@@ -126,7 +126,7 @@ function instead(parts: Parts, settings: PolicySettings): TrialOf {
   }
 }
 
-function withRule(parts: Parts, rule: Rule): TrialOf {
+function withRule(parts: Judges, rule: Rule): TrialOf {
   return (session) => {
     const { policy } = effectiveFor(parts, session)
     return {
@@ -138,7 +138,7 @@ function withRule(parts: Parts, rule: Rule): TrialOf {
 }
 
 async function replay(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   since: number,
   trialOf: TrialOf,

@@ -19,14 +19,14 @@ import { readFixtures } from '../policy/read-fixtures.ts'
 import { readPolicy } from '../policy/read-policy.ts'
 import type { SessionRow } from '../store/store.ts'
 import { limitsOn, type Whose } from './limits.ts'
-import { type Parts, require, sessionFor } from './parts.ts'
+import { type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { effectiveFor, requirePolicy } from './policy.ts'
 
 const actionCharsMax = 300
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** What is in force for a session, or for one that this actor would start now. */
-export function showPolicy(parts: Parts, actor: Actor, session: SessionId | null): PolicyView {
+export function showPolicy(parts: Judges, actor: Actor, session: SessionId | null): PolicyView {
   require(parts, actor, 'policy.read')
   const held = heldTo(parts, actor, session === null ? {} : { session })
   const { rules, ...policy } = held.policy
@@ -47,7 +47,7 @@ export function showPolicy(parts: Parts, actor: Actor, session: SessionId | null
 
 type Check = { readonly ok: boolean; readonly rules: number; readonly problems: PolicyProblem[] }
 
-export function reloadPolicy(parts: Parts, actor: Actor): Check {
+export function reloadPolicy(parts: Reads & Pick<Parts, 'policies'>, actor: Actor): Check {
   require(parts, actor, 'policy.write')
   parts.policies.reload()
   return checkPolicy(parts, actor, {})
@@ -55,7 +55,7 @@ export function reloadPolicy(parts: Parts, actor: Actor): Check {
 
 /** A text, or the files of the config folder. */
 export function checkPolicy(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'policies'>,
   actor: Actor,
   { text, name }: { readonly text?: string | undefined; readonly name?: string | undefined },
 ): Check {
@@ -75,7 +75,7 @@ export function checkPolicy(
 }
 
 /** How an action would be decided, and why. */
-export function explainAction(parts: Parts, actor: Actor, input: ExplainAction): Explained {
+export function explainAction(parts: Judges & Pick<Parts, 'now'>, actor: Actor, input: ExplainAction): Explained {
   require(parts, actor, 'policy.read')
   if (input.session !== undefined) require(parts, actor, 'session.read', input.session)
   const held =
@@ -118,7 +118,7 @@ export const folderOf = (session: Pick<SessionRow, 'rung' | 'workspace'> | null)
   session?.rung === 'none' || session?.rung === 'seatbelt' ? { workspace: session.workspace } : {}
 
 /** What somebody has allowed this session that is not used up and covers the action. */
-function grantsFor(parts: Parts, session: SessionId, meaning: Meaning): string[] {
+function grantsFor(parts: Reads & Pick<Parts, 'now'>, session: SessionId, meaning: Meaning): string[] {
   const digest = digestOf(meaning.action, sha256)
   const covers = (rule: Rule) =>
     decide(compilePolicy({ ...defaultPolicy, autonomy: 'supervised', rules: [rule] }), meaning).effect === 'allow'
@@ -130,7 +130,7 @@ function grantsFor(parts: Parts, session: SessionId, meaning: Meaning): string[]
 
 /** Whether each action of a list is decided as it says. */
 export function testPolicy(
-  parts: Parts,
+  parts: Judges,
   actor: Actor,
   { fixtures, text }: { readonly fixtures: string; readonly text?: string | undefined },
 ): { readonly outcomes: TestOutcome[]; readonly failed: number } {
@@ -169,7 +169,7 @@ export function usable(text: string): NonNullable<ReturnType<typeof readPolicy>[
 type HeldTo = Pick<ExplainAction, 'session' | 'policy' | 'autonomy'>
 
 /** What a session is held to; without one, what this actor's next would be. */
-function heldTo(parts: Parts, actor: Actor, { session, policy, autonomy }: HeldTo): EffectivePolicy {
+function heldTo(parts: Judges, actor: Actor, { session, policy, autonomy }: HeldTo): EffectivePolicy {
   if (session !== undefined) require(parts, actor, 'session.read', session)
   if (policy !== undefined) requirePolicy(parts, policy)
   const row = session === undefined ? { ownerId: actor.user ?? firstOwner, options: {} } : sessionFor(parts, session, null)

@@ -33,7 +33,7 @@ export type Applied = { readonly name: string | null; readonly settings: PolicyS
 /** The policy of the house, of the session's owner if that is an agent, and the one that it names. A person may name any that the
  *  owner of the house has written; of what an agent names, only what takes away counts. */
 export function appliedTo(
-  parts: Pick<Judges, 'store' | 'policies'>,
+  parts: Reads & Pick<Parts, 'policies'>,
   { ownerId, options }: Pick<Held, 'ownerId' | 'options'>,
 ): readonly Applied[] {
   const owner = parts.store.people.get(ownerId)

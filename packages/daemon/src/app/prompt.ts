@@ -7,11 +7,16 @@ import { enqueue, nameFrom, promptKey } from './enqueue.ts'
 import { effectiveFor, requireRoomFor } from './policy.ts'
 import { requireCalm } from './panic.ts'
 import { transaction } from '../transaction.ts'
-import { by, type Parts, require, sessionFor } from './parts.ts'
+import { by, type Delivers, type Judges, type Parts, require, sessionFor } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 /** Stores a prompt in the transaction that acknowledges it; the keeper gets it behind that. */
-export function prompt(parts: Parts, actor: Actor, id: SessionId, input: NewPrompt): PromptReceipt {
+export function prompt(
+  parts: Delivers & Judges & Pick<Parts, 'random'>,
+  actor: Actor,
+  id: SessionId,
+  input: NewPrompt,
+): PromptReceipt {
   const receipt = transaction(parts, (tx) => {
     require(tx, actor, 'session.work', id)
     const key = promptKey(tx, actor, id, input)

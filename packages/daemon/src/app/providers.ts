@@ -4,7 +4,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { type Credential, type Provider, ProviderVerdict } from '@anchorhold/protocol/providers'
 import { z } from 'zod'
 import type { ProviderRow } from '../store/store.ts'
-import { transaction } from '../transaction.ts'
+import { transaction, type Writes } from '../transaction.ts'
 import { by, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
@@ -45,7 +45,7 @@ export const forGate = ({ name, kind, baseUrl, auth, credential }: ProviderRow):
   credential,
 })
 
-export function listProviders(parts: Parts, actor: Actor): readonly ProviderView[] {
+export function listProviders(parts: Reads, actor: Actor): readonly ProviderView[] {
   require(parts, actor, 'house.read')
   return [rehearsal, ...parts.store.providers.list()].map((row) => view(parts, row))
 }
@@ -68,7 +68,7 @@ function view(parts: Reads, row: ProviderRow): ProviderView {
 }
 
 export async function putProvider(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'config' | 'gate'>,
   actor: Actor,
   name: string,
   input: PutProvider,
@@ -110,7 +110,7 @@ export async function putProvider(
   return { provider: view(parts, stored), verdict }
 }
 
-async function credentialFrom(parts: Parts, source: PutProvider['credential']): Promise<Credential> {
+async function credentialFrom(parts: Pick<Parts, 'config' | 'gate'>, source: PutProvider['credential']): Promise<Credential> {
   switch (source.from) {
     case 'none':
     case 'file':
@@ -131,12 +131,12 @@ async function credentialFrom(parts: Parts, source: PutProvider['credential']): 
   }
 }
 
-async function tryProvider(parts: Parts, row: ProviderRow): Promise<ProviderVerdict> {
+async function tryProvider(parts: Pick<Parts, 'gate'>, row: ProviderRow): Promise<ProviderVerdict> {
   return ProviderVerdict.parse(await parts.gate.do({ do: 'test', provider: forGate(row), model: row.model }))
 }
 
 /** Why the provider's credential cannot be used, if it cannot: a variable or file that a provider names may vanish. */
-export async function troubleWith(parts: Parts, row: ProviderRow): Promise<string | null> {
+export async function troubleWith(parts: Pick<Parts, 'gate'>, row: ProviderRow): Promise<string | null> {
   if (!parts.gate.up) return null
   return z
     .string()
@@ -144,7 +144,7 @@ export async function troubleWith(parts: Parts, row: ProviderRow): Promise<strin
     .parse(await parts.gate.do({ do: 'check', provider: forGate(row) }))
 }
 
-export function useProvider(parts: Parts, actor: Actor, name: string): ProviderView {
+export function useProvider(parts: Writes, actor: Actor, name: string): ProviderView {
   require(parts, actor, 'providers.write')
   const row = transaction(parts, (tx) => {
     const found = providerFor(tx, name)
@@ -155,7 +155,7 @@ export function useProvider(parts: Parts, actor: Actor, name: string): ProviderV
   return view(parts, row)
 }
 
-export async function testProvider(parts: Parts, actor: Actor, name: string): Promise<ProviderVerdict> {
+export async function testProvider(parts: Writes & Pick<Parts, 'gate'>, actor: Actor, name: string): Promise<ProviderVerdict> {
   require(parts, actor, 'providers.write')
   const verdict = await tryProvider(parts, providerFor(parts, name))
   transaction(parts, (tx) =>
@@ -164,7 +164,7 @@ export async function testProvider(parts: Parts, actor: Actor, name: string): Pr
   return verdict
 }
 
-export function deleteProvider(parts: Parts, actor: Actor, name: string): void {
+export function deleteProvider(parts: Writes, actor: Actor, name: string): void {
   require(parts, actor, 'providers.write')
   requireProof(parts, actor, `remove the provider "${name}"`)
   transaction(parts, (tx) => {

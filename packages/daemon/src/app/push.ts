@@ -3,24 +3,24 @@ import type { AddPushDevice, PushDevice } from '@anchorhold/protocol/api/push'
 import { Failure } from '@anchorhold/protocol/failures'
 import { newPushDeviceId, type PushDeviceId, type SessionId, type TokenId } from '@anchorhold/protocol/ids'
 import type { PushDeviceRow } from '../store/store.ts'
-import { transaction } from '../transaction.ts'
-import { ownerOf, type Parts, require } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { ownerOf, type Parts, type Reads, require } from './parts.ts'
 
 const devicesMax = 20
 
-export async function pushKey(parts: Parts, actor: Actor): Promise<{ readonly key: string }> {
+export async function pushKey(parts: Reads & Pick<Parts, 'push'>, actor: Actor): Promise<{ readonly key: string }> {
   require(parts, actor, 'account.own')
   return { key: await parts.push.key() }
 }
 
-export function listPushDevices(parts: Parts, actor: Actor, token: TokenId | null): readonly PushDevice[] {
+export function listPushDevices(parts: Reads, actor: Actor, token: TokenId | null): readonly PushDevice[] {
   require(parts, actor, 'account.own')
   return parts.store.push.of(ownerOf(actor)).map((row) => shown(row, token))
 }
 
 /** A device is told for as long as the login lasts that asked for it. */
 export function addPushDevice(
-  parts: Parts,
+  parts: Writes & Pick<Parts, 'push' | 'random'>,
   actor: Actor,
   token: TokenId | null,
   { endpoint, keys: { p256dh, auth }, name }: AddPushDevice,
@@ -41,7 +41,7 @@ export function addPushDevice(
   })
 }
 
-export function removePushDevice(parts: Parts, actor: Actor, id: PushDeviceId): void {
+export function removePushDevice(parts: Writes, actor: Actor, id: PushDeviceId): void {
   require(parts, actor, 'account.own')
   transaction(parts, ({ store }) => {
     const own = store.push.of(ownerOf(actor)).some((row) => row.id === id)
@@ -50,12 +50,12 @@ export function removePushDevice(parts: Parts, actor: Actor, id: PushDeviceId): 
   })
 }
 
-export function watching(parts: Parts, actor: Actor, session: SessionId): void {
+export function watching(parts: Reads & Pick<Parts, 'presence'>, actor: Actor, session: SessionId): void {
   require(parts, actor, 'session.read', session)
   parts.presence.seen(ownerOf(actor), session)
 }
 
-export function notWatching(parts: Parts, actor: Actor, session: SessionId): void {
+export function notWatching(parts: Reads & Pick<Parts, 'presence'>, actor: Actor, session: SessionId): void {
   require(parts, actor, 'session.read', session)
   parts.presence.left(ownerOf(actor), session)
 }

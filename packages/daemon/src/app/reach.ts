@@ -1,16 +1,16 @@
 import type { Actor } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
-import { type Parts, require } from './parts.ts'
+import { type Parts, type Reads, require } from './parts.ts'
 
 /** By this the daemon is known again when it is asked through its public URL: nobody else has it. */
-export function openReach(parts: Parts, actor: Actor): { readonly nonce: string } {
+export function openReach(parts: Reads & Pick<Parts, 'attempts'>, actor: Actor): { readonly nonce: string } {
   require(parts, actor, 'house.run')
   return { nonce: parts.attempts.keep({ kind: 'reach' }) }
 }
 
 /** Open to anybody who has the nonce. */
 export function reached(
-  parts: Parts,
+  parts: Pick<Parts, 'attempts' | 'config'>,
   nonce: string,
   { address, forwarded }: { readonly address: string | null; readonly forwarded: boolean },
 ) {

@@ -7,9 +7,9 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import type { Network, Session, SessionState } from '@anchorhold/protocol/sessions'
 import type { Found, SpendingFilter } from '../store/store.ts'
 import type { Seen } from '../hub.ts'
-import { type Parts, require, sessionFor, shown } from './parts.ts'
+import { type Parts, type Reads, require, sessionFor, shown } from './parts.ts'
 
-export function getSession(parts: Parts, actor: Actor, id: SessionId): Session {
+export function getSession(parts: Reads, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.read', id)
   return shown(sessionFor(parts, id, null))
 }
@@ -24,7 +24,7 @@ export type SessionFilter = {
 }
 
 export function listSessions(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   filter: SessionFilter,
 ): { readonly sessions: Session[]; readonly more: boolean } {
@@ -41,7 +41,7 @@ export function listSessions(
 export type EventRange = { readonly after: number | null; readonly before: number | null; readonly limit: number }
 type EventPage = { readonly events: Event[]; readonly more: boolean }
 
-export function sessionEvents(parts: Parts, actor: Actor, id: SessionId, { after, before, limit }: EventRange): EventPage {
+export function sessionEvents(parts: Reads, actor: Actor, id: SessionId, { after, before, limit }: EventRange): EventPage {
   require(parts, actor, 'session.read', id)
   const log = parts.store.events
   return before === null
@@ -49,7 +49,7 @@ export function sessionEvents(parts: Parts, actor: Actor, id: SessionId, { after
     : backwards(log.before(id, before, limit + 1), limit)
 }
 
-export function allEvents(parts: Parts, actor: Actor, { after, before, limit }: EventRange): EventPage {
+export function allEvents(parts: Reads, actor: Actor, { after, before, limit }: EventRange): EventPage {
   require(parts, actor, 'house.read')
   const log = parts.store.events
   return before === null
@@ -60,12 +60,23 @@ export function allEvents(parts: Parts, actor: Actor, { after, before, limit }: 
 const forwards = (events: readonly Event[], limit: number) => ({ events: events.slice(0, limit), more: events.length > limit })
 const backwards = (events: readonly Event[], limit: number) => ({ events: events.slice(-limit), more: events.length > limit })
 
-export function watchSession(parts: Parts, actor: Actor, id: SessionId, after: number, signal: AbortSignal): AsyncIterable<Seen> {
+export function watchSession(
+  parts: Reads & Pick<Parts, 'hub'>,
+  actor: Actor,
+  id: SessionId,
+  after: number,
+  signal: AbortSignal,
+): AsyncIterable<Seen> {
   require(parts, actor, 'session.read', id)
   return parts.hub.watch({ session: id, after, read: (seq, limit) => parts.store.events.after(id, seq, limit), signal })
 }
 
-export function watchAll(parts: Parts, actor: Actor, after: number, signal: AbortSignal): AsyncIterable<Seen> {
+export function watchAll(
+  parts: Reads & Pick<Parts, 'hub'>,
+  actor: Actor,
+  after: number,
+  signal: AbortSignal,
+): AsyncIterable<Seen> {
   require(parts, actor, 'house.read')
   const last = parts.store.events.lastPos()
   // Numbers begin anew where older files were put back: whoever waited behind them would hear nothing for as long as that takes.
@@ -85,7 +96,7 @@ export function watchAll(parts: Parts, actor: Actor, after: number, signal: Abor
 }
 
 /** What is being said right now is no part of the log: it is held against what its session is to the watcher. */
-async function* seenOf(parts: Parts, actor: Actor, all: AsyncIterable<Seen>): AsyncIterable<Seen> {
+async function* seenOf(parts: Reads, actor: Actor, all: AsyncIterable<Seen>): AsyncIterable<Seen> {
   for await (const seen of all) {
     const session = 'event' in seen ? seen.event.session : seen.session
     if (may(actor, 'session.read', parts.store.people.ties(session) ?? undefined)) yield seen
@@ -93,7 +104,7 @@ async function* seenOf(parts: Parts, actor: Actor, all: AsyncIterable<Seen>): As
 }
 
 export function search(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   query: { readonly q: string; readonly session: SessionId | null; readonly limit: number; readonly perSession: number | null },
 ): Omit<Found, 'sessions'> & { readonly sessions: readonly Session[] } {
@@ -103,14 +114,14 @@ export function search(
   return { ...found, sessions: found.sessions.map((id) => shown(sessionFor(parts, id, null))) }
 }
 
-export function usage(parts: Parts, actor: Actor, session: SessionId | null): Usage {
+export function usage(parts: Reads, actor: Actor, session: SessionId | null): Usage {
   if (session === null) require(parts, actor, 'house.read')
   else require(parts, actor, 'session.read', session)
   return parts.store.usage({ session, seenBy: seenBy(actor) })
 }
 
 export function spending(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   { session, ...query }: Pick<SpendingFilter, 'session' | 'by' | 'since'>,
 ): readonly Spending[] {
@@ -121,19 +132,19 @@ export function spending(
 
 const turnsShown = 200
 
-export function turnCosts(parts: Parts, actor: Actor, id: SessionId): readonly TurnCost[] {
+export function turnCosts(parts: Reads, actor: Actor, id: SessionId): readonly TurnCost[] {
   require(parts, actor, 'session.read', id)
   return parts.store.turns(id, turnsShown)
 }
 
 /** What left all the sessions that one sees. */
-export function net(parts: Parts, actor: Actor, since: number): readonly NetHost[] {
+export function net(parts: Reads, actor: Actor, since: number): readonly NetHost[] {
   require(parts, actor, 'house.read')
   return parts.store.net({ session: null, since, seenBy: seenBy(actor) })
 }
 
 export function sessionNet(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   id: SessionId,
   since: number,

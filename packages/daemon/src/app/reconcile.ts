@@ -11,7 +11,7 @@ import { holdToPolicy } from './hold-to-policy.ts'
 import { forgetKeeper } from './lost-keeper.ts'
 import type { Inbox } from './inbox.ts'
 import { transaction } from '../transaction.ts'
-import { isEnded, type Parts } from './parts.ts'
+import { type Delivers, type Holds, isEnded, type Parts } from './parts.ts'
 import { tellKeeper } from './tell-processes.ts'
 
 /** Brings the daemon and the processes that outlive it together: when it starts, and whenever one of them comes or goes. */
@@ -39,7 +39,11 @@ const isOnItsWay = (session: Pick<SessionRow, 'state' | 'standing'> | null): boo
 const findMs = 1500
 const againMs = 5000
 
-export function reconciler(parts: Parts, inbox: Pick<Inbox, 'look'>, clock: Clock = systemClock): Reconciler {
+export function reconciler(
+  parts: Holds & Delivers & Pick<Parts, 'hub'>,
+  inbox: Pick<Inbox, 'look'>,
+  clock: Clock = systemClock,
+): Reconciler {
   const looked = Promise.withResolvers<void>()
   let served = false
   const tell = (error: unknown) => parts.log(error instanceof Error ? error.message : String(error))

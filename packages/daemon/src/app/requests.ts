@@ -8,15 +8,15 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Price } from '@anchorhold/protocol/gate-commands'
 import type { RequestRow, SessionRow } from '../store/store.ts'
 import { approved, raiseEvents, requireRaise } from './ledger.ts'
-import { transaction, type Tx } from '../transaction.ts'
-import { by, type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
+import { transaction, type Tx, type Writes } from '../transaction.ts'
+import { by, type Delivers, type Judges, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { effectivePolicy } from './policy.ts'
 import { dangerOf } from './danger.ts'
 import { requireProof } from './step-up.ts'
 import { park, tell } from './tell.ts'
 
 export function listRequests(
-  parts: Parts,
+  parts: Reads,
   actor: Actor,
   filter: { readonly openOnly: boolean; readonly session: SessionId | null },
 ): readonly Request[] {
@@ -38,7 +38,12 @@ const shown = ({ pins: _p, raises: _r, told: _t, used: _u, ...request }: Request
 
 /** The daemon decides which answer came first, so that exactly one wins. It is in the log before whoever asked hears of it, and
  *  they hear of it whatever becomes of them or of this daemon. */
-export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, input: AnswerRequest): Promise<Request> {
+export async function answerRequest(
+  parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>,
+  actor: Actor,
+  id: RequestId,
+  input: AnswerRequest,
+): Promise<Request> {
   const request = getRequest(parts, actor, id)
   require(parts, actor, 'session.answer', request.session)
   if (input.decision === 'later') {
@@ -76,7 +81,7 @@ export async function answerRequest(parts: Parts, actor: Actor, id: RequestId, i
 /** One transaction: the request is open and can be answered, or nothing happens and whoever comes too late hears who was first. `last` is
  *  done at its end, and what that returns after its commit. */
 function settleOnce(
-  parts: Parts,
+  parts: Writes & Judges,
   id: RequestId,
   events: (tx: Judges, session: SessionRow) => readonly NewEvent[],
   last: () => () => void = () => () => {},
@@ -134,7 +139,7 @@ function allowance(
 
 /** What must be raised for a model call that the budget does not hold, also when the call itself is gone. Null for everything
  *  else. */
-async function priceOf(parts: Parts, id: RequestId): Promise<Price | null> {
+async function priceOf(parts: Judges & Pick<Parts, 'gate'>, id: RequestId): Promise<Price | null> {
   const { session, action, raises } = parts.store.requests.get(id)!
   if (action.kind !== 'spend' || action.short !== true) return null
   try {

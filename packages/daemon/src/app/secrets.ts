@@ -7,13 +7,13 @@ import type { SecretRow } from '../store/store.ts'
 import { credentialsIn } from './credentials.ts'
 import { variableFor } from './inside-secrets.ts'
 import { openWindows } from './keeper-start.ts'
-import { transaction } from '../transaction.ts'
-import { by, type Parts, type Reads, require } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Delivers, type Holds, type Parts, type Reads, require } from './parts.ts'
 import { requireProof } from './step-up.ts'
 
 /** No secret ever comes back out of here: what is sealed is opened in the gate alone. */
 export function listSecrets(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'config'>,
   actor: Actor,
 ): { readonly secrets: SecretView[]; readonly credentials: CredentialView[] } {
   require(parts, actor, 'secrets.write')
@@ -32,7 +32,7 @@ export function listSecrets(
 const view = ({ name, mask, changedAt, inside }: SecretRow): SecretView => ({ name, mask, changed_at: changedAt, inside })
 
 export async function putSecret(
-  parts: Parts,
+  parts: Holds & Delivers,
   actor: Actor,
   name: string,
   { value, inside = false }: { readonly value: string; readonly inside?: boolean | undefined },
@@ -59,7 +59,7 @@ function maskOf(value: string): string {
   return value.length < 16 ? '…' : `${value.slice(0, 3)}…${value.slice(-2)}`
 }
 
-export async function deleteSecret(parts: Parts, actor: Actor, name: string): Promise<void> {
+export async function deleteSecret(parts: Holds & Delivers, actor: Actor, name: string): Promise<void> {
   require(parts, actor, 'secrets.write')
   requireProof(parts, actor, `forget the secret "${name}"`)
   const bound = credentialsIn(parts).find(({ secret }) => secret === name)
@@ -77,7 +77,7 @@ export async function deleteSecret(parts: Parts, actor: Actor, name: string): Pr
 /** Everything under a new key: until it is stored, the gate opens both. What was sealed before the new key was made may be stored after
  *  the list was read, so it is read again until all in it is under the new key. Invariant: whoever seals stores in the same turn in
  *  which the gate's answer comes, and the gate answers in order; so what is under the old key is stored a turn after the first answer. */
-export async function rotateKey(parts: Parts, actor: Actor): Promise<{ readonly resealed: number }> {
+export async function rotateKey(parts: Holds & Delivers, actor: Actor): Promise<{ readonly resealed: number }> {
   require(parts, actor, 'secrets.write')
   requireProof(parts, actor, 'make a new key')
   const anew = new Set<string>()
@@ -100,7 +100,7 @@ function storedBoxes({ store }: Reads): string[] {
   return [...store.secrets.list().map(({ box }) => box), ...providers]
 }
 
-function replaceBoxes(parts: Parts, under: ReadonlyMap<string, string>): void {
+function replaceBoxes(parts: Writes, under: ReadonlyMap<string, string>): void {
   transaction(parts, ({ store }) => {
     for (const row of store.secrets.list()) store.secrets.put({ ...row, box: under.get(row.box) ?? row.box })
     for (const row of store.providers.list())
@@ -110,7 +110,7 @@ function replaceBoxes(parts: Parts, under: ReadonlyMap<string, string>): void {
 }
 
 /** Sessions that are being served go by what is stored now. */
-async function tellWindows(parts: Parts): Promise<void> {
+async function tellWindows(parts: Holds): Promise<void> {
   await Promise.all(
     parts.keepers.sessions.map((id) =>
       openWindows(parts, id).catch((error: unknown) => {

@@ -6,13 +6,13 @@ import { sessionStates } from '@anchorhold/protocol/sessions'
 import { statfs } from 'node:fs/promises'
 import { troubleWithCredentials } from './credentials.ts'
 import { panicOver } from './panic.ts'
-import { transaction } from '../transaction.ts'
-import { by, ownerOf, type Parts, require } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Judges, ownerOf, type Parts, type Reads, require } from './parts.ts'
 import { wasRefused } from './provider-refused.ts'
 import { providerFor, troubleWith } from './providers.ts'
 
 export async function status(
-  parts: Parts,
+  parts: Judges & Pick<Parts, 'doctor' | 'gate' | 'keepers'>,
   actor: Actor,
   about: { readonly version: string; readonly url: string; readonly startedAt: number },
 ): Promise<Status> {
@@ -52,7 +52,7 @@ export async function status(
   }
 }
 
-function panicShown(parts: Parts, actor: Actor): Status['panic'] {
+function panicShown(parts: Reads, actor: Actor): Status['panic'] {
   const one = panicOver(parts, ownerOf(actor))
   return one === null ? null : { at: one.at, actor: one.actor, everybodys: one.user === null }
 }
@@ -61,7 +61,11 @@ function panicShown(parts: Parts, actor: Actor): Status['panic'] {
 const sessionsMax = 200
 
 /** Who works with another provider than the usual one would hear of its trouble from nowhere else. */
-async function othersInTrouble(parts: Parts, actor: Actor, usual: string): Promise<Status['other_providers']> {
+async function othersInTrouble(
+  parts: Reads & Pick<Parts, 'gate'>,
+  actor: Actor,
+  usual: string,
+): Promise<Status['other_providers']> {
   const seen = parts.store.sessions.list({
     archived: false,
     state: null,
@@ -82,7 +86,7 @@ async function othersInTrouble(parts: Parts, actor: Actor, usual: string): Promi
 }
 
 /** How much room is left for logs and workspaces. */
-async function diskOf({ config }: Parts): Promise<Status['disk']> {
+async function diskOf({ config }: Pick<Parts, 'config'>): Promise<Status['disk']> {
   try {
     const { bavail, bsize } = await statfs(config.state)
     const free = bavail * bsize
@@ -94,7 +98,7 @@ async function diskOf({ config }: Parts): Promise<Status['disk']> {
 
 /** A status is wanted most when something is wrong: it is given also when the machine could not be looked at. */
 async function rungInForce(
-  parts: Parts,
+  parts: Pick<Parts, 'config' | 'doctor'>,
 ): Promise<Pick<DoctorReport['rungs'][number], 'available' | 'missing' | 'limits'> | undefined> {
   try {
     const { rungs } = await parts.doctor({ fresh: false, rung: parts.config.rung })
@@ -105,19 +109,22 @@ async function rungInForce(
   }
 }
 
-export function health(parts: Parts, actor: Actor): { readonly ok: boolean; readonly gate: boolean; readonly store: boolean } {
+export function health(
+  parts: Reads & Pick<Parts, 'gate'>,
+  actor: Actor,
+): { readonly ok: boolean; readonly gate: boolean; readonly store: boolean } {
   require(parts, actor, 'house.read')
   parts.store.sessions.counts(seenBy(actor))
   return { ok: parts.gate.up, gate: parts.gate.up, store: true }
 }
 
-export function doctor(parts: Parts, actor: Actor): Promise<DoctorReport> {
+export function doctor(parts: Reads & Pick<Parts, 'doctor'>, actor: Actor): Promise<DoctorReport> {
   require(parts, actor, 'house.read')
   return parts.doctor({ fresh: false })
 }
 
 /** Whether the daemon may be ended; written down first, since nothing can be afterwards. */
-export function mayShutDown(parts: Parts, actor: Actor, { all }: { readonly all: boolean }): void {
+export function mayShutDown(parts: Writes, actor: Actor, { all }: { readonly all: boolean }): void {
   transaction(parts, (tx) => {
     require(tx, actor, 'house.run')
     tx.note({ type: 'shutdown', body: { all, ...by(actor) } })

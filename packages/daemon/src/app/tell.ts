@@ -10,11 +10,15 @@ import { askerOf } from './authority.ts'
 import { warmUp } from './deliver.ts'
 import { enqueue } from './enqueue.ts'
 import { transaction } from '../transaction.ts'
-import type { Parts } from './parts.ts'
+import type { Delivers, Parts, Reads } from './parts.ts'
 
 /** Sees to it that whoever asked hears how it was settled: the process that waits, if it still does, and the agent by a prompt
  *  otherwise. May be done twice: it is heard once. `raises` is what was raised for it above its session. */
-export async function tell(parts: Parts, id: RequestId, raises: readonly Raise[] = []): Promise<void> {
+export async function tell(
+  parts: Delivers & Pick<Parts, 'gate' | 'random'>,
+  id: RequestId,
+  raises: readonly Raise[] = [],
+): Promise<void> {
   const request = parts.store.requests.get(id)
   if (request === null || request.answer === null || request.told) return
   const heard = await (askerOf(request.action) === 'gate' ? answerGate(parts, request, raises) : answerKeeper(parts, request))
@@ -22,14 +26,14 @@ export async function tell(parts: Parts, id: RequestId, raises: readonly Raise[]
 }
 
 /** Everything that was answered and not told, of one session or of all. */
-export async function tellAll(parts: Parts, session: SessionId | null): Promise<void> {
+export async function tellAll(parts: Delivers & Pick<Parts, 'gate' | 'random'>, session: SessionId | null): Promise<void> {
   await Promise.all(parts.store.requests.untold(session).map(({ id }) => tell(parts, id)))
 }
 
 /** `later`: whoever waited is on its way out, and its end is the time to look again. */
 type Hearing = 'told' | 'nobody waits' | 'later'
 
-async function answerKeeper(parts: Parts, request: RequestRow): Promise<Hearing> {
+async function answerKeeper(parts: Reads & Pick<Parts, 'keepers' | 'now'>, request: RequestRow): Promise<Hearing> {
   const { session } = request
   try {
     // One that is being started was told what is allowed before this was. None is started for this: it may be on its way out for good.
@@ -48,7 +52,11 @@ async function answerKeeper(parts: Parts, request: RequestRow): Promise<Hearing>
   }
 }
 
-async function answerGate(parts: Parts, request: RequestRow, raises: readonly Raise[]): Promise<Hearing> {
+async function answerGate(
+  parts: Reads & Pick<Parts, 'gate' | 'now'>,
+  request: RequestRow,
+  raises: readonly Raise[],
+): Promise<Hearing> {
   const { session, action } = request
   const budget = action.kind === 'spend' ? { budget_nanos: parts.store.sessions.get(session)?.budgetNanos ?? null } : {}
   try {
@@ -61,7 +69,7 @@ async function answerGate(parts: Parts, request: RequestRow, raises: readonly Ra
   }
 }
 
-function answerOf(parts: Parts, { id, session, answer, answered_by }: RequestRow) {
+function answerOf(parts: Reads & Pick<Parts, 'now'>, { id, session, answer, answered_by }: RequestRow) {
   const found = parts.store.requests.grants(session, parts.now()).find((grant) => grant.request === id)
   const { kind: _, ...grant } = found ?? { kind: null }
   return {
@@ -73,7 +81,7 @@ function answerOf(parts: Parts, { id, session, answer, answered_by }: RequestRow
 }
 
 /** Nobody waits for the answer any more: in one transaction it counts as told, and the agent is sent a prompt that tells it. */
-function announce(parts: Parts, id: RequestId): void {
+function announce(parts: Delivers & Pick<Parts, 'random'>, id: RequestId): void {
   const session = transaction(parts, (tx) => {
     const request = tx.store.requests.get(id)
     const row = request === null ? null : tx.store.sessions.get(request.session)
@@ -99,7 +107,7 @@ function announce(parts: Parts, id: RequestId): void {
 }
 
 /** Nobody answers for now: keeper and cell leave, and what was asked stays open. */
-export async function park(parts: Parts, session: SessionId, why: string): Promise<void> {
+export async function park(parts: Pick<Parts, 'keepers'>, session: SessionId, why: string): Promise<void> {
   if (!parts.keepers.has(session)) return
   // It answers by leaving, so the answer itself may not come.
   const left = parts.keepers.do(session, { do: 'park', why }).catch((error: unknown) => {

@@ -3,7 +3,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { ShellId, ShellOutput, type TerminalSize } from '@anchorhold/protocol/terminal'
 import { z } from 'zod'
-import { by, type Parts, require, sessionFor } from './parts.ts'
+import { by, type Parts, type Reads, require, sessionFor } from './parts.ts'
 import { requireProof } from './step-up.ts'
 import { inCell } from './workspace.ts'
 
@@ -19,7 +19,7 @@ export interface Terminal {
 }
 
 export async function openTerminal(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'keepers' | 'now'>,
   actor: Actor,
   id: SessionId,
   { size, shell: known }: { readonly size: TerminalSize; readonly shell: string | null },

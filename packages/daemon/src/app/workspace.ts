@@ -22,15 +22,15 @@ import { z } from 'zod'
 import type { SessionRow } from '../store/store.ts'
 import { isLost } from '@anchorhold/link/attach'
 import { isLeaving } from './deliver.ts'
-import { transaction } from '../transaction.ts'
-import { by, type Parts, require, sessionFor } from './parts.ts'
+import { transaction, type Writes } from '../transaction.ts'
+import { by, type Parts, type Reads, require, sessionFor } from './parts.ts'
 
 /** How often a keeper may leave just when it is asked. */
 const triesMax = 3
 
 /** Has the session's keeper do something in its cell, and starts one where there is none: a workspace is looked at from inside, by
  *  nothing of the host's. */
-export async function inCell(parts: Parts, id: SessionId, command: KeeperCommand): Promise<unknown> {
+export async function inCell(parts: Reads & Pick<Parts, 'keepers'>, id: SessionId, command: KeeperCommand): Promise<unknown> {
   for (let tries = 1; ; tries++) {
     sessionFor(parts, id, 'enter')
     await parts.keepers.ensure(id)
@@ -49,7 +49,7 @@ export async function inCell(parts: Parts, id: SessionId, command: KeeperCommand
 }
 
 async function ask<A extends WorkspaceAsk['ask']>(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'keepers'>,
   id: SessionId,
   asked: Extract<WorkspaceAsk, { ask: A }>,
 ): Promise<WorkspaceAnswer<A>> {
@@ -58,7 +58,12 @@ async function ask<A extends WorkspaceAsk['ask']>(
 }
 
 /** Who may only look at a session sees what was said and done; its files are for those who work on it. */
-export function changes(parts: Parts, actor: Actor, id: SessionId, against: 'head' | 'start'): Promise<Changes> {
+export function changes(
+  parts: Reads & Pick<Parts, 'keepers'>,
+  actor: Actor,
+  id: SessionId,
+  against: 'head' | 'start',
+): Promise<Changes> {
   require(parts, actor, 'session.work', id)
   return ask(parts, id, { ask: 'changes', since: against === 'head' ? 'head' : commitAtStart(sessionFor(parts, id, 'enter')) })
 }
@@ -71,24 +76,29 @@ function commitAtStart({ id, baseCommit }: SessionRow): string {
   })
 }
 
-export function listFiles(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<FileList> {
+export function listFiles(parts: Reads & Pick<Parts, 'keepers'>, actor: Actor, id: SessionId, path: string): Promise<FileList> {
   require(parts, actor, 'session.work', id)
   return ask(parts, id, { ask: 'list', path })
 }
 
-export function readFile(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<FileText> {
+export function readFile(parts: Reads & Pick<Parts, 'keepers'>, actor: Actor, id: SessionId, path: string): Promise<FileText> {
   require(parts, actor, 'session.work', id)
   return ask(parts, id, { ask: 'read', path })
 }
 
-export async function downloadFile(parts: Parts, actor: Actor, id: SessionId, path: string): Promise<Buffer> {
+export async function downloadFile(
+  parts: Reads & Pick<Parts, 'keepers'>,
+  actor: Actor,
+  id: SessionId,
+  path: string,
+): Promise<Buffer> {
   require(parts, actor, 'session.work', id)
   return Buffer.from((await ask(parts, id, { ask: 'bytes', path })).base64, 'base64')
 }
 
 /** Only what a page may show: the kind is told by its bytes, whatever it is called, and its size holds for what it takes to draw. */
 export async function showPicture(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'keepers'>,
   actor: Actor,
   id: SessionId,
   path: string,
@@ -102,7 +112,12 @@ export async function showPicture(
   return { type: picture.type, content }
 }
 
-export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { name, data }: Upload): Promise<Uploaded> {
+export async function uploadFile(
+  parts: Writes & Pick<Parts, 'keepers'>,
+  actor: Actor,
+  id: SessionId,
+  { name, data }: Upload,
+): Promise<Uploaded> {
   require(parts, actor, 'session.work', id)
   const bytes = Buffer.byteLength(data, 'base64')
   if (bytes > workspaceBounds.uploadBytes)
@@ -113,7 +128,7 @@ export async function uploadFile(parts: Parts, actor: Actor, id: SessionId, { na
 }
 
 export async function completions(
-  parts: Parts,
+  parts: Reads & Pick<Parts, 'keepers'>,
   actor: Actor,
   id: SessionId,
 ): Promise<{ readonly commands: SlashCommand[]; readonly files: WorkspaceAnswer<'names'> }> {

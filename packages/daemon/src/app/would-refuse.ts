@@ -9,12 +9,12 @@ import {
 } from '@anchorhold/core/policy/effective'
 import type { SessionRow } from '../store/store.ts'
 import { networkNow } from './network.ts'
-import type { Parts } from './parts.ts'
+import type { Reads } from './parts.ts'
 
 /** Why a policy would not have let a session start that did; null where it would have. All the reasons, since each needs its own
  *  remedy. */
 export function wouldRefuse(
-  parts: Parts,
+  parts: Reads,
   settings: PolicySettings,
   held: EffectivePolicy,
   { provider, model, rung, network, budgetNanos, ownerId, options }: SessionRow,
