@@ -23,9 +23,10 @@ import {
 } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { build } from 'rolldown'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { folders as foldersOf, makeFolders } from '../folders.ts'
 import { hub } from '../hub.ts'
 import { sqliteStore } from '../store/sqlite/sqlite-store.ts'
@@ -50,6 +51,17 @@ let goneAfter: (readonly string[])[]
 let isDiskFull = false
 let keepers: KeeperProcesses
 const made: KeeperProcesses[] = []
+
+/** Its program in one piece: Node would take most of each test to read its sixty modules. */
+const fakeKeeper = join(mkdtempSync(join(tmpdir(), 'ah-fake-keeper-')), 'keeper.mjs')
+beforeAll(() =>
+  build({
+    input: fileURLToPath(import.meta.resolve('./fake-keeper-main.ts')),
+    platform: 'node',
+    output: { file: fakeKeeper, codeSplitting: false },
+  }),
+)
+afterAll(() => rmSync(dirname(fakeKeeper), { recursive: true }))
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'ah-kp-'))
@@ -83,12 +95,11 @@ function processes(
   { remains, clock = systemClock }: { readonly remains?: Remaining; readonly clock?: Clock } = {},
 ): KeeperProcesses {
   const folders = foldersOf(root)
-  const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const host = keeperHost({
     rootOf: () => null,
     isOwned: () => false,
     folders,
-    runtime: { node: process.execPath, keeper: script } as Runtime,
+    runtime: { node: process.execPath, keeper: fakeKeeper } as Runtime,
     spare: false,
     newUser: () => null,
     pools: {},
@@ -469,10 +480,9 @@ test('a keeper whose outbox was emptied is heard all the same, and the session i
 
 test('a place that waits for a session is marked as nobody’s for as long as it is there', async () => {
   const folders = foldersOf(root)
-  const script = fileURLToPath(import.meta.resolve('./fake-keeper-main.ts'))
   const host = keeperHost({
     ...{ rootOf: () => null, isOwned: () => false, folders, spare: false, newUser: () => null, busy: () => 0, log: () => {} },
-    runtime: { node: process.execPath, keeper: script } as Runtime,
+    runtime: { node: process.execPath, keeper: fakeKeeper } as Runtime,
     pools: { bwrap: { min: 1, max: 1, idleMs: 1000, scaleUpThreshold: 1 } },
     limits: {} as KeeperStart['place']['limits'],
   })

@@ -1,3 +1,4 @@
+import { afterKeeper, type KeeperEvent, type KeeperLife, keeperLives } from '@anchorhold/core/keeper-lives'
 import { type Attachment, isLost } from '@anchorhold/link/attach'
 import { type Clock, pause } from '@anchorhold/link/clock'
 import type { LiveFrame } from '@anchorhold/protocol/events'
@@ -84,8 +85,13 @@ export interface KeeperClient {
   saying(session: SessionId, frames: readonly LiveFrame[]): void
 }
 
-type Live = { readonly attachment: Attachment; readonly gone: Promise<void> }
-type Starting = { readonly done: Promise<void>; readonly cancel: AbortController }
+/** A session's keeper, with what is needed to reach it or to wait for it. */
+type Life =
+  | { readonly is: 'none' }
+  | { readonly is: 'unread' }
+  | { readonly is: 'finding'; readonly done: Promise<boolean> }
+  | { readonly is: 'starting'; readonly done: Promise<void>; readonly cancel: AbortController }
+  | { readonly is: 'live' | 'leaving'; readonly attachment: Attachment; readonly done: Promise<void> }
 
 /** A keeper that leaves tells its agent, ends its cell and has the gate settle, each within seconds. After this it is stuck. */
 const leaveMs = 20_000
@@ -103,6 +109,11 @@ const missedMax = 5
 const died = 'The keeper died, and its cell with it'
 const hung = 'The keeper answered nothing any more and was ended, and its cell with it'
 
+const leavingFailure = () => new Failure('keeper_unavailable', 'Anchorhold is being shut down')
+const none: Life = { is: 'none' }
+const takenIn = ['taken_in', none] as const
+const unreadable = ['unreadable', { is: 'unread' }] as const
+
 /** Until somebody listens. */
 const nobody: KeeperClient = {
   describe: () => Promise.reject(new Error('Nobody says what a keeper is started with')),
@@ -113,46 +124,45 @@ const nobody: KeeperClient = {
 }
 
 export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: KeeperProcessesOptions): KeeperProcesses {
-  const live = new Map<SessionId, Live>()
-  const starting = new Map<SessionId, Starting>()
-  /** Those of a daemon before this one, and those that are unread, while they are being looked for. */
-  const finding = new Map<SessionId, Promise<boolean>>()
-  /** Those whose keeper is gone, or as good as that, and has left what nobody has taken in yet. Invariant: none of them gets another
-   *  keeper: what the one before had handed to its agent would be handed on again. A daemon that comes back finds them by the log, in
-   *  which that keeper has not gone. */
-  const unread = new Set<SessionId>()
+  /** Those that are not `none`. A daemon that comes back finds those that are unread by the log, in which that keeper has not gone. */
+  const lives = new Map<SessionId, Life>()
   let detached = false
   let startsNoMore = false
   let client: KeeperClient = nobody
+
+  const lifeOf = (session: SessionId): Life => lives.get(session) ?? none
+
+  /** The one place where a life changes. */
+  function move(session: SessionId, event: KeeperEvent, to: Life): void {
+    const { is } = lifeOf(session)
+    if (afterKeeper(is, event) !== to.is)
+      throw new Error(`The keeper of "${session}" cannot be ${to.is} on ${event}: it is ${is}`)
+    if (to.is === 'none') lives.delete(session)
+    else lives.set(session, to)
+  }
 
   async function attach(session: SessionId): Promise<void> {
     const closed = Promise.withResolvers<void>()
     let why = died
     const attachment = await sources.attach(`keeper/${session}`, folders.keeperSocket(session), closed.resolve)
-    const gone = closed.promise.then(async () => {
+    const done = closed.promise.then(async () => {
       if (detached) return
-      unread.add(session)
+      move(session, 'closed', { is: 'leaving', attachment, done })
       const until = clock.elapsed() + readMs
+      let isTaken = false
       await whenStorable(async () => {
-        const failure = await takeIn(session, attachment.pid, until)
+        const failure = isTaken ? null : await takeIn(session, attachment.pid, until)
         if (detached) return
-        const isMine = live.get(session) === one
-        if (isMine) live.delete(session)
-        try {
-          if (failure === null) client.gone(session, why)
-          else client.unread(session, failure)
-        } catch (error) {
-          // Until that is stored there is to be no other keeper, which would be taken for this one.
-          if (isMine) live.set(session, one)
-          throw error
-        }
+        isTaken = failure === null
+        // Until that is stored there is to be no other keeper, which would be taken for this one.
+        if (failure === null) client.gone(session, why)
+        else client.unread(session, failure)
+        if (failure === null) move(session, ...takenIn)
+        else move(session, ...unreadable)
       })
       host.adjust()
     })
-    const one = { attachment, gone }
-    live.set(session, one)
-    // It lives, and tells by itself.
-    unread.delete(session)
+    move(session, 'attached', { is: 'live', attachment, done })
     const onHung = () => {
       log(`keeper of ${session} (process ${attachment.pid}) answers nothing: ending it`)
       why = hung
@@ -177,24 +187,21 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
     }
   }
 
-  /** Takes in what a keeper left, where nobody has, and tries again until then where that fails; null when all of it is stored. A daemon that
-   *  is about to leave tries once, and the next one goes on with it. */
+  /** Takes in what a keeper left, and tries again until then where that fails; null when all of it is stored. A daemon that is about to leave
+   *  tries once, and the next one goes on with it. */
   async function takeIn(session: SessionId, pid: number | null, until: number): Promise<Failure | null> {
-    let isTold = false
-    while (unread.has(session)) {
+    for (let isTold = false; ; isTold = true) {
       try {
         await afterDeath(session, pid)
-        unread.delete(session)
+        return null
       } catch (error) {
         const failure = unreadFailure(session, error)
         if (detached || startsNoMore || clock.elapsed() >= until) return failure
         if (!isTold) log(`${failure.message}: trying again`)
-        isTold = true
         await pause(clock, readRetryMs)
         if (detached) return failure
       }
     }
-    return null
   }
 
   function unreadFailure(session: SessionId, error: unknown): Failure {
@@ -235,7 +242,7 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
   }
 
   async function attached(session: SessionId): Promise<boolean> {
-    if (live.get(session)?.attachment.open) return true
+    if (isLive(session)) return true
     return attach(session).then(
       () => true,
       () => false,
@@ -250,12 +257,39 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
     return true
   }
 
+  const isLive = (session: SessionId): boolean => {
+    const life = lifeOf(session)
+    return life.is === 'live' && life.attachment.open
+  }
+
+  /** One before it has gone by then, and what that left is taken in: what it had handed on counts as queued until it is. */
+  async function startWhenNone(session: SessionId): Promise<void> {
+    while (!isLive(session)) {
+      const life = lifeOf(session)
+      if (life.is === 'starting') return life.done
+      if (startsNoMore || detached) throw leavingFailure()
+      if (life.is === 'unread') await readAtLast(session)
+      else if (life.is !== 'none') await life.done.catch(() => {})
+      else return begin(session)
+    }
+  }
+
+  function begin(session: SessionId): Promise<void> {
+    const cancel = new AbortController()
+    const { promise: done, resolve, reject } = Promise.withResolvers<void>()
+    const life = { is: 'starting', done, cancel } as const
+    move(session, 'wanted', life)
+    start(session, cancel.signal)
+      .catch((error: unknown) => {
+        // It may have stood, and be on its way out; or be unread.
+        if (lifeOf(session) === life) move(session, 'not_started', none)
+        throw error
+      })
+      .then(resolve, reject)
+    return done
+  }
+
   async function start(session: SessionId, signal: AbortSignal): Promise<void> {
-    await finding.get(session)?.catch(() => {})
-    if (live.get(session)?.attachment.open) return
-    await live.get(session)?.gone
-    // Before it is described: what the one before had handed on counts as queued until it is taken in.
-    await readAtLast(session)
     let described = await client.describe(session)
     let endings = 0
     for (const end = clock.elapsed() + leaveMs; ; await pause(clock, 50)) {
@@ -266,9 +300,11 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
       if (launched.ready) {
         if (await attachedUnlessEnded(session, signal)) return
         // It left at once, and has said why; or it died, and had begun by itself with what it was given.
-        unread.add(session)
         const failure = await takeIn(session, launched.pid, clock.elapsed() + readMs)
-        if (failure !== null) throw failure
+        if (failure !== null) {
+          move(session, ...unreadable)
+          throw failure
+        }
         await whenStorable(() => client.gone(session, died))
         described = await client.describe(session)
       }
@@ -299,24 +335,40 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
   }
 
   function kill(session: SessionId): void {
-    starting.get(session)?.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
-    const one = live.get(session)
-    if (one?.attachment.open) endKeeper(session, one.attachment)
+    const life = lifeOf(session)
+    if (life.is === 'starting')
+      life.cancel.abort(new Failure('keeper_unavailable', `The keeper of session "${session}" was ended`))
+    else if (life.is === 'live' && life.attachment.open) endKeeper(session, life.attachment)
     // The number of one that has died may be another's by now: then only who holds its lock is meant.
-    else if (one !== undefined || finding.has(session)) host.kill(session, null)
+    else if (keeperLives[life.is].isUnderWay) host.kill(session, null)
   }
 
   /** What could not be read for long is tried once more, and no longer: whoever asks now is not to wait as long again. */
-  async function readAtLast(session: SessionId): Promise<void> {
-    if (unread.has(session)) await seek(session, () => whenStorable(() => client.gone(session, died)), 0)
-  }
+  const readAtLast = (session: SessionId) => seek(session, () => whenStorable(() => client.gone(session, died)), 0)
 
-  function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
-    const running = finding.get(session)
-    if (running !== undefined) return running
-    const found = find(session, lost, withinMs).finally(() => finding.delete(session))
-    finding.set(session, found)
-    return found
+  /** False when there is none any more, and what it left is taken in. */
+  async function seek(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
+    for (;;) {
+      const life = lifeOf(session)
+      if (isLive(session)) return true
+      if (life.is === 'finding') return life.done
+      if (detached) throw leavingFailure()
+      if (life.is !== 'none' && life.is !== 'unread') {
+        await life.done.catch(() => {})
+        continue
+      }
+      const { promise: done, resolve, reject } = Promise.withResolvers<boolean>()
+      const sought = { is: 'finding', done } as const
+      move(session, 'sought', sought)
+      find(session, lost, withinMs)
+        .catch((error: unknown) => {
+          // Nobody knows what it did: there is to be no other keeper, which would be taken for this one.
+          if (lifeOf(session) === sought) move(session, ...unreadable)
+          throw error
+        })
+        .then(resolve, reject)
+      return done
+    }
   }
 
   async function find(session: SessionId, lost: () => void | Promise<void>, withinMs: number): Promise<boolean> {
@@ -325,72 +377,61 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
       if (await attached(session)) return true
       if (!host.isHeld(session) || clock.elapsed() >= end) break
     }
-    unread.add(session)
     const failure = await takeIn(session, null, clock.elapsed() + withinMs)
     if (failure !== null) throw failure
-    try {
-      await lost()
-    } catch (error) {
-      // Until that is stored there is to be no other keeper, which would be taken for this one.
-      unread.add(session)
-      throw error
-    }
+    await lost()
+    move(session, ...takenIn)
     return false
+  }
+
+  /** Resolves when the session's keeper is past these. */
+  async function past(session: SessionId, ...those: readonly KeeperLife[]): Promise<void> {
+    for (let life = lifeOf(session); !detached && 'done' in life && those.includes(life.is); life = lifeOf(session))
+      await life.done.catch(() => {})
   }
 
   return {
     get count() {
-      return live.size
+      return [...lives.values()].filter(({ is }) => is === 'live' || is === 'leaving').length
     },
     get sessions() {
-      return [...new Set([...live.keys(), ...starting.keys(), ...finding.keys()])]
+      return [...lives].flatMap(([session, { is }]) => (keeperLives[is].isUnderWay ? [session] : []))
     },
-    has: (session) => live.get(session)?.attachment.open ?? false,
+    has: isLive,
     async stands(session) {
       for (;;) {
-        const one = live.get(session)
-        if (one?.attachment.open) return true
-        const waited = finding.get(session) ?? starting.get(session)?.done ?? one?.gone
-        if (waited !== undefined) await waited.catch(() => {})
-        else if (unread.has(session)) await readAtLast(session)
-        else return false
+        const life = lifeOf(session)
+        if (isLive(session)) return true
+        if (life.is === 'none' || detached) return false
+        if (life.is === 'unread') await readAtLast(session)
+        else await life.done.catch(() => {})
       }
     },
     async do(session, command) {
-      const one = live.get(session)
-      if (one === undefined) throw new Failure('keeper_unavailable', `Session "${session}" has no keeper`)
-      return one.attachment.do(command)
+      const life = lifeOf(session)
+      if (!('attachment' in life)) throw new Failure('keeper_unavailable', `Session "${session}" has no keeper`)
+      return life.attachment.do(command)
     },
-    ensure(session) {
-      if (live.get(session)?.attachment.open) return Promise.resolve()
-      const running = starting.get(session)
-      if (running !== undefined) return running.done
-      if (startsNoMore) return Promise.reject(new Failure('keeper_unavailable', 'Anchorhold is being shut down'))
-      const cancel = new AbortController()
-      const done = start(session, cancel.signal)
-        .finally(() => starting.delete(session))
-        .catch((error: unknown) => {
-          client.notStarted(session)
-          throw error
-        })
-      starting.set(session, { done, cancel })
-      return done
-    },
+    ensure: (session) =>
+      startWhenNone(session).catch((error: unknown) => {
+        client.notStarted(session)
+        throw error
+      }),
     reattach: (session, lost = () => {}) => seek(session, lost, readMs),
     async end(session, why, { still = () => true, ...keep } = {}) {
-      await finding.get(session)?.catch(() => {})
-      await starting.get(session)?.done.catch(() => {})
-      const one = live.get(session)
-      if (one === undefined || !still()) return
+      await past(session, 'finding', 'starting')
+      const life = lifeOf(session)
+      if (!('attachment' in life) || !still()) return
       const inTime = clock.after(leaveMs, () => kill(session))
       // It answers by leaving, so the answer itself may not come.
-      await Promise.race([one.attachment.do({ do: 'leave', why, ...keep }).catch(() => {}), one.gone])
-      await one.gone
+      await Promise.race([life.attachment.do({ do: 'leave', why, ...keep }).catch(() => {}), life.done])
+      await life.done
       inTime()
     },
     async gone(session) {
-      await finding.get(session)?.catch(() => {})
-      await live.get(session)?.gone
+      await past(session, 'finding')
+      const life = lifeOf(session)
+      if ('attachment' in life) await life.done
     },
     kill,
     claimUser: host.claimUser,
@@ -409,7 +450,7 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
     async detach() {
       detached = true
       const discarded = host.discard()
-      for (const { attachment } of live.values()) attachment.close()
+      for (const life of lives.values()) if ('attachment' in life) life.attachment.close()
       await discarded
     },
   }
