@@ -115,6 +115,29 @@ test('inside the daemon: doors, then app, then processes, workspace and store', 
   expect(wrong).toEqual([])
 })
 
+test('no files import each other in a circle, types included', () => {
+  const paths = new Set(files)
+  const targetOf = ({ from, to }: Import) => {
+    const house = /^@anchorhold\/(\w+)\/(.+)$/.exec(to)
+    const path = house === null ? relative(packages, join(packages, dirname(from), to)) : `${house[1]}/src/${house[2]}`
+    return [path, `${path}.ts`, `${path}.tsx`].find((one) => paths.has(one))
+  }
+  const left = new Map(files.map((file) => [file, new Set<string>()]))
+  for (const one of imports) {
+    const target = one.to.startsWith('.') || one.to.startsWith('@anchorhold/') ? targetOf(one) : undefined
+    if (target !== undefined) left.get(one.from)!.add(target)
+  }
+  expect([...left.values()].reduce((sum, { size }) => sum + size, 0)).toBeGreaterThan(1000)
+  // Whoever imports nothing that is left is in no circle, and neither is whoever is imported by nothing that is left.
+  for (let before = -1; before !== left.size;) {
+    before = left.size
+    const imported = new Set([...left.values()].flatMap((targets) => [...targets].filter((target) => left.has(target))))
+    for (const [file, targets] of left)
+      if (!imported.has(file) || ![...targets].some((target) => left.has(target))) left.delete(file)
+  }
+  expect([...left.keys()]).toEqual([])
+})
+
 test('a cell is known by cell.ts and an agent by agent.ts: their folders do not import each other', () => {
   const wrong = imports.filter(({ from, to }) => {
     const inside = /^keeper\/src\/(cells|agents)\/(\w+)\//.exec(from)

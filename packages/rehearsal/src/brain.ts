@@ -1,21 +1,8 @@
 import { isAbsolute, join, normalize } from 'node:path/posix'
-import type { Conversation, Outcome } from './conversation.ts'
+import type { Conversation, Move, Outcome, Reply } from './conversation.ts'
 import { known, parseInstruction, type Step } from './instructions.ts'
 import { allowedAgain } from './settled.ts'
 import { scriptedReply, scriptIn } from './script.ts'
-
-/** Something that an answer does, in the order of the stream. */
-export type Move =
-  | { readonly do: 'text'; readonly text: string; readonly paceMs: number }
-  | { readonly do: 'thinking'; readonly text: string }
-  | { readonly do: 'call'; readonly tool: string; readonly input: unknown }
-  | { readonly do: 'wait'; readonly ms: number }
-  /** The connection breaks off. */
-  | { readonly do: 'cut' }
-
-export type Reply =
-  | { readonly kind: 'moves'; readonly moves: readonly Move[] }
-  | { readonly kind: 'error'; readonly status: number; readonly message: string }
 
 /** The next message of the assistant. It follows plain instructions, and knows where it stands from the conversation alone. */
 export function reply(talk: Conversation): Reply {

@@ -32,3 +32,16 @@ export type Conversation = {
   /** What the workspace tells its agents (CLAUDE.md, AGENTS.md), if it came along. */
   readonly guidance: string | null
 }
+
+/** Something that an answer does, in the order of the stream. */
+export type Move =
+  | { readonly do: 'text'; readonly text: string; readonly paceMs: number }
+  | { readonly do: 'thinking'; readonly text: string }
+  | { readonly do: 'call'; readonly tool: string; readonly input: unknown }
+  | { readonly do: 'wait'; readonly ms: number }
+  /** The connection breaks off. */
+  | { readonly do: 'cut' }
+
+export type Reply =
+  | { readonly kind: 'moves'; readonly moves: readonly Move[] }
+  | { readonly kind: 'error'; readonly status: number; readonly message: string }

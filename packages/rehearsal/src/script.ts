@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Move, Reply } from './brain.ts'
+import type { Move, Reply } from './conversation.ts'
 
 /** One thing in a scripted answer. */
 const ScriptMove = z.union([

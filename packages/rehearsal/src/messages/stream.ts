@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Move } from '../brain.ts'
+import type { Move } from '../conversation.ts'
 import type { Piece } from '../dialect.ts'
 import type { ApiRequest } from './request.ts'
 

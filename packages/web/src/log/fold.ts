@@ -5,7 +5,7 @@ import type { Rule } from '@anchorhold/protocol/policy'
 import type { PromptMode, TurnEnd } from '@anchorhold/protocol/sessions'
 import { clip } from './clip.ts'
 import { checklist } from './checklist.ts'
-import type { Todo } from './tool-face.ts'
+import type { Todo, ToolCall } from './tool-face.ts'
 
 type Base = {
   readonly key: string
@@ -30,19 +30,15 @@ export type WordsItem = Base & {
   /** Is being said right now. */
   readonly growing?: boolean
 }
-export type ToolItem = Base & {
-  readonly kind: 'tool'
-  readonly call: string
-  readonly tool: string
-  readonly input: unknown
-  readonly state: 'running' | 'done' | 'failed' | 'cut'
-  readonly output: string | null
-  readonly truncated: boolean
-  /** Of a command that told it. */
-  readonly exitCode: number | null
-  /** What a sub-agent said and did on its behalf. */
-  readonly thread: readonly Item[]
-}
+export type ToolItem = Base &
+  ToolCall & {
+    readonly kind: 'tool'
+    readonly call: string
+    readonly output: string | null
+    readonly truncated: boolean
+    /** What a sub-agent said and did on its behalf. */
+    readonly thread: readonly Item[]
+  }
 export type RequestItem = Base & {
   readonly kind: 'request'
   readonly id: string

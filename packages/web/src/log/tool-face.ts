@@ -1,6 +1,14 @@
 import { isPicturePath } from '@anchorhold/core/picture'
 import { clip } from './clip.ts'
-import type { ToolItem } from './fold.ts'
+
+/** What an agent has a tool do, and how far that has come. */
+export type ToolCall = {
+  readonly tool: string
+  readonly input: unknown
+  readonly state: 'running' | 'done' | 'failed' | 'cut'
+  /** Of a command that told it. */
+  readonly exitCode: number | null
+}
 
 /** The part of a tool call that a person wants to see without opening it, and how the rest is shown. */
 export type ToolFace = {
@@ -33,7 +41,7 @@ const undone: Readonly<Record<string, string>> = {
   'Searched for': 'Search for',
 }
 
-export function toolFace({ tool, input, state, exitCode }: Pick<ToolItem, 'tool' | 'input' | 'state' | 'exitCode'>): ToolFace {
+export function toolFace({ tool, input, state, exitCode }: ToolCall): ToolFace {
   const face = faceOf(tool, input)
   const isDone = state === 'done' || exitCode !== null
   return isDone || !Object.hasOwn(undone, face.verb) ? face : { ...face, verb: undone[face.verb]! }
