@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { type Move, reply as replyTo } from './brain.ts'
+import { reply as replyTo } from './brain.ts'
+import type { Move } from './conversation.ts'
 import { type ApiRequest, conversationOf, type Message } from './messages/request.ts'
 
 const reply = (request: ApiRequest) => replyTo(conversationOf(request))
