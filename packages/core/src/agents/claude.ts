@@ -1,4 +1,4 @@
-import type { Tools } from './tools.ts'
+import type { Tools } from './tool.ts'
 
 /** The tools of Claude Code. Those without a word are named for who writes one with other letters; there may be others. */
 export const claudeTools: Tools = {
