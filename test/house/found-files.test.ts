@@ -53,7 +53,7 @@ const allowed: Readonly<Record<string, readonly [why: string, ...calls: string[]
     'readFileSync',
     'readdirSync',
   ],
-  'daemon/src/app/lost-keeper.ts': ['held by test/attacks/replaced-paths.test.ts', 'rmSync'],
+  'daemon/src/app/keepers/lost-keeper.ts': ['held by test/attacks/replaced-paths.test.ts', 'rmSync'],
   'daemon/src/folders.ts': ['folders of root’s own, and what is opened without following a link', 'chmodSync', 'openSync'],
 }
 

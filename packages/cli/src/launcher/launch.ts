@@ -1,6 +1,6 @@
 // Cells without a daemon: `anchorhold sandbox` and `anchorhold claude`. A program of its own, so that the command line stays small.
-import { rootFor } from '@anchorhold/daemon/app/images'
-import { forgeSettings } from '@anchorhold/daemon/app/repos'
+import { rootFor } from '@anchorhold/daemon/app/keepers/images'
+import { forgeSettings } from '@anchorhold/daemon/app/workspace/repos'
 import { type Config, readConfig } from '@anchorhold/daemon/config'
 import { type Folders, folders as foldersOf, makeFolder, makeFolders } from '@anchorhold/daemon/folders'
 import { keyEnv } from '@anchorhold/daemon/processes/gate-process'

@@ -1,5 +1,5 @@
-import { boundCredentials, modelHosts, placeholders } from '@anchorhold/daemon/app/credentials'
-import { forgesFor, repoFor } from '@anchorhold/daemon/app/repos'
+import { boundCredentials, modelHosts, placeholders } from '@anchorhold/daemon/app/secrets/credentials'
+import { forgesFor, repoFor } from '@anchorhold/daemon/app/workspace/repos'
 import type { Config } from '@anchorhold/daemon/config'
 import { keepStored, readStored } from '@anchorhold/daemon/store/sqlite/from-beside'
 import type { Workspace } from '@anchorhold/daemon/workspace/workspace'

@@ -10,7 +10,8 @@ import {
   type SyntaxNode,
   type Word,
 } from 'unbash'
-import { type Tool, toolNamed } from '../agents/tools.ts'
+import type { Tool } from '../agents/tool.ts'
+import { toolNamed } from '../agents/tools.ts'
 import { anything, type Meaning, resolvePath, type ShellCommand } from './meaning.ts'
 import { guesses, type Inner, mayRun, nothing, type Stdin, variableInner } from './commands/inner.ts'
 import type { ShellWord } from './patterns.ts'

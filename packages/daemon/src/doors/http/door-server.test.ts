@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
 import { expect, test, vi } from 'vitest'
-import { createToken } from '../../app/access.ts'
+import { createToken } from '../../app/people/access.ts'
 import { owner } from '../../app/test-parts.ts'
 import { testDoor } from './test-door.ts'
 

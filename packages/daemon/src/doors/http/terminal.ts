@@ -5,9 +5,9 @@ import { type FromTerminal, terminalBytesMax, TerminalQuery, terminalUnseenMax, 
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { stillMay } from '../../app/access.ts'
+import { stillMay } from '../../app/people/access.ts'
 import type { Parts } from '../../app/parts.ts'
-import { openTerminal, type Terminal } from '../../app/terminal.ts'
+import { openTerminal, type Terminal } from '../../app/workspace/terminal.ts'
 import type { Callers } from './api.ts'
 import { checkOrigin, credentialOf, fromOf, urlOf } from './guard.ts'
 
