@@ -11,7 +11,7 @@ import { Failure } from '@anchorhold/protocol/failures'
 import { GateCommand } from '@anchorhold/protocol/gate-commands'
 import { resolve } from 'node:path'
 import { gate } from './gate.ts'
-import type { CallLine } from './windows/model/window.ts'
+import type { CallLine } from './windows/call-line.ts'
 
 /** As sysexits(3) has them. */
 const exits = { usage: 64, disk: 74, taken: 75 } as const

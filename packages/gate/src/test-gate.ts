@@ -13,7 +13,7 @@ import { memoryDisk } from '@anchorhold/link/memory-disk'
 import { openOutbox, type Outbox } from '@anchorhold/link/outbox'
 import { rehearsal as startRehearsal } from '@anchorhold/rehearsal/server'
 import { type Gate, gate, type GateParts } from './gate.ts'
-import type { CallLine } from './windows/model/window.ts'
+import type { CallLine } from './windows/call-line.ts'
 
 export const session = 'ses_0000000000000001' as SessionId
 export const realKey = 'sk-ant-the-real-key-of-the-owner'

@@ -1,11 +1,18 @@
 import type { Provider } from '@anchorhold/protocol/providers'
 import { Failure } from '@anchorhold/protocol/failures'
+import type { Verbs } from '../verbs.ts'
 import type { Dialect } from '../windows/model/dialect.ts'
 import type { Outgoing } from './connections.ts'
 import { baseOf, type ProviderParts, type Upstream, upstream } from './providers.ts'
 
+/** What the gate is asked about providers. */
+export const providerVerbs = (dialect: Dialect, parts: ProviderParts): Verbs<'check' | 'test'> => ({
+  check: ({ provider }) => checkProvider(provider, parts),
+  test: ({ provider, model }) => testProvider(provider, model, dialect, parts),
+})
+
 /** What keeps a provider's credential from being used, in words; null when it is at hand. */
-export async function checkProvider(provider: Provider, parts: ProviderParts): Promise<string | null> {
+async function checkProvider(provider: Provider, parts: ProviderParts): Promise<string | null> {
   try {
     await upstream(provider, parts).authorise()
     return null
@@ -15,7 +22,7 @@ export async function checkProvider(provider: Provider, parts: ProviderParts): P
   }
 }
 
-export type Verdict = {
+type Verdict = {
   readonly verdict: 'ok' | 'refused' | 'unreachable' | 'incompatible'
   readonly message: string
 }
@@ -24,7 +31,7 @@ const testTimeoutMs = 30_000
 const testAnswerBytesMax = 256 * 1024
 
 /** One call for one token, to say whether the provider works as it is set up. */
-export async function testProvider(provider: Provider, model: string, dialect: Dialect, parts: ProviderParts): Promise<Verdict> {
+async function testProvider(provider: Provider, model: string, dialect: Dialect, parts: ProviderParts): Promise<Verdict> {
   let status: number
   let answer: string
   try {

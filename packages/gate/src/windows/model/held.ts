@@ -1,6 +1,5 @@
 import { refusalWords } from '@anchorhold/core/authority/words'
 import { leftNanos, leftOf } from '@anchorhold/core/ledger'
-import { Failure } from '@anchorhold/protocol/failures'
 import type { RequestId } from '@anchorhold/protocol/ids'
 import type { Price } from '@anchorhold/protocol/gate-commands'
 import type { Nanos } from '@anchorhold/protocol/money'
@@ -27,8 +26,8 @@ export type Refusal = { readonly refused: string; readonly asked: boolean }
 export type HeldCalls<T> = {
   /** Asks for the money, and waits for it. Aborting the signal ends the waiting, and leaves what was asked open. */
   hold(call: CallToHold<T>, signal: AbortSignal): Promise<T | Refusal>
-  /** What the budget and the nodes above must be for that call to go on now. */
-  price(request: RequestId): Price
+  /** What the budget and the nodes above must be for that call to go on now; null where none waits for that request. */
+  price(request: RequestId): Price | null
   /** There may be more money than before: calls go on in the order they came, as far as it goes. */
   retry(): void
 }
@@ -131,8 +130,7 @@ export function heldCalls<T>({ account, authority, waitMs, isPaused }: HeldCalls
     },
     price(request) {
       const call = calls.find(({ asking }) => asking?.request === request)
-      if (call === undefined) throw new Failure('not_found', `No call waits for request "${request}"`)
-      return pricesOf(call)
+      return call === undefined ? null : pricesOf(call)
     },
     retry() {
       if (isPaused()) return

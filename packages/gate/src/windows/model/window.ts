@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Failure } from '@anchorhold/protocol/failures'
 import { requestHeadersMax } from '@anchorhold/protocol/http-limits'
-import type { SessionId } from '@anchorhold/protocol/ids'
 import { settlePath, type Settlement, watchPath } from '@anchorhold/protocol/link'
+import type { CallLine } from '../call-line.ts'
 import { listenAt, type Stands } from '../listen.ts'
 import { answerIn, failed, malformed, overloaded, respond, tooLarge, unknownPath } from './answers.ts'
 import { bodyBytesMax, readBody } from './body.ts'
@@ -16,16 +16,6 @@ export type ModelWindow = Pick<ModelCalls, 'price' | 'retry' | 'update' | 'pause
   readonly stands: Stands
   /** Ends every call at once, books what it cost, and takes the socket away. */
   close(): Promise<void>
-}
-
-/** One line of the log of a window. It never holds a header or a body. */
-export type CallLine = {
-  readonly session: SessionId
-  readonly method: string
-  readonly path: string
-  readonly status: number
-  readonly bytes: number
-  readonly ms: number
 }
 
 export type WindowParts = CallsParts & {

@@ -1,12 +1,9 @@
 import { join } from 'node:path'
 import { routesBy } from '@anchorhold/core/net/routes'
-import type { NewEvent } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import type { SessionAuthority } from '../../authority.ts'
-import type { ServedOn } from '../../money/leases.ts'
 import { readOrMakeKey } from '../../keys/secrets.ts'
-import type { Stands } from '../listen.ts'
-import type { CallLine } from '../model/window.ts'
+import type { CallLine } from '../call-line.ts'
+import type { SessionParts, SessionWindow, WindowKind } from '../window.ts'
 import { fillBy } from './credentials.ts'
 import { crowd, crowdMax } from './crowd.ts'
 import { type DialParts, dialler } from './dial.ts'
@@ -17,15 +14,8 @@ import { sessionCa } from './session-ca.ts'
 import { trusts } from './trust.ts'
 import { type NetWindow, netWindow } from './window.ts'
 
-/** Where a session's net window is, while its terms say that it has one. */
-export type NetOpening = Pick<NetWindow, 'flush' | 'look' | 'close'> & {
-  /** Opens or closes the window as the terms say now. One after the other: what is told twice at once opens one window. */
-  fit(): Promise<void>
-  /** Also where there is no window to stand. */
-  readonly stands: Stands
-}
-
-export type OpeningsParts = {
+/** What all net windows of a gate share: how they dial, whom they trust, and how many connections there may be. */
+export type NetParts = {
   /** The gate's own, with the key that authorities follow from. */
   readonly folder: string
   readonly dial: DialParts | undefined
@@ -36,21 +26,8 @@ export type OpeningsParts = {
   readonly now: () => number
 }
 
-export type OfSession = {
-  readonly authority: Pick<SessionAuthority, 'judge' | 'askAhead' | 'stands' | 'denies' | 'policy'>
-  readonly note: (event: NewEvent) => void
-  /** What the session is served on now. */
-  readonly terms: () => ServedOn
-}
-
-/** What all net windows of a gate share: how they dial, whom they trust, and how many connections there may be. */
-export type NetOpenings = {
-  of(session: SessionId, of: OfSession): NetOpening
-  /** Of the authority that a cell of this session is to trust, which is about to be made. */
-  certificate(session: SessionId): Promise<string>
-}
-
-export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
+/** A session has one while its terms say `proxy_only`. */
+export async function netWindows(parts: NetParts): Promise<WindowKind> {
   const seed = await readOrMakeKey(join(parts.folder, 'net-key'))
   const trust = trusts()
   const dialling = dialler(parts.dial)
@@ -58,7 +35,7 @@ export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
 
   const authorityOf = (session: SessionId) => sessionCa(seed, session, parts.now)
 
-  function of(session: SessionId, { authority, note, terms }: OfSession): NetOpening {
+  async function openFor({ session, authority, note, terms }: SessionParts): Promise<SessionWindow> {
     let open: NetWindow | null = null
     let fitting = Promise.resolve()
 
@@ -109,11 +86,17 @@ export async function netOpenings(parts: OpeningsParts): Promise<NetOpenings> {
         return fitted
       },
       stands: async () => open === null || open.stands(),
+      changed: (what) => void (what !== 'money' && open?.look()),
+      retry() {},
+      price: () => null,
       flush: () => open?.flush(),
-      look: () => open?.look(),
+      quiet: async () => {},
       close,
     }
   }
 
-  return { of, certificate: (session) => authorityOf(session).certificate() }
+  return {
+    open: openFor,
+    certificate: (session, { network }) => (network === 'proxy_only' ? authorityOf(session).certificate() : null),
+  }
 }
