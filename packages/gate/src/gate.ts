@@ -86,9 +86,9 @@ export async function gate(parts: GateParts): Promise<Gate> {
   })
   const recovered = await books.recover()
   if (recovered > 0) say(`Booked ${recovered} model calls in full that the gate before this one did not live to settle`)
-  const lines = connections()
+  const toProviders = connections()
   const { env, rehearsalSocket, folder, dial } = parts
-  const providers: ProviderParts = { secrets, env, rehearsalSocket, connections: lines }
+  const providers: ProviderParts = { secrets, env, rehearsalSocket, connections: toProviders }
   const rates = rateLimits(systemClock)
   const kinds = await windowKinds({
     ...{ books, providers, rates, now, log, heldMs, alone, tell },
@@ -112,7 +112,7 @@ export async function gate(parts: GateParts): Promise<Gate> {
     async close() {
       await sessions.close()
       await books.flush().catch(() => {})
-      await lines.close()
+      await toProviders.close()
     },
   }
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { connections, type Line } from './connections.ts'
+import { connections, type OriginConnections } from './connections.ts'
 import { fakeUpstream } from '../fake-upstream.ts'
 
 /** What becomes of one request. */
-function send(line: Line): Promise<unknown> {
+function send(line: OriginConnections): Promise<unknown> {
   return new Promise((resolve) => {
     const listener = { answered() {}, data() {}, ended: () => resolve('ended'), failed: resolve }
     line.send({ path: '/', headers: {}, body: '{}' }, listener, 'kept')

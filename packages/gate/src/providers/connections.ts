@@ -4,12 +4,12 @@ import Client from 'undici/lib/dispatcher/client.js'
 
 /** Connections to providers, kept open between calls. A call has its connection for itself, so that ending one ends no other. */
 export type Connections = {
-  /** The line to an origin, or to whoever listens on a socket in its place. */
-  to(origin: string, socketPath?: string): Line
+  /** Those to an origin, or to whoever listens on a socket in its place. */
+  to(origin: string, socketPath?: string): OriginConnections
   close(): Promise<void>
 }
 
-export type Line = {
+export type OriginConnections = {
   /** Sends a request, and tells what becomes of it. It never follows a redirect. */
   send(request: Outgoing, listener: Listener, connection: 'kept' | 'fresh'): Sent
 }
@@ -58,10 +58,10 @@ const quietMs = 15 * 60 * 1000
 const givenUpMs = 2000
 
 export function connections(now: () => number = () => performance.now()): Connections {
-  const lines = new Map<string, Line>()
+  const origins = new Map<string, OriginConnections>()
   const clients = new Set<Client>()
 
-  function lineTo(origin: string, socketPath: string | undefined): Line {
+  function connectionsTo(origin: string, socketPath: string | undefined): OriginConnections {
     // One for all connections, so that they share TLS sessions.
     const connect = buildConnector({ socketPath: socketPath ?? null, timeout: connectMs, allowH2: false })
     const free: Kept[] = []
@@ -141,14 +141,14 @@ export function connections(now: () => number = () => performance.now()): Connec
   return {
     to(origin, socketPath) {
       const name = `${origin} ${socketPath ?? ''}`
-      const line = lines.get(name) ?? lineTo(origin, socketPath)
-      lines.set(name, line)
-      return line
+      const found = origins.get(name) ?? connectionsTo(origin, socketPath)
+      origins.set(name, found)
+      return found
     },
     async close() {
       await Promise.all([...clients].map((client) => client.destroy()))
       clients.clear()
-      lines.clear()
+      origins.clear()
     },
   }
 }

@@ -58,7 +58,7 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
   const base = baseOf(provider)
   const simulated = provider.kind === 'rehearsal'
   const prefix = base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')
-  const line = parts.connections.to(base.origin, ...(simulated ? [parts.rehearsalSocket] : []))
+  const connections = parts.connections.to(base.origin, ...(simulated ? [parts.rehearsalSocket] : []))
   // A sealed box does not change while the window is open, so it is opened once.
   let sealed: string | null = null
   let known: (Authorised & { readonly key: ProviderKey }) | null = null
@@ -84,7 +84,7 @@ export function upstream(provider: Provider, parts: ProviderParts): Upstream {
       return known
     },
     dial: ({ path, headers, body }, listener, connection) =>
-      line.send({ path: `${prefix}${path}`, headers, body }, listener, connection),
+      connections.send({ path: `${prefix}${path}`, headers, body }, listener, connection),
   }
 }
 

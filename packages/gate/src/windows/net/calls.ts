@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { NetAction } from '@anchorhold/protocol/actions'
 import type { Fill, Filled } from './credentials.ts'
 import { type Asked, askedOf } from './exchange.ts'
-import type { LineFailure, Place } from './lines.ts'
+import type { ConnectionFailure, Place } from './kept-connections.ts'
 import { nothing } from './refusals.ts'
 import { actionOf, blockedBy, type Caller, type Refuse, type Ways } from './ways.ts'
 import type { Within } from './within.ts'
@@ -20,7 +20,7 @@ export type GoOn = (
   place: Place,
   filled: Filled,
   secure: boolean,
-  fail: (why: LineFailure) => void,
+  fail: (why: ConnectionFailure) => void,
 ) => Promise<void>
 /** Looks into a request where its method and path do not say enough. */
 export type Look = (asked: Asked) => Promise<'answered' | { readonly judgedAs: string } | null>

@@ -18,7 +18,7 @@ export type ConnectsParts = {
   readonly within: Within
   readonly inside: RefusedInside
   /** Whom the cell trusts, where TLS is opened. */
-  readonly authority: SessionCa
+  readonly ca: SessionCa
   /** How many times longer the cell takes for everything. */
   readonly slowness: () => number
   /** Takes a connection whose requests are judged one by one. */
@@ -30,7 +30,7 @@ const helloMs = 30_000
 
 /** Answers a CONNECT: a tunnel to one place, whose first message must name it, or a connection whose requests are judged by themselves.
  *  Invariant: no byte of a client goes to a place that it did not name in the one way that was judged. */
-export function netConnects({ ways, passed, within, inside, authority, slowness, serve }: ConnectsParts) {
+export function netConnects({ ways, passed, within, inside, ca, slowness, serve }: ConnectsParts) {
   return answer
 
   async function answer(
@@ -90,7 +90,7 @@ export function netConnects({ ways, passed, within, inside, authority, slowness,
       return sayLast(client, accessDenied)
     }
     if (isOpened) {
-      const context = await authority.contextFor(target)
+      const context = await ca.contextFor(target)
       first.release()
       const secure = await openTls(client as Socket, context, slow)
       if (secure === null) return

@@ -14,7 +14,7 @@ import {
 } from '@anchorhold/core/net/target'
 import type { Filled } from './credentials.ts'
 import { carry, join } from './join.ts'
-import { type LineFailure, type Lines, noAnswer, type Place } from './lines.ts'
+import { type ConnectionFailure, type KeptConnections, noAnswer, type Place } from './kept-connections.ts'
 import type { Scrubber } from '../scrub.ts'
 
 /** Where a request goes: read once, and judged and sent as it was read. */
@@ -87,12 +87,12 @@ export function exchange(
 
 /** The same over TLS, on a connection that is kept for others afterwards. */
 export function exchangeOver(
-  lines: Lines,
+  kept: KeptConnections,
   place: Place,
   { path, rawHeaders, scrub }: Filled,
   request: IncomingMessage,
   response: ServerResponse,
-  failed: (why: LineFailure) => void,
+  failed: (why: ConnectionFailure) => void,
 ): void {
   const { method = 'GET', headers } = request
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
@@ -111,12 +111,12 @@ export function exchangeOver(
     headers: [...headersFor(rawHeaders, place.target, 443), ...(length === undefined ? [] : ['content-length', length])],
     body,
   }
-  const fail = (why: LineFailure) => {
+  const fail = (why: ConnectionFailure) => {
     body?.destroy()
     failed(why)
   }
   let to: Writable = response
-  const sent = lines.send(place, message, {
+  const sent = kept.send(place, message, {
     answered(status, raw) {
       const through = scrub === null ? { headers: raw, to: response } : scrubbed(scrub, status, raw, response)
       if (through === null || !writeHead(response, status, through.headers)) {

@@ -88,8 +88,8 @@ async function get(
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
   try {
-    const line = isSecure ? await secured(socket, target, trust()) : socket
-    const answer = await answerOf(line, target, path, isSecure)
+    const connection = isSecure ? await secured(socket, target, trust()) : socket
+    const answer = await answerOf(connection, target, path, isSecure)
     const { statusCode: status = 0, headers } = answer
     const struck = (text: string) => scrub?.text(text) ?? text
     if (redirects.includes(status) && headers.location !== undefined)
@@ -112,7 +112,7 @@ async function get(
 /** TLS to the very host that was judged, whose certificate must be for it. */
 function secured(socket: Socket, { host, isAddress }: Target, secureContext: SecureContext): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
-  const line = connectTls({
+  const connection = connectTls({
     socket,
     // Without a server name the certificate is held against this.
     host,
@@ -120,20 +120,27 @@ function secured(socket: Socket, { host, isAddress }: Target, secureContext: Sec
     ALPNProtocols: ['http/1.1'],
     secureContext,
   })
-  line.once('secureConnect', () => resolve(line))
-  line.once('error', reject)
-  line.once('close', () => reject(new Error('the connection ended')))
+  connection.once('secureConnect', () => resolve(connection))
+  connection.once('error', reject)
+  connection.once('close', () => reject(new Error('the connection ended')))
   return promise
 }
 
-function answerOf(line: Socket, target: Target, path: string, isSecure: boolean): Promise<IncomingMessage> {
+function answerOf(connection: Socket, target: Target, path: string, isSecure: boolean): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const { host } = new URL(urlOf({ target, path: '/', isSecure }))
   const headers = {
     ...{ host, 'user-agent': 'anchorhold-web-fetch', accept: 'text/html, text/*, application/json, */*;q=0.5' },
     ...{ 'accept-encoding': 'identity', connection: 'close' },
   }
-  const call = send({ method: 'GET', path, headers, setHost: false, createConnection: () => line, maxHeaderSize: headerBytesMax })
+  const call = send({
+    method: 'GET',
+    path,
+    headers,
+    setHost: false,
+    createConnection: () => connection,
+    maxHeaderSize: headerBytesMax,
+  })
   call.once('response', resolve)
   call.on('error', reject)
   // Nothing else is ever spoken on it.

@@ -33,7 +33,7 @@ export async function netWindows(parts: NetParts): Promise<WindowKind> {
   const dialling = dialler(parts.dial)
   const all = crowd(crowdMax())
 
-  const authorityOf = (session: SessionId) => sessionCa(seed, session, parts.now)
+  const caOf = (session: SessionId) => sessionCa(seed, session, parts.now)
 
   async function openFor({ session, authority, note, terms }: SessionParts): Promise<SessionWindow> {
     let open: NetWindow | null = null
@@ -61,7 +61,7 @@ export async function netWindows(parts: NetParts): Promise<WindowKind> {
         slowness: () => terms().net.slowness,
         crowd: all,
         dialler: mirrored(dialling, () => terms().net.mirrors),
-        authority: authorityOf(session),
+        ca: caOf(session),
         credentials: fillBy(
           () => terms().net,
           parts.openSecret,
@@ -97,6 +97,6 @@ export async function netWindows(parts: NetParts): Promise<WindowKind> {
 
   return {
     open: openFor,
-    certificate: (session, { network }) => (network === 'proxy_only' ? authorityOf(session).certificate() : null),
+    certificate: (session, { network }) => (network === 'proxy_only' ? caOf(session).certificate() : null),
   }
 }

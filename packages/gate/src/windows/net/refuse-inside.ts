@@ -17,7 +17,7 @@ export type RefusedInside = {
 }
 type Place = { readonly target: Target; readonly refusal: Refusal }
 
-export function refusedInside(authority: SessionCa): RefusedInside {
+export function refusedInside(ca: SessionCa): RefusedInside {
   const refusals = new WeakMap<object, Refusal>()
   return {
     async open(client, first, { target, refusal }, signal) {
@@ -27,7 +27,7 @@ export function refusedInside(authority: SessionCa): RefusedInside {
         client.destroy()
         return null
       }
-      const context = await authority.contextFor(target)
+      const context = await ca.contextFor(target)
       first.release()
       const secure = await openTls(client as Socket, context, signal)
       if (secure !== null) refusals.set(secure, refusal)

@@ -75,10 +75,10 @@ export async function testNet({
   const dialled: string[] = []
   const terms = NetTerms.parse(net)
   const session = 'ses_0000000000000001' as SessionId
-  const authority = sessionCa(Buffer.alloc(32, 7), session, Date.now)
+  const ca = sessionCa(Buffer.alloc(32, 7), session, Date.now)
   const window = await netWindow({
     session,
-    authority,
+    ca,
     trust: () => createSecureContext(trusted === undefined ? {} : { ca: [...trusted] }),
     folder,
     alone,
@@ -151,7 +151,7 @@ export async function testNet({
   return {
     folder,
     socketPath,
-    certificate: await authority.certificate(),
+    certificate: await ca.certificate(),
     window,
     events,
     lines,

@@ -7,7 +7,7 @@ import type { Fill, NotFilled } from './credentials.ts'
 import type { Crowd } from './crowd.ts'
 import type { Dialled, Dialler } from './dial.ts'
 import type { FetchParts } from './fetch.ts'
-import type { LineFailure, Place } from './lines.ts'
+import type { ConnectionFailure, Place } from './kept-connections.ts'
 import type { Refusal, Wanted } from './refusals.ts'
 import { type Let, type Standing, standing } from './standing.ts'
 import type { Traffic } from './traffic.ts'
@@ -47,7 +47,7 @@ export type Ways = Pick<Standing, 'look'> & {
   /** Dials a place that may be reached. */
   reach(place: Place, gone: AbortSignal): Promise<Dialled>
   /** The words for a place that could not be reached. */
-  failing(wanted: Known, gone: AbortSignal, refuseWith: Refuse): (why: LineFailure) => void
+  failing(wanted: Known, gone: AbortSignal, refuseWith: Refuse): (why: ConnectionFailure) => void
   /** Judges what is wanted and dials it; null when that was refused, and said so. */
   lead(wanted: Known, gone: AbortSignal, refuseWith: Refuse, ends?: Destroyable[]): Promise<Socket | null>
   /** The same for a page that is read for the agent: no secret is put into what asks for it, and what a cell may not send is not sent here. */
@@ -131,7 +131,7 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
     return dialled
   }
 
-  function failing(wanted: Known, gone: AbortSignal, refuseWith: Refuse): (why: LineFailure) => void {
+  function failing(wanted: Known, gone: AbortSignal, refuseWith: Refuse): (why: ConnectionFailure) => void {
     return (why) => {
       if (gone.aborted) return
       if ('failed' in why) return refuseWith({ status: 502, wanted, why: why.failed })
@@ -192,7 +192,7 @@ export function waysOut(parts: WaysParts, passed: Traffic): Ways {
 }
 
 /** A call that nothing is put into, as it is refused. */
-export const blockedBy = ({ refused, instead }: NotFilled): LineFailure => ({
+export const blockedBy = ({ refused, instead }: NotFilled): ConnectionFailure => ({
   blocked: refused,
   ...(instead === undefined ? {} : { instead }),
 })

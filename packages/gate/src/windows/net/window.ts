@@ -13,7 +13,7 @@ import { type CallsParts, netCalls } from './calls.ts'
 import { netConnects } from './connects.ts'
 import { type Asked, askedOf, exchange, exchangeOver, isWebSocket, upgrade } from './exchange.ts'
 import type { Screened } from './forge-calls.ts'
-import { lines } from './lines.ts'
+import { keptConnections } from './kept-connections.ts'
 import { ownCalls, type OwnCallsParts } from './own-calls.ts'
 import { owedAnswers } from './owed.ts'
 import { answerRefused } from './push.ts'
@@ -54,7 +54,7 @@ export type NetWindowParts = WaysParts &
     /** How long whoever asks ahead waits for a person. */
     readonly aheadMs?: number
     /** Whom the cell trusts, where TLS is opened. */
-    readonly authority: SessionCa
+    readonly ca: SessionCa
     /** Whom the gate trusts at the other end. */
     readonly trust: () => SecureContext
     readonly note: (event: NewEvent) => void
@@ -77,8 +77,8 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
   const owed = owedAnswers()
   const ways = waysOut(parts, passed)
   const answer = netCalls(parts, ways, within)
-  const inside = refusedInside(parts.authority)
-  const kept = lines({ dial: ways.reach, trust: parts.trust, signal: closing.signal })
+  const inside = refusedInside(parts.ca)
+  const kept = keptConnections({ dial: ways.reach, trust: parts.trust, signal: closing.signal })
 
   const server = createServer({
     maxHeaderSize: headerBytesMax,
@@ -102,7 +102,7 @@ export async function netWindow(parts: NetWindowParts): Promise<NetWindow> {
     client.on('error', () => {}).once('close', () => clients.delete(client))
   })
   const answerConnect = netConnects({
-    ...{ ways, passed, within, inside, authority: parts.authority, slowness: parts.slowness },
+    ...{ ways, passed, within, inside, ca: parts.ca, slowness: parts.slowness },
     serve: (connection) => void server.emit('connection', connection),
   })
   const own = ownCalls({ ...parts, isOpenedTo: ways.isOpenedTo, lead: ways.leadToPage })

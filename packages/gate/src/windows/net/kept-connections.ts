@@ -8,7 +8,7 @@ import type { Dialled } from './dial.ts'
 
 /** TLS connections to the hosts that a session's requests are for, kept between requests.
  *  Invariant: whoever is at the other end has shown a certificate for the very name that was judged. */
-export type Lines = {
+export type KeptConnections = {
   /** Sends a request, and tells what becomes of it. A request has its connection for itself. */
   send(place: Place, message: Outgoing, listener: Listener): Sent
   /** A connection for a WebSocket's own. */
@@ -31,10 +31,10 @@ export type Listener = {
   answered(status: number, rawHeaders: readonly string[]): void
   data(chunk: Buffer): void
   ended(): void
-  failed(failure: LineFailure): void
+  failed(failure: ConnectionFailure): void
 }
-export type LineFailure = { readonly blocked: string; readonly instead?: string } | { readonly failed: string }
-export type Reached = { readonly socket: TLSSocket } | LineFailure
+export type ConnectionFailure = { readonly blocked: string; readonly instead?: string } | { readonly failed: string }
+export type Reached = { readonly socket: TLSSocket } | ConnectionFailure
 
 export type Sent = {
   /** Takes no more of the answer than is on its way already. */
@@ -44,7 +44,7 @@ export type Sent = {
   cut(): void
 }
 
-export type LinesParts = {
+export type KeptConnectionsParts = {
   readonly dial: (place: Place, signal: AbortSignal) => Promise<Dialled>
   /** Whom to believe that it is who it says. */
   readonly trust: () => SecureContext
@@ -62,7 +62,12 @@ const headerBytesMax = 64 * 1024
 /** How long an answer may be silent, before its first byte and between two. */
 const quietMs = 30 * 60 * 1000
 
-export function lines({ dial, trust, signal: closing, elapsed = () => performance.now() }: LinesParts): Lines {
+export function keptConnections({
+  dial,
+  trust,
+  signal: closing,
+  elapsed = () => performance.now(),
+}: KeptConnectionsParts): KeptConnections {
   const idle = new Map<string, Kept[]>()
   const clients = new Set<Client>()
 
@@ -193,8 +198,8 @@ const keyOf = ({ target, ownNetwork }: Place) => `${authorityOf(target)} ${ownNe
 export const noAnswer = ({ host }: Target) => `"${host}" gave no answer that can be passed on`
 
 class NotReached extends Error {
-  readonly why: LineFailure
-  constructor(why: LineFailure) {
+  readonly why: ConnectionFailure
+  constructor(why: ConnectionFailure) {
     super('not reached')
     this.why = why
   }
