@@ -201,8 +201,8 @@ export function house({ machine, store, budgetNanos, groupCaps, gateFrom }: Hous
       return { records: isUnreadable ? cutShort(records) : records, last, saying }
     },
     claimUser: () => null,
-    claimPlace: () => null,
-    places: [],
+    claimReadyCell: () => null,
+    readyCells: [],
     adjust() {},
     makeReady() {},
     async discard() {},

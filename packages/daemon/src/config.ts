@@ -3,7 +3,7 @@ import type { Network, OnCrash, RepoFilter, Spend } from '@anchorhold/protocol/s
 import { type ContainerEngine, type LimitName, type Rung, usualRung } from '@anchorhold/protocol/rungs'
 import { type Forge, readConfigFile } from './config-file.ts'
 import { readPasswordHash } from './logins/passwords.ts'
-import type { Pool } from './processes/places.ts'
+import type { Pool } from './processes/ready-cells.ts'
 import { places, statePathBytesMax } from '@anchorhold/core/places'
 import { readFileSync } from 'node:fs'
 import { availableParallelism, homedir, totalmem, userInfo } from 'node:os'

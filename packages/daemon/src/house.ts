@@ -90,8 +90,8 @@ function makeParts({ config, folders, store, runtime, onDisk, log }: HouseOption
     const named = [...stored, ...more].flatMap((name) => (config.env[name] === undefined ? [] : [[name, config.env[name]]]))
     return { ...(Object.fromEntries(named) as Record<string, string>), ...keyStoreEnv(config, folders) }
   }
-  const rehearsalPlace = { folder: folders.rehearsal, log: folders.rehearsalLog, root: config.root, lasting: true }
-  const rehearsal = rehearsalProcess(rehearsalHost(rehearsalPlace, runtime), systemClock, log)
+  const rehearsalFolders = { folder: folders.rehearsal, log: folders.rehearsalLog, root: config.root, lasting: true }
+  const rehearsal = rehearsalProcess(rehearsalHost(rehearsalFolders, runtime), systemClock, log)
   const gate = withRehearsal(
     gateProcess({
       folders,

@@ -39,8 +39,8 @@ const chainMs = 100
 const recheckMs = 30_000
 const logsMs = 60_000
 const lastAnswersMs = 200
-/** How long places that wait for a session are waited for. */
-const placesMs = 3000
+/** How long the end of cells that wait for a session is waited for. */
+const readyCellsMs = 3000
 const answerFirstMs = 30
 const log = (message: string) => console.log(`${new Date().toISOString()} ${message}`)
 /** What fails for want of room is said, and done another time: a daemon on a full disk is there to stop agents. */
@@ -177,7 +177,7 @@ async function main(): Promise<void> {
     inbox.close()
     // Answers that are being written go out; streams are ended with the process.
     await Promise.race([new Promise((resolve) => server.close(resolve)), wait(lastAnswersMs)])
-    await Promise.race([keepers.detach(), wait(placesMs)])
+    await Promise.race([keepers.detach(), wait(readyCellsMs)])
     gate.detach()
     sources.flush()
     rmSync(endpointFile(config.state), { force: true })

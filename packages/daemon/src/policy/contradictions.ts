@@ -7,11 +7,11 @@ import { meantTool } from '@anchorhold/core/agents/tools'
 import type { PolicyProblem, Rule } from '@anchorhold/protocol/policy'
 import type { PolicyFile } from './policy-schema.ts'
 
-type Place = { readonly line: number; readonly column: number }
-type Tell = (level: PolicyProblem['level'], place: Place, message: string) => void
+type Position = { readonly line: number; readonly column: number }
+type Tell = (level: PolicyProblem['level'], position: Position, message: string) => void
 export type PlacedRule = {
   readonly rule: Rule
-  readonly place: Place
+  readonly position: Position
   /** One of those that a preset stands for, which nobody has written out. */
   readonly ofPreset: boolean
 }
@@ -24,7 +24,7 @@ const pairsMax = 200_000
 export function tellContradictions(
   content: PolicyFile,
   rules: readonly PlacedRule[],
-  place: (path: readonly (string | number)[]) => Place,
+  position: (path: readonly (string | number)[]) => Position,
   tell: Tell,
 ): void {
   const first = new Map<string, PlacedRule>()
@@ -40,37 +40,41 @@ export function tellContradictions(
       const isError = !one.ofPreset && !other.ofPreset
       tell(
         isError ? 'error' : 'warning',
-        one.place,
-        `"${ruleWords(one.rule)}" contradicts line ${other.place.line}, which has "${ruleWords(other.rule)}": ${isError ? 'keep one of them' : 'the strictest counts'}`,
+        one.position,
+        `"${ruleWords(one.rule)}" contradicts line ${other.position.line}, which has "${ruleWords(other.rule)}": ${isError ? 'keep one of them' : 'the strictest counts'}`,
       )
     }
   }
   const denies = [
-    ...(content.blocked_tools ?? []).map((tool, index) => ({ rule: blockedTool(tool), place: place(['blocked_tools', index]) })),
+    ...(content.blocked_tools ?? []).map((tool, index) => ({
+      rule: blockedTool(tool),
+      position: position(['blocked_tools', index]),
+    })),
     ...rules.filter(({ rule }) => rule.effect === 'deny'),
   ].map((one) => ({ ...one, covers: coversAll(one.rule) }))
   const allowed = content.allowed_tools ?? []
   const lists = allowed.map((tool) => compileGlob(tool))
   let pairs = 0
   for (const one of rules) {
-    const { rule, place } = one
+    const { rule, position } = one
     if (rule.effect !== 'allow' || told.has(one) || (pairs += denies.length) > pairsMax) continue
     const over = denies.find(({ covers }) => covers(rule))
     if (over !== undefined)
-      tell('warning', place, `"${ruleWords(rule)}" is void: line ${over.place.line} has "${ruleWords(over.rule)}"`)
+      tell('warning', position, `"${ruleWords(rule)}" is void: line ${over.position.line} has "${ruleWords(over.rule)}"`)
     else if (rule.on === 'tool' && rule.match.tool !== undefined && !rule.match.tool.includes('*') && lists.length > 0)
       if (!lists.some(({ fits }) => fits(rule.match.tool!)))
-        tell('warning', place, `"${ruleWords(rule)}" is void: allowed_tools does not name "${rule.match.tool}"`)
+        tell('warning', position, `"${ruleWords(rule)}" is void: allowed_tools does not name "${rule.match.tool}"`)
   }
   for (const key of ['allowed_tools', 'blocked_tools', 'approval_required_tools'] as const)
-    for (const [index, tool] of (content[key] ?? []).entries()) tellMeant(tool, place([key, index]))
-  for (const { rule, place: at } of rules) if (rule.on === 'tool' && rule.match.tool !== undefined) tellMeant(rule.match.tool, at)
+    for (const [index, tool] of (content[key] ?? []).entries()) tellMeant(tool, position([key, index]))
+  for (const { rule, position: at } of rules)
+    if (rule.on === 'tool' && rule.match.tool !== undefined) tellMeant(rule.match.tool, at)
   tellLists('tools', content.allowed_tools, content.blocked_tools)
   tellLists('models', content.allowed_models, content.blocked_models)
   if (content.require_max_cost === true && (content.default_max_cost_usd ?? content.default_max_cost_micros) !== undefined)
-    tell('warning', place(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
+    tell('warning', position(['require_max_cost']), 'A default budget is void where sessions that name none are refused')
 
-  function tellMeant(tool: string, at: Place): void {
+  function tellMeant(tool: string, at: Position): void {
     const meant = meantTool(tool)
     if (meant !== null) tell('warning', at, `No tool is called "${tool}": write "${meant}" if that is meant`)
   }
@@ -79,7 +83,7 @@ export function tellContradictions(
     for (const [index, one] of allowed.entries()) {
       const over = globs.find(({ fits }) => fits(one))
       if (over !== undefined)
-        tell('warning', place([`allowed_${what}`, index]), `"${one}" is void: blocked_${what} has "${over.glob}"`)
+        tell('warning', position([`allowed_${what}`, index]), `"${one}" is void: blocked_${what} has "${over.glob}"`)
     }
   }
 }

@@ -39,7 +39,7 @@ export type PolicyReading = {
 }
 
 type Path = readonly PropertyKey[]
-type Place = { readonly line: number; readonly column: number }
+type Position = { readonly line: number; readonly column: number }
 
 /** Reads a policy from its text. It comes from its owner, and may still be anything. */
 export function readPolicy(file: string, text: string): PolicyReading {
@@ -49,7 +49,7 @@ export function readPolicy(file: string, text: string): PolicyReading {
 
 function readAsItComes(file: string, text: string): PolicyReading {
   const problems: PolicyProblem[] = []
-  const tell = (level: PolicyProblem['level'], { line, column }: Place, message: string) => {
+  const tell = (level: PolicyProblem['level'], { line, column }: Position, message: string) => {
     if (problems.length < problemsMax)
       problems.push({ file, line, column, level, message: printableLine(message).slice(0, 2000) })
   }
@@ -70,19 +70,19 @@ function readAsItComes(file: string, text: string): PolicyReading {
     return failed()
   }
   const [doc, second] = parsed
-  const placeOf = (offset: number | undefined): Place => {
+  const positionOf = (offset: number | undefined): Position => {
     const { line, col } = lines.linePos(offset ?? 0)
     return { line: Math.max(1, line), column: Math.max(1, col) }
   }
   // A file of comments alone says nothing.
   if (doc === undefined) return { settings: noSettings(file), problems }
   for (const { message, pos } of [...doc.errors, ...doc.warnings])
-    tell('error', placeOf(pos[0]), message.split('\n')[0]!.replace(/ at line \d+.*$/, ''))
-  if (second !== undefined) tell('error', placeOf(second.range[0]), 'There is more than one document in the file')
+    tell('error', positionOf(pos[0]), message.split('\n')[0]!.replace(/ at line \d+.*$/, ''))
+  if (second !== undefined) tell('error', positionOf(second.range[0]), 'There is more than one document in the file')
   visit(doc, {
     // What stands for something else can stand for more than anybody wrote.
     Alias(_, node) {
-      tell('error', placeOf(node.range?.[0]), `The alias "*${node.source}" is not taken: write it out`)
+      tell('error', positionOf(node.range?.[0]), `The alias "*${node.source}" is not taken: write it out`)
     },
     // The parser would look for these too, by comparing each with each.
     Map(_, { items }) {
@@ -90,28 +90,28 @@ function readAsItComes(file: string, text: string): PolicyReading {
       for (const { key } of items) {
         if (!isScalar(key)) continue
         const name = String(key.value)
-        if (seen.has(name)) tell('error', placeOf(key.range?.[0]), `The key "${name}" is there twice`)
+        if (seen.has(name)) tell('error', positionOf(key.range?.[0]), `The key "${name}" is there twice`)
         seen.add(name)
       }
     },
   })
   if (problems.length > 0) return failed()
   const value = said(doc.toJS())
-  const place = (path: Path) => placeOf(offsetOf(doc, path))
-  const keyPlace = (path: Path) => placeOf(keyOffset(doc, path))
+  const position = (path: Path) => positionOf(offsetOf(doc, path))
+  const keyPosition = (path: Path) => positionOf(keyOffset(doc, path))
 
   const nested = typeof value === 'object' && 'mounts' in (value as object)
   const known: z.ZodSafeParseResult<unknown> = (nested ? policySchemas.mounts : policySchemas.file).safeParse(value)
   if (!known.success) {
-    for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { place, keyPlace, nested }, tell)
+    for (const issue of known.error.issues.slice(0, problemsMax)) tellIssue(issue, { position, keyPosition, nested }, tell)
     return failed()
   }
   const base: Path = nested ? ['mounts', '/claude', 'policy'] : []
   const budgetAt: Path = nested ? ['mounts', '/claude', 'budget'] : ['budget']
   const content: PolicyFile = nested ? fromMounts(known.data as SeedMounts) : (known.data as PolicyFile)
   const settings = settingsOf(file, content, {
-    place: (path) => place([...base, ...path]),
-    budget: (path) => place([...budgetAt, ...path]),
+    position: (path) => position([...base, ...path]),
+    budget: (path) => position([...budgetAt, ...path]),
     tell,
     raw: value,
     base,
@@ -119,7 +119,7 @@ function readAsItComes(file: string, text: string): PolicyReading {
   })
   if (problems.some(({ level }) => level === 'error')) return failed()
   if (!nested || (known.data as SeedMounts).mounts['/claude'].access !== 'disabled') return { settings, problems }
-  const { line } = place(['mounts', '/claude', 'access'])
+  const { line } = position(['mounts', '/claude', 'access'])
   return { settings: { ...settings, ...allDenied(`${file}:${line}: access: disabled`, line), disabledAt: line }, problems }
 }
 
@@ -163,27 +163,27 @@ function offsetOf(doc: Document.Parsed, path: Path): number | undefined {
   return undefined
 }
 
-type Tell = (level: PolicyProblem['level'], place: Place, message: string) => void
+type Tell = (level: PolicyProblem['level'], position: Position, message: string) => void
 
-type Places = {
-  readonly place: (path: Path) => Place
-  readonly keyPlace: (path: Path) => Place
+type Positions = {
+  readonly position: (path: Path) => Position
+  readonly keyPosition: (path: Path) => Position
   readonly nested: boolean
 }
 
-function tellIssue(issue: z.core.$ZodIssue, places: Places, tell: Tell): void {
-  const { place, keyPlace, nested } = places
+function tellIssue(issue: z.core.$ZodIssue, positions: Positions, tell: Tell): void {
+  const { position, keyPosition, nested } = positions
   const name = issue.path.map(String).join('.')
   if (issue.code === 'unrecognized_keys') {
     for (const key of issue.keys.slice(0, problemsMax)) {
-      tell('error', keyPlace([...issue.path, key]), unknownKey(issue.path.map(String), key, { nested }))
+      tell('error', keyPosition([...issue.path, key]), unknownKey(issue.path.map(String), key, { nested }))
     }
   } else if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     // The reading that came furthest says most.
     const best = issue.errors.toSorted((a, b) => depth(b) - depth(a) || a.length - b.length)[0]!
-    if (best.length === 0) tell('error', place(issue.path), `${name}: ${issueWords(issue)}`)
-    for (const one of best) tellIssue({ ...one, path: [...issue.path, ...one.path] }, places, tell)
-  } else tell('error', place(issue.path), name === '' ? issueWords(issue) : `${name}: ${issueWords(issue)}`)
+    if (best.length === 0) tell('error', position(issue.path), `${name}: ${issueWords(issue)}`)
+    for (const one of best) tellIssue({ ...one, path: [...issue.path, ...one.path] }, positions, tell)
+  } else tell('error', position(issue.path), name === '' ? issueWords(issue) : `${name}: ${issueWords(issue)}`)
 }
 
 const depth = (issues: readonly z.core.$ZodIssue[]): number => Math.max(0, ...issues.map(({ path }) => path.length))
@@ -201,8 +201,8 @@ function fromMounts({ mounts: { '/claude': mount } }: SeedMounts): PolicyFile {
 }
 
 type Reader = {
-  readonly place: (path: Path) => Place
-  readonly budget: (path: Path) => Place
+  readonly position: (path: Path) => Position
+  readonly budget: (path: Path) => Position
   readonly tell: Tell
   readonly raw: unknown
   readonly base: Path
@@ -210,13 +210,13 @@ type Reader = {
 }
 
 function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySettings {
-  const { place, tell } = reader
+  const { position, tell } = reader
   const listed = (
     key: 'blocked_tools' | 'approval_required_tools' | 'allowed_tools' | 'proxy_allowlist',
     rulesOf: (item: string) => Rule | Rule[],
   ) =>
     (content[key] ?? []).flatMap((item, index) =>
-      [rulesOf(item)].flat().map((rule) => ({ rule, line: place([key, index]).line })),
+      [rulesOf(item)].flat().map((rule) => ({ rule, line: position([key, index]).line })),
     )
   const rules = [
     ...listed('blocked_tools', blockedTool),
@@ -226,20 +226,20 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
       const preset = Preset.safeParse(/^preset:(.*)$/.exec(item)?.[1])
       return preset.success ? allowedPreset(preset.data) : allowedHost(item)
     }),
-    ...rulesIn(content).map(({ rule, index }) => ({ rule, line: place(['rules', index]).line })),
+    ...rulesIn(content).map(({ rule, index }) => ({ rule, line: position(['rules', index]).line })),
   ]
   tellContradictions(
     content,
     rulesIn(content).map(({ rule, index }) => ({
       rule,
-      place: place(['rules', index]),
+      position: position(['rules', index]),
       ofPreset: rule.on === 'net' && rule.preset !== undefined,
     })),
-    place,
+    position,
     tell,
   )
   const { budget = {}, breakers = {} } = content
-  const top = (ours: keyof PolicyFile, seeds: keyof PolicyFile) => once(content, ours, seeds, place, reader.base, reader)
+  const top = (ours: keyof PolicyFile, seeds: keyof PolicyFile) => once(content, ours, seeds, position, reader.base, reader)
   const inBudget = (ours: keyof typeof budget, seeds: keyof typeof budget) =>
     once(budget, ours, seeds, reader.budget, reader.budgetAt, reader)
   const seedRung = content.isolation_mode === undefined ? null : seedRungs[content.isolation_mode]
@@ -281,7 +281,7 @@ function settingsOf(file: string, content: PolicyFile, reader: Reader): PolicySe
     from: T,
     ours: keyof T,
     seeds: keyof T,
-    at: (path: Path) => Place,
+    at: (path: Path) => Position,
     base: Path,
     { raw }: Reader,
   ): number | null {

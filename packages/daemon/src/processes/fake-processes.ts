@@ -82,8 +82,8 @@ export function fakeKeepers(): FakeKeepers {
       vanish(session)
     },
     claimUser: () => null,
-    claimPlace: () => null,
-    places: [],
+    claimReadyCell: () => null,
+    readyCells: [],
     listen() {},
     makeReady() {},
     startNoMore() {},

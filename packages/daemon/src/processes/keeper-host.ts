@@ -15,7 +15,7 @@ import { markSettled, markUnsettled } from '../workspace/unsettled.ts'
 import { enterCgroups, removeCgroups } from './cgroups.ts'
 import { keeperPlace } from './keeper-place.ts'
 import { endProcess, type Launched } from './launch.ts'
-import { type Place, places, type PlacesOptions, type SeenPlace } from './places.ts'
+import { type ReadyCell, readyCells, type ReadyCellsOptions, type SeenReadyCell } from './ready-cells.ts'
 import { reapCells } from './reap.ts'
 import { agentOf, type Runtime } from './runtime.ts'
 import { readSaying } from './saying.ts'
@@ -35,10 +35,10 @@ export interface KeeperHost {
   remains(session: SessionId, after: number): Promise<Remains>
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
-  /** Where cells of this rung stand ready, the place of one of them for a new session; null otherwise. */
-  claimPlace(rung: Rung): Place | null
-  /** Places that wait for a session. */
-  readonly places: readonly SeenPlace[]
+  /** A cell of this rung that stands ready, for a new session; null where none does. */
+  claimReadyCell(rung: Rung): ReadyCell | null
+  /** ReadyCells that wait for a session. */
+  readonly readyCells: readonly SeenReadyCell[]
   /** The number of busy keepers has changed. */
   adjust(): void
   /** Has a keeper wait for a session from here on, where that is wanted. */
@@ -55,11 +55,11 @@ export type KeeperHostOptions = {
   readonly spare: boolean
   /** As root: a user that no other session has. */
   readonly newUser: () => User | null
-  readonly pools: PlacesOptions['pools']
+  readonly pools: ReadyCellsOptions['pools']
   /** The root of cells of a rung that name no image. */
   readonly rootOf: (rung: Rung) => string | null
   readonly limits: KeeperPlace['place']['limits']
-  readonly busy: PlacesOptions['busy']
+  readonly busy: ReadyCellsOptions['busy']
   /** Whether there is such a session. */
   readonly isOwned: (session: SessionId) => boolean
   readonly log: (message: string) => void
@@ -78,7 +78,7 @@ export function keeperHost({
   log,
 }: KeeperHostOptions): KeeperHost {
   const spares = spareKeepers({ folders, runtime, spare, newUser, log })
-  const pool = places({ pools, clock: systemClock, busy, make: makePlace, clear, log })
+  const pool = readyCells({ pools, clock: systemClock, busy, make: makePlace, clear, log })
 
   function makePlace(rung: Rung) {
     const session = newSessionId(randomBytes)
@@ -134,12 +134,12 @@ export function keeperHost({
       return { ...left, saying: await readSaying(folders.saying(session)) }
     },
     claimUser: spares.claimUser,
-    claimPlace(rung) {
-      const place = pool.claim(rung)
+    claimReadyCell(rung) {
+      const claimed = pool.claim(rung)
       pool.adjust()
-      return place
+      return claimed
     },
-    get places() {
+    get readyCells() {
       return pool.waiting
     },
     adjust: pool.adjust,

@@ -487,7 +487,7 @@ test('a place that waits for a session is marked as nobody’s for as long as it
     limits: {} as KeeperStart['place']['limits'],
   })
   host.makeReady()
-  const [place] = host.places
+  const [place] = host.readyCells
   expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([true, true])
   await host.discard()
   expect([existsSync(folders.session(place!.session)), isUnsettled(folders, place!.session)]).toEqual([false, false])

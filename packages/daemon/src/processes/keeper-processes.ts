@@ -11,7 +11,7 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { Folders } from '../folders.ts'
 import type { KeeperHost } from './keeper-host.ts'
 import type { Sources } from './sources.ts'
-import type { Place, SeenPlace } from './places.ts'
+import type { ReadyCell, SeenReadyCell } from './ready-cells.ts'
 import type { User } from './spare-keepers.ts'
 
 /** The keepers of live sessions: started when needed, found again after a restart, taken leave of when they go. */
@@ -39,10 +39,10 @@ export interface KeeperProcesses {
   kill(session: SessionId): void
   /** A user for a new session whose keeper waits already; null when there is none. */
   claimUser(): User | null
-  /** A place for a new session of this rung whose cell stands already; null when there is none. */
-  claimPlace(rung: Rung): Place | null
-  /** Places that wait for a session. */
-  readonly places: readonly SeenPlace[]
+  /** A cell that stands already, for a new session of this rung; null when there is none. */
+  claimReadyCell(rung: Rung): ReadyCell | null
+  /** ReadyCells that wait for a session. */
+  readonly readyCells: readonly SeenReadyCell[]
   /** Who says what each keeper is started with, and hears what becomes of it. None is started before. */
   listen(client: KeeperClient): void
   /** Has a keeper wait for a session from here on, where that is wanted. */
@@ -435,9 +435,9 @@ export function keeperProcesses({ folders, host, sources, clock, beatMs, log }: 
     },
     kill,
     claimUser: host.claimUser,
-    claimPlace: host.claimPlace,
-    get places() {
-      return host.places
+    claimReadyCell: host.claimReadyCell,
+    get readyCells() {
+      return host.readyCells
     },
     listen: (listening) => void (client = listening),
     makeReady: host.makeReady,

@@ -24,7 +24,7 @@ export type RehearsalHost = {
   connect(onGone: () => void): Promise<{ close(): void } | null>
 }
 
-type Place = {
+type RehearsalFolders = {
   readonly folder: string
   readonly log: string
   readonly root: boolean
@@ -34,7 +34,7 @@ type Place = {
 
 /** Starts the program as a user of its own where this process is root. */
 export function rehearsalHost(
-  { folder, log, root, lasting }: Place,
+  { folder, log, root, lasting }: RehearsalFolders,
   runtime: Pick<Runtime, 'node' | 'rehearsal'>,
 ): RehearsalHost {
   return {

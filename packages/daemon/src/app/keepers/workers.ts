@@ -14,9 +14,9 @@ export async function listWorkers(parts: Reads & Pick<Parts, 'keepers'>, actor: 
   require(parts, actor, 'house.read')
   const seen = parts.keepers.sessions.filter((id) => may(actor, 'session.read', parts.store.people.ties(id) ?? undefined))
   const tending = await Promise.all(seen.map((id) => tendingOne(parts, id)))
-  // Places are nobody's yet.
-  const places = seenBy(actor) === null ? parts.keepers.places : []
-  const waiting = places.map(({ session, rung, trouble }): Worker => {
+  // ReadyCells are nobody's yet.
+  const ready = seenBy(actor) === null ? parts.keepers.readyCells : []
+  const waiting = ready.map(({ session, rung, trouble }): Worker => {
     const how = trouble === null ? { status: 'idle' as const } : { status: 'unhealthy' as const, trouble: printable(trouble) }
     return { session, name: null, rung, sessions: 0, requests: 0, errors: 0, mean_ms: null, ...how }
   })

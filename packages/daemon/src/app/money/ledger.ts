@@ -172,12 +172,15 @@ export async function setBudget(
       for (const simulated of [false, true]) ledger.raise(node, simulated, per, period, cap_nanos)
     tx.note({ type: 'budget.set', body: { node, span: per, cap_nanos, ...by(actor) } })
   })
-  await tellCaps(parts, [node])
+  await tellGateOfCaps(parts, [node])
   return parts.store.ledger.seenAs(node).flatMap((simulated) => budgetViews(parts, { node, simulated }))
 }
 
 /** Tells the gate what some nodes may spend from here on. */
-async function tellCaps(parts: Reads & Pick<Parts, 'gate' | 'now' | 'policies'>, nodes: readonly NodeName[]): Promise<void> {
+async function tellGateOfCaps(
+  parts: Reads & Pick<Parts, 'gate' | 'now' | 'policies'>,
+  nodes: readonly NodeName[],
+): Promise<void> {
   if (!parts.gate.up) return
   for (const simulated of [false, true]) {
     const rules = nodes.map((node) => ruleOf(parts, node))

@@ -45,7 +45,7 @@ export function deliverRest(parts: Delivers, id: SessionId): void {
   const session = parts.store.sessions.get(id)
   if (session === null) return
   const goesOn = ['creating', 'ready', 'working', 'waiting'].includes(session.state)
-  if (goesOn && (takesUp(session.standing) || parts.store.prompts.queued(id).length > 0)) warmUp(parts, id)
+  if (goesOn && (takesUp(session.standing) || parts.store.prompts.queued(id).length > 0)) deliverSoon(parts, id)
 }
 
 /** The same for every session, when the daemon has come back. */
@@ -56,7 +56,7 @@ export function deliverAll(parts: Delivers): void {
 
 /** Starts keeper, cell and agent where there are none, and hands nothing on: nobody has asked for anything yet, so nothing
  *  has failed either when they cannot be started. The prompt that follows will say why. */
-export function keepWarm(parts: Reads & Pick<Parts, 'keepers' | 'log'>, id: SessionId): void {
+export function startAhead(parts: Reads & Pick<Parts, 'keepers' | 'log'>, id: SessionId): void {
   if (parts.keepers.has(id)) return
   const start = async () => {
     await parts.keepers.ensure(id)
@@ -66,7 +66,7 @@ export function keepWarm(parts: Reads & Pick<Parts, 'keepers' | 'log'>, id: Sess
 }
 
 /** Starts keeper, cell and agent; what is queued goes to them. A failure shows in the session. */
-export function warmUp(parts: Delivers, id: SessionId): void {
+export function deliverSoon(parts: Delivers, id: SessionId): void {
   void deliver(parts, id)
     .catch((error: unknown) => showFailure(parts, id, error))
     // The disk may be full by now.

@@ -2,7 +2,7 @@ import type { Actor } from '@anchorhold/core/actors'
 import { Failure } from '@anchorhold/protocol/failures'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import type { NewPrompt, PromptReceipt } from '@anchorhold/protocol/sessions'
-import { warmUp } from './deliver.ts'
+import { deliverSoon } from './deliver.ts'
 import { enqueue, nameFrom, promptKey } from './enqueue.ts'
 import { effectiveFor, requireRoomFor } from '../policy/policy.ts'
 import { requireCalm } from '../house/panic.ts'
@@ -44,6 +44,6 @@ export function prompt(
     }
     return enqueue(tx, actor, id, input, 'prompt')
   })
-  warmUp(parts, id)
+  deliverSoon(parts, id)
   return receipt
 }

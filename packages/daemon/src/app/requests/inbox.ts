@@ -5,7 +5,7 @@ import { transaction } from '../../transaction.ts'
 import type { Delivers, Judges, Parts } from '../parts.ts'
 import { effectivePolicy } from '../policy/policy.ts'
 import { expire } from './requests.ts'
-import { park, tellAll } from './tell.ts'
+import { park, tellAskers } from './tell.ts'
 
 /** Does for open and answered requests what nobody has to ask for: those who asked are told, what waits too long is parked, and
  *  what nobody answers in time is closed. */
@@ -52,7 +52,7 @@ export function inbox(parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>,
         const request = tx.store.requests.get(id)
         if (request !== null) expire(tx, request)
       })
-    await tellAll(parts, null)
+    await tellAskers(parts, null)
     let next = Infinity
     const toPark = new Set<SessionId>()
     for (const { session, opened_at, expires_at } of store.requests.waiting()) {

@@ -11,7 +11,7 @@ import { keeperStart } from '../keepers/keeper-start.ts'
 import { change, interrupt, start, stop } from '../sessions/lifecycle.ts'
 import { reconciler } from '../keepers/reconcile.ts'
 import { answerRequest, getRequest, listRequests } from './requests.ts'
-import { tell, tellAll } from './tell.ts'
+import { tellAsker, tellAskers } from './tell.ts'
 import { owner, record, type TestParts, testParts } from '../test-parts.ts'
 
 let parts: TestParts
@@ -109,7 +109,7 @@ test.each([
   expect(queued!.body).toMatchObject({ mode: 'steer', actor: 'owner', text: expect.stringMatching(words) as string })
   expect(rowOf(session).state).toBe('ready')
   expect(parts.keepers.commands.at(-1)?.command).toMatchObject({ do: 'prompt', cause: 'resume' })
-  await tellAll(parts, null)
+  await tellAskers(parts, null)
   expect(of(session, 'prompt.queued')).toHaveLength(1)
   expect(of(session, 'request.told')).toHaveLength(1)
 })
@@ -121,7 +121,7 @@ test('what was answered and not told before the daemon died is told by the next 
     type: 'request.answered',
     body: { id, answer: { decision: 'allow' }, actor: 'owner', door: 'test' },
   })
-  await tellAll(parts, null)
+  await tellAskers(parts, null)
   expect(of(session, 'prompt.queued')).toHaveLength(1)
 })
 
@@ -130,7 +130,7 @@ test('what is told by two at the same moment is told once', async () => {
   loseKeeper(session)
   const answer = { decision: 'allow' as const, scope: 'once' as const }
   record(parts, session, { type: 'request.answered', body: { id, answer, actor: 'owner', door: 'http' } })
-  await Promise.all([tell(parts, id), tell(parts, id), tellAll(parts, null)])
+  await Promise.all([tellAsker(parts, id), tellAsker(parts, id), tellAskers(parts, null)])
   expect(of(session, 'prompt.queued')).toHaveLength(1)
   expect(of(session, 'request.told')).toHaveLength(1)
 })
@@ -141,7 +141,7 @@ test('a keeper that is leaving hears nothing; the end of it is the time to tell'
   await answerRequest(parts, owner, id, { decision: 'allow' })
   expect(of(session, 'prompt.queued')).toEqual([])
   loseKeeper(session)
-  await tell(parts, id)
+  await tellAsker(parts, id)
   expect(of(session, 'prompt.queued')).toHaveLength(1)
 })
 
@@ -153,7 +153,7 @@ test('nobody is told again what a dead keeper may have heard, as long as it cann
   await answerRequest(parts, owner, id, { decision: 'allow' })
   expect([of(session, 'request.told'), of(session, 'prompt.queued')]).toEqual([[], []])
   parts.keepers.stands = stands
-  await tellAll(parts, session)
+  await tellAskers(parts, session)
   expect([of(session, 'request.told').length, of(session, 'prompt.queued').length]).toEqual([1, 1])
 })
 
@@ -178,7 +178,7 @@ test('whoever came back by itself and has used what was allowed is not sent to d
   record(parts, session, { type: 'grant.used', body: { request: id, digest, call: null } })
   loseKeeper(session)
   parts.gate.handle = async () => ({ told: false })
-  await tell(parts, id)
+  await tellAsker(parts, id)
   expect(of(session, 'request.told')).toHaveLength(1)
   expect(of(session, 'prompt.queued')).toEqual([])
   expect(rowOf(session).state).toBe('interrupted')
@@ -193,7 +193,7 @@ test('nobody is started to hear of an answer or of a policy: a keeper that is kn
   await enforcePolicy(parts, session)
   await parts.keepers.ensure(session)
   await stop(parts, owner, session)
-  await tell(parts, id)
+  await tellAsker(parts, id)
   expect(parts.keepers.starts).toBe(starts + 1)
 })
 
@@ -260,7 +260,7 @@ test('a request cannot be answered when its time is over, and the agent is told'
     /already settled at 1970\S+: expired: nobody answered in time/,
   )
   loseKeeper(session)
-  await tellAll(parts, null)
+  await tellAskers(parts, null)
   expect(of(session, 'prompt.queued')[0]?.body.text).toContain('not answered in time')
   // That time went by does not decide that a crashed session goes on.
   expect(rowOf(session).state).toBe('interrupted')
@@ -279,7 +279,7 @@ test('stop() withdraws what is open, and what was answered is told when it is st
   const late = newRequestId(randomBytes)
   record(parts, session, { type: 'request.opened', body: { id: late, call: null, action: bash, digest: 'c'.repeat(64) } })
   expect(listRequests(parts, owner, { openOnly: true, session })).toEqual([])
-  await tellAll(parts, null)
+  await tellAskers(parts, null)
   expect(of(session, 'prompt.queued')).toEqual([])
   start(parts, owner, session)
   await settled()
@@ -315,7 +315,7 @@ test('a turn that ends by itself takes back what it asked and gave up at the gat
   record(parts, session, turn, open(background, 'c'), left(background), ended('done', { tasks: 1 }))
   expect(getRequest(parts, owner, background).answer).toBeNull()
   // Whoever waits at the gate hears of it.
-  await tellAll(parts, null)
+  await tellAskers(parts, null)
   expect(parts.gate.commands).toContainEqual(expect.objectContaining({ do: 'answer', request: mine }))
   expect(of(session, 'prompt.queued')).toEqual([])
 })

@@ -13,7 +13,7 @@ import { by, type Delivers, type Judges, type Parts, type Reads, require, sessio
 import { effectivePolicy } from '../policy/policy.ts'
 import { dangerOf } from './danger.ts'
 import { requireProof } from '../people/step-up.ts'
-import { park, tell } from './tell.ts'
+import { park, tellAsker } from './tell.ts'
 
 export function listRequests(
   parts: Reads,
@@ -74,7 +74,7 @@ export async function answerRequest(
     // Last: a rule that is written stays, and what is recorded is taken back when it cannot be.
     () => (answer.scope === 'rule' ? parts.policies.addRule(request.rule!, by(actor)) : () => {}),
   )
-  await tell(parts, id, price?.raises)
+  await tellAsker(parts, id, price?.raises)
   return getRequest(parts, actor, id)
 }
 

@@ -7,14 +7,14 @@ import type { RequestId, SessionId } from '@anchorhold/protocol/ids'
 import { Told } from '@anchorhold/protocol/authority'
 import type { RequestRow } from '../../store/store.ts'
 import { askerOf } from '../policy/authority.ts'
-import { warmUp } from '../prompts/deliver.ts'
+import { deliverSoon } from '../prompts/deliver.ts'
 import { enqueue } from '../prompts/enqueue.ts'
 import { transaction } from '../../transaction.ts'
 import type { Delivers, Parts, Reads } from '../parts.ts'
 
 /** Sees to it that whoever asked hears how it was settled: the process that waits, if it still does, and the agent by a prompt
  *  otherwise. May be done twice: it is heard once. `raises` is what was raised for it above its session. */
-export async function tell(
+export async function tellAsker(
   parts: Delivers & Pick<Parts, 'gate' | 'random'>,
   id: RequestId,
   raises: readonly Raise[] = [],
@@ -26,8 +26,8 @@ export async function tell(
 }
 
 /** Everything that was answered and not told, of one session or of all. */
-export async function tellAll(parts: Delivers & Pick<Parts, 'gate' | 'random'>, session: SessionId | null): Promise<void> {
-  await Promise.all(parts.store.requests.untold(session).map(({ id }) => tell(parts, id)))
+export async function tellAskers(parts: Delivers & Pick<Parts, 'gate' | 'random'>, session: SessionId | null): Promise<void> {
+  await Promise.all(parts.store.requests.untold(session).map(({ id }) => tellAsker(parts, id)))
 }
 
 /** `later`: whoever waited is on its way out, and its end is the time to look again. */
@@ -103,7 +103,7 @@ function announce(parts: Delivers & Pick<Parts, 'random'>, id: RequestId): void 
     enqueue(tx, actor, row.id, { text: requestTold(request.action, request.answer, actor.name) }, 'resume')
     return isBroken && !isAnswered ? null : row.id
   })
-  if (session !== null) warmUp(parts, session)
+  if (session !== null) deliverSoon(parts, session)
 }
 
 /** Nobody answers for now: keeper and cell leave, and what was asked stays open. */

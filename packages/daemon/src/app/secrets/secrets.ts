@@ -50,7 +50,7 @@ export async function putSecret(
       body: { secret: name, what: 'put', ...(inside ? { inside: true as const } : {}), ...by(actor) },
     })
   })
-  await tellWindows(parts)
+  await reopenWindows(parts)
   return view(row)
 }
 
@@ -71,7 +71,7 @@ export async function deleteSecret(parts: Holds & Delivers, actor: Actor, name: 
     if (!tx.store.secrets.remove(name)) throw new Failure('not_found', `There is no secret "${name}"`)
     tx.note({ type: 'secret.changed', body: { secret: name, what: 'removed', ...by(actor) } })
   })
-  await tellWindows(parts)
+  await reopenWindows(parts)
 }
 
 /** Everything under a new key: until it is stored, the gate opens both. What was sealed before the new key was made may be stored after
@@ -90,7 +90,7 @@ export async function rotateKey(parts: Holds & Delivers, actor: Actor): Promise<
     left = storedBoxes(parts).filter((box) => !anew.has(box))
   } while (left.length > 0)
   transaction(parts, (tx) => tx.note({ type: 'secret.key_rotated', body: { resealed: anew.size, ...by(actor) } }))
-  await tellWindows(parts)
+  await reopenWindows(parts)
   await parts.gate.do({ do: 'resealed', boxes: storedBoxes(parts) })
   return { resealed: anew.size }
 }
@@ -110,7 +110,7 @@ function replaceBoxes(parts: Writes, under: ReadonlyMap<string, string>): void {
 }
 
 /** Sessions that are being served go by what is stored now. */
-async function tellWindows(parts: Holds): Promise<void> {
+async function reopenWindows(parts: Holds): Promise<void> {
   await Promise.all(
     parts.keepers.sessions.map((id) =>
       openWindows(parts, id).catch((error: unknown) => {

@@ -15,7 +15,7 @@ import type { ProviderRow } from '../../store/store.ts'
 import { markSettled, markUnsettled } from '../../workspace/unsettled.ts'
 import { prepareWorkspace, undoFolder } from '../../workspace/workspace.ts'
 import { requireCredentials } from '../secrets/credentials.ts'
-import { warmUp } from '../prompts/deliver.ts'
+import { deliverSoon } from '../prompts/deliver.ts'
 import { enqueue, nameFrom } from '../prompts/enqueue.ts'
 import { rootFor } from '../keepers/images.ts'
 import { requireInside } from '../secrets/inside-secrets.ts'
@@ -81,9 +81,9 @@ async function make(
   // A cell that stands ready has a folder of its own, and nothing but what every cell has.
   const { workspace: folder, toolchains, extras, image, secrets } = options
   const isPlain = [folder, toolchains, extras, image, secrets].every((one) => one === undefined)
-  const place = isPlain && network !== 'host' ? parts.keepers.claimPlace(rung) : null
-  const id = place?.session ?? newSessionId(parts.random)
-  const fresh = place === null ? freshUser(parts) : place.runAs
+  const ready = isPlain && network !== 'host' ? parts.keepers.claimReadyCell(rung) : null
+  const id = ready?.session ?? newSessionId(parts.random)
+  const fresh = ready === null ? freshUser(parts) : ready.runAs
   const own = parts.folders.workspace(id)
   markUnsettled(parts.folders, id)
   makeFolder(parts.folders.session(id), 0o700, fresh)
@@ -147,7 +147,7 @@ async function make(
     throw error
   }
   markSettled(parts.folders, id)
-  warmUp(parts, id)
+  deliverSoon(parts, id)
   return shown(parts.store.sessions.get(id)!)
 }
 

@@ -8,13 +8,13 @@ import type { Session } from '@anchorhold/protocol/sessions'
 import type { SessionRow } from '../../store/store.ts'
 import { isMilder } from '@anchorhold/core/policy/effective'
 import type { Autonomy } from '@anchorhold/protocol/policy'
-import { deliverRest, isLeaving, keepWarm, showFailure, warmUp } from '../prompts/deliver.ts'
+import { deliverRest, isLeaving, startAhead, showFailure, deliverSoon } from '../prompts/deliver.ts'
 import { enforcePolicy } from '../policy/authority.ts'
 import { effectiveFor, requireModel, requireRoomFor } from '../policy/policy.ts'
 import { requireCalm } from '../house/panic.ts'
 import { providerFor } from '../money/providers.ts'
 import { answerWithMoney } from '../requests/requests.ts'
-import { tell, tellAll } from '../requests/tell.ts'
+import { tellAsker, tellAskers } from '../requests/tell.ts'
 import { drop, queuedIn } from '../prompts/drop.ts'
 import { tellGate, tellKeeper } from '../keepers/tell-processes.ts'
 import { transaction, type Writes } from '../../transaction.ts'
@@ -26,7 +26,7 @@ const current = (parts: Reads, id: SessionId) => shown(sessionFor(parts, id, nul
 export function warm(parts: Reads & Pick<Parts, 'keepers' | 'log'>, actor: Actor, id: SessionId): Session {
   require(parts, actor, 'session.work', id)
   requireCalm(parts, sessionFor(parts, id, 'warm').ownerId)
-  keepWarm(parts, id)
+  startAhead(parts, id)
   return current(parts, id)
 }
 
@@ -140,9 +140,9 @@ export function start(parts: Delivers & Judges & Pick<Parts, 'gate' | 'random'>,
     requireRoomFor(tx, actor, session)
     tx.record(id, { type: 'session.state', body: { from: session.state, to: 'ready', why: null, ...by(actor) } })
   })
-  if (parts.store.prompts.queued(id).length > 0) warmUp(parts, id)
+  if (parts.store.prompts.queued(id).length > 0) deliverSoon(parts, id)
   // What was answered while it was stopped.
-  void tellAll(parts, id).catch((error: unknown) => parts.log(String(error)))
+  void tellAskers(parts, id).catch((error: unknown) => parts.log(String(error)))
   return current(parts, id)
 }
 
@@ -199,7 +199,7 @@ export async function change(
     return answered
   })
   if (autonomy !== undefined) await enforcePolicy(parts, id)
-  await Promise.all(paid.map((request) => tell(parts, request)))
+  await Promise.all(paid.map((request) => tellAsker(parts, request)))
   const now = () => sessionFor(parts, id, null)
   if (budget !== undefined && parts.keepers.sessions.includes(id))
     await tellGate(parts, { do: 'budget', session: id, budget_nanos: now().budgetNanos })

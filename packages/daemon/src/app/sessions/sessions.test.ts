@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { fakeAccessLists } from '../../workspace/fake-access-lists.ts'
 import { isUnsettled } from '../../workspace/unsettled.ts'
 import { createSession } from './create-session.ts'
-import { deliver, deliverRest, warmUp } from '../prompts/deliver.ts'
+import { deliver, deliverRest, deliverSoon } from '../prompts/deliver.ts'
 import { dropPrompt } from '../prompts/drop.ts'
 import { forkName, forkSession } from './fork-session.ts'
 import { archive, finishArchives, purge } from './archive.ts'
@@ -219,20 +219,20 @@ test('deliverRest() hands on what a keeper left undone, unless a person is to de
   expect([stateOf(id), parts.keepers.starts]).toEqual(['interrupted', starts])
 })
 
-test('warmUp() says nothing of a session that was stopped meanwhile', async () => {
+test('deliverSoon() says nothing of a session that was stopped meanwhile', async () => {
   const { id } = await create()
   await settled()
   parts.keepers.vanish(id)
   const standing = Promise.withResolvers<void>()
   parts.keepers.standing = () => standing.promise
-  warmUp(parts, id)
+  deliverSoon(parts, id)
   record(parts, id, { type: 'session.state', body: { from: 'creating', to: 'stopped', why: null } })
   standing.reject(new Error('too late'))
   await settled()
   expect(stateOf(id)).toBe('stopped')
 })
 
-test('warmUp() says in the log alone what cannot be written down', async () => {
+test('deliverSoon() says in the log alone what cannot be written down', async () => {
   const { id } = await create()
   await settled()
   parts.keepers.vanish(id)
@@ -240,7 +240,7 @@ test('warmUp() says in the log alone what cannot be written down', async () => {
   const append = vi.spyOn(parts.store.events, 'append').mockImplementation(() => {
     throw new Failure('storage_unavailable', 'the disk is full')
   })
-  warmUp(parts, id)
+  deliverSoon(parts, id)
   await settled()
   expect(parts.logged).toEqual([`session ${id}: no cell`, `session ${id}: the disk is full`])
   append.mockRestore()

@@ -21,7 +21,7 @@ const pingMs = 30_000
 const pendingBytesMax = 1024 * 1024
 const openMs = 60_000
 
-const place = new RegExp(`^${apiRoot}/sessions/([^/]+)/terminal$`)
+const terminalPath = new RegExp(`^${apiRoot}/sessions/([^/]+)/terminal$`)
 
 /** Terminals over WebSockets. Who asks is found out as everywhere else before anything is opened; a browser must say which page it is
  *  that asks, since cookies go along with what any page opens. */
@@ -39,7 +39,7 @@ export function terminalDoor({ address, whoIs, trustedProxies, parts }: Terminal
     if (credential.role === 'cookie' && request.headers.origin === undefined)
       throw new Failure('foreign_origin', 'A browser must say which page opens a terminal')
     const url = urlOf(request)
-    const session = SessionId.safeParse(place.exec(url.pathname)?.[1])
+    const session = SessionId.safeParse(terminalPath.exec(url.pathname)?.[1])
     const query = TerminalQuery.safeParse(Object.fromEntries(url.searchParams))
     if (!session.success) throw new Failure('not_found', 'There is nothing under this path')
     if (!query.success) throw new Failure('bad_request', 'A terminal has cols and rows')

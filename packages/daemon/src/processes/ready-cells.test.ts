@@ -2,9 +2,9 @@ import type { Rung } from '@anchorhold/protocol/rungs'
 import type { SessionId } from '@anchorhold/protocol/ids'
 import { expect, test } from 'vitest'
 import type { Holds, Prepared } from './launch.ts'
-import { places, type Pool } from './places.ts'
+import { readyCells, type Pool } from './ready-cells.ts'
 
-/** Places over made-up processes and a clock that the test moves. */
+/** ReadyCells over made-up processes and a clock that the test moves. */
 function make(pool: Pool, rung: Rung = 'bwrap') {
   let [now, made, busy] = [0, 0, 0]
   const timers = new Map<() => void, number>()
@@ -12,7 +12,7 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
   const cleared: SessionId[] = []
   const trouble: { full: boolean } = { full: false }
   const holds = new Map<SessionId, Holds>()
-  const one = places({
+  const one = readyCells({
     pools: { [rung]: pool },
     clock: {
       now: () => now,
@@ -70,7 +70,7 @@ function make(pool: Pool, rung: Rung = 'bwrap') {
 
 const pool = { min: 1, max: 3, idleMs: 60_000, scaleUpThreshold: 0.8 }
 
-test('places() has as many wait as the pool says, and one more when all are busy', () => {
+test('readyCells() has as many wait as the pool says, and one more when all are busy', () => {
   const { one, work } = make(pool)
   one.adjust()
   expect(one.waiting).toHaveLength(1)
@@ -83,7 +83,7 @@ test('places() has as many wait as the pool says, and one more when all are busy
   expect(one.claim('none')).toBeNull()
 })
 
-test('places() starts none beyond max', () => {
+test('readyCells() starts none beyond max', () => {
   const { one, work } = make(pool)
   work(3)
   one.adjust()
@@ -91,7 +91,7 @@ test('places() starts none beyond max', () => {
   expect(one.claim('bwrap')).toBeNull()
 })
 
-test('places() gives up what nobody took, but for min, and clears it away', async () => {
+test('readyCells() gives up what nobody took, but for min, and clears it away', async () => {
   const { one, work, later, cleared } = make({ ...pool, min: 0, max: 2 })
   work(1)
   one.adjust()
@@ -103,7 +103,7 @@ test('places() gives up what nobody took, but for min, and clears it away', asyn
   expect(cleared).toHaveLength(1)
 })
 
-test('places() goes on when the disk is full, and has places again when there is room', async () => {
+test('readyCells() goes on when the disk is full, and has cells again when there is room', async () => {
   const { one, kill, later, trouble } = make(pool)
   one.adjust()
   trouble.full = true
@@ -116,7 +116,7 @@ test('places() goes on when the disk is full, and has places again when there is
   expect(one.waiting).toHaveLength(1)
 })
 
-test('places() replaces one whose process ended', () => {
+test('readyCells() replaces one whose process ended', () => {
   const { one, kill, later } = make(pool)
   one.adjust()
   const [first] = one.waiting
@@ -127,7 +127,7 @@ test('places() replaces one whose process ended', () => {
   expect(one.waiting[0]!.session).not.toBe(first!.session)
 })
 
-test('places() gives up a claimed place whose session never comes, and all when it ends', () => {
+test('readyCells() gives up a claimed cell whose session never comes, and all when it ends', () => {
   const { one, later, alive } = make(pool)
   one.adjust()
   const taken = one.claim('bwrap')!
@@ -140,7 +140,7 @@ test('places() gives up a claimed place whose session never comes, and all when 
   expect(one.waiting).toHaveLength(0)
 })
 
-test('places() shows why a cell does not stand, gives it to nobody, and tries again later each time', () => {
+test('readyCells() shows why a cell does not stand, gives it to nobody, and tries again later each time', () => {
   const { one, later, tells, made } = make(pool)
   one.adjust()
   const first = one.waiting[0]!.session
