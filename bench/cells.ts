@@ -72,7 +72,7 @@ export async function enginesBench(): Promise<Ratio[]> {
       await cell[Symbol.asyncDispose]()
       return took
     }
-    const { ms, ratio } = await interleave(10, { floor, ready, pooled }, { deliverSoon: 2 })
+    const { ms, ratio } = await interleave(10, { floor, ready, pooled }, { warmUp: 2 })
     const note = (took: number) => `${took.toFixed(0)} ms against ${ms.floor.toFixed(0)} ms`
     const first = `${note(ms.ready)}; ${(median(used) / ms.floor).toFixed(2)} until a first process has ended in it`
     ratios.push({ name, value: ratio('ready', 'floor'), must: 1.8, record: 1.1, better: 'below', note: first })
@@ -194,8 +194,8 @@ export async function cellsBench(): Promise<Ratio[]> {
   // The first process of a cell is there before it is asked for.
   await use(cell)
   const memory = await memoryOf(cell)
-  const one = await interleave(20, { floor, inCell, ready }, { deliverSoon: 3 })
-  const rate = await interleave(10, { floor: four(floor), cells: four(inCell) }, { deliverSoon: 1 })
+  const one = await interleave(20, { floor, inCell, ready }, { warmUp: 3 })
+  const rate = await interleave(10, { floor: four(floor), cells: four(inCell) }, { warmUp: 1 })
   await cell[Symbol.asyncDispose]()
   return [
     {

@@ -44,7 +44,7 @@ export async function machinesBench(): Promise<Ratio[]> {
     process.stderr.resume()
     await process.exited
   }
-  const { ms, ratio } = await interleave(5, { floor, ready }, { deliverSoon: 1 })
+  const { ms, ratio } = await interleave(5, { floor, ready }, { warmUp: 1 })
   return [
     {
       name: 'a machine from saved memory, ready ÷ a bare machine that boots',

@@ -30,11 +30,11 @@ export type Rounds<N extends string> = {
 export async function interleave<N extends string>(
   rounds: number,
   contenders: Readonly<Record<N, () => Promise<number | void>>>,
-  { deliverSoon = 1 }: { readonly deliverSoon?: number } = {},
+  { warmUp = 1 }: { readonly warmUp?: number } = {},
 ): Promise<Rounds<N>> {
   const names = Object.keys(contenders) as N[]
   const times = perName(names, (): number[] => [])
-  for (let round = -deliverSoon; round < rounds; round++) {
+  for (let round = -warmUp; round < rounds; round++) {
     for (const name of names) {
       const started = performance.now()
       const own = await contenders[name]()

@@ -71,7 +71,7 @@ export async function modelWindowBench(): Promise<Ratio[]> {
     const smallCall = await interleave(
       smallRounds,
       { direct: calls(direct), proxy: calls(proxy), window: calls(window) },
-      { deliverSoon: smallWarmUpRounds },
+      { warmUp: smallWarmUpRounds },
     )
     const firsts = (to: Target) => async () => {
       let sum = 0

@@ -132,11 +132,11 @@ export async function netWindowBench(): Promise<Ratio[]> {
     const moved = await interleave(
       rounds,
       { direct: transfer(direct), plain: transfer(plain.way), window: transfer(tunnel.way) },
-      { deliverSoon: 2 },
+      { warmUp: 2 },
     )
     const tunnelled = await interleave(rounds, { proxy: calls(plain), window: calls(tunnel) })
     const looked = await interleave(rounds, { proxy: calls(ending), window: calls(opened) })
-    const kept = await interleave(rounds, { proxy: await keptCalls(ending), window: await keptCalls(opened) }, { deliverSoon: 3 })
+    const kept = await interleave(rounds, { proxy: await keptCalls(ending), window: await keptCalls(opened) }, { warmUp: 3 })
 
     /** A cell that makes use of a proxy, patient as all that runs in cells is. */
     const crowd = (proxy: string) => {

@@ -23,7 +23,7 @@ export async function policyBench(): Promise<Ratio[]> {
   const over = (compiled: typeof few) => async () => {
     for (let i = 0; i < decisions; i++) decide(compiled, meanings[i % meanings.length]!)
   }
-  const times = await interleave(40, { few: over(few), many: over(many) }, { deliverSoon: 10 })
+  const times = await interleave(40, { few: over(few), many: over(many) }, { warmUp: 10 })
   return [
     {
       name: 'a decision over 1,000 rules ÷ over 10',

@@ -71,7 +71,7 @@ async function appending(folder: string): Promise<Ratio> {
         }
       },
     },
-    { deliverSoon: 3 },
+    { warmUp: 3 },
   )
   for (const id of sessions)
     if (store.events.lastOf(`keeper/${id}`) !== last) throw new Error('The log has not stored what it was given')
@@ -117,8 +117,8 @@ async function growing(folder: string): Promise<Ratio[]> {
     async () => {
       for (let i = 0; i < 50; i++) store.sessions.list({ archived: false, state: null, before: null, limit: 10, seenBy: null })
     }
-  const pages = await interleave(20, { small: page(small), large: page(large) }, { deliverSoon: 3 })
-  const lists = await interleave(20, { small: list(small), large: list(large) }, { deliverSoon: 3 })
+  const pages = await interleave(20, { small: page(small), large: page(large) }, { warmUp: 3 })
+  const lists = await interleave(20, { small: list(small), large: list(large) }, { warmUp: 3 })
   small.store.close()
   large.store.close()
   return [
