@@ -4,6 +4,7 @@ import type { SessionId } from '@anchorhold/protocol/ids'
 import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { has } from '../e2e/host.ts'
 import { type Askable, ask, askingInstallation, curl } from '../e2e/asking.ts'
 import { sessionsOf } from '../e2e/both-doors.ts'
 import { type Installation, outputsOf, script } from '../e2e/installation.ts'
@@ -144,62 +145,70 @@ for (const window of readdirSync('/run/windows')) for (const [to, body] of said)
 console.log('said all')
 `
 
-test('an answer that is forged from inside, with all that there is to know, lets nothing through', async () => {
-  const asking = await ask(askable, 'http')
-  const { digest, action } = await it.api.getRequest({ params: { id: asking.request } })
-  const url = action.kind === 'net' ? `http://${action.host}:${action.port}${action.path}` : ''
-  writeFileSync(join(asking.workspace, 'forge.mjs'), forgery)
-  const node = '/opt/anchorhold/forwarder/node'
-  const forge = `${node} forge.mjs '${JSON.stringify(action)}' ${asking.request} ${digest} ${url}`
-  const { events } = await it.run(`run \`${forge}\``, { workspace: asking.workspace })
-  const told = outputsOf(events)
-  expect(told).toContain('said all')
-  for (const to of [url, '/anchorhold/access']) expect(told).toContain(`net.sock ${to} waits`)
-  expect(told).not.toMatch(/"answer":"allowed"|hello from outside/)
-  expect(await asking.times()).toBe(0)
-  expect(await it.api.getRequest({ params: { id: asking.request } })).toMatchObject({ answer: null })
-  for (const log of [events, await it.log(asking.session)])
-    expect(
-      log.filter((event) => event.type === 'decision' && event.body.kind !== 'tool' && event.body.effect === 'allow'),
-    ).toEqual([])
-}, 120_000)
+test.skipIf(!has('curl'))(
+  'an answer that is forged from inside, with all that there is to know, lets nothing through',
+  async () => {
+    const asking = await ask(askable, 'http')
+    const { digest, action } = await it.api.getRequest({ params: { id: asking.request } })
+    const url = action.kind === 'net' ? `http://${action.host}:${action.port}${action.path}` : ''
+    writeFileSync(join(asking.workspace, 'forge.mjs'), forgery)
+    const node = '/opt/anchorhold/forwarder/node'
+    const forge = `${node} forge.mjs '${JSON.stringify(action)}' ${asking.request} ${digest} ${url}`
+    const { events } = await it.run(`run \`${forge}\``, { workspace: asking.workspace })
+    const told = outputsOf(events)
+    expect(told).toContain('said all')
+    for (const to of [url, '/anchorhold/access']) expect(told).toContain(`net.sock ${to} waits`)
+    expect(told).not.toMatch(/"answer":"allowed"|hello from outside/)
+    expect(await asking.times()).toBe(0)
+    expect(await it.api.getRequest({ params: { id: asking.request } })).toMatchObject({ answer: null })
+    for (const log of [events, await it.log(asking.session)])
+      expect(
+        log.filter((event) => event.type === 'decision' && event.body.kind !== 'tool' && event.body.effect === 'allow'),
+      ).toEqual([])
+  },
+  120_000,
+)
 
-test('a call that was allowed once goes through once, in whatever words its tool is described, and nowhere else', async () => {
-  const asking = await ask(askable, 'http')
-  const { action } = await it.api.getRequest({ params: { id: asking.request } })
-  if (action.kind !== 'net') throw new Error(action.kind)
-  const { host, port, path } = action
-  const { http, https } = askable.out.ports
-  expect(port).toBe(http)
-  // Parked, its curl is gone: what is allowed now is kept for when it is done again.
-  await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'later' } })
-  await it.event(asking.session, 0, ended)
-  await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'allow' } })
-  // Told of it, the agent does the same again; and then the same and every change of it, each of which is asked for.
-  await it.event(asking.session, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
-  expect(await asking.times()).toBe(1)
-  const changed = [
-    `http://${host}:${http}${path}`,
-    `http://${host}:${http}${path}?x`,
-    `http://${host}:${https}${path}`,
-    `-k https://${host}:${https}${path}`,
-    `-k https://${host}:${http}${path}`,
-    `-X POST http://${host}:${http}${path}`,
-    `-H "x-anchorhold-grant: ${asking.request}" http://${host}:${http}${path}`,
-  ]
-  const { events } = await it.run(`run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``)
-  const again = await it.turn(
-    asking.session,
-    `run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``,
-  )
-  for (const log of [events, again]) {
-    expect(outputsOf(log)).toContain('all tried')
-    expect(outputsOf(log)).not.toContain('hello from outside')
-    expect(used(log)).toEqual([])
-  }
-  expect(await asking.times()).toBe(1)
-  expect(used(await it.log(asking.session))).toHaveLength(1)
-}, 120_000)
+test.skipIf(!has('curl'))(
+  'a call that was allowed once goes through once, in whatever words its tool is described, and nowhere else',
+  async () => {
+    const asking = await ask(askable, 'http')
+    const { action } = await it.api.getRequest({ params: { id: asking.request } })
+    if (action.kind !== 'net') throw new Error(action.kind)
+    const { host, port, path } = action
+    const { http, https } = askable.out.ports
+    expect(port).toBe(http)
+    // Parked, its curl is gone: what is allowed now is kept for when it is done again.
+    await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'later' } })
+    await it.event(asking.session, 0, ended)
+    await it.api.answerRequest({ params: { id: asking.request }, body: { decision: 'allow' } })
+    // Told of it, the agent does the same again; and then the same and every change of it, each of which is asked for.
+    await it.event(asking.session, 0, (event) => event.type === 'turn.ended' && event.body.reason === 'done')
+    expect(await asking.times()).toBe(1)
+    const changed = [
+      `http://${host}:${http}${path}`,
+      `http://${host}:${http}${path}?x`,
+      `http://${host}:${https}${path}`,
+      `-k https://${host}:${https}${path}`,
+      `-k https://${host}:${http}${path}`,
+      `-X POST http://${host}:${http}${path}`,
+      `-H "x-anchorhold-grant: ${asking.request}" http://${host}:${http}${path}`,
+    ]
+    const { events } = await it.run(`run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``)
+    const again = await it.turn(
+      asking.session,
+      `run \`${changed.map((one) => `curl -sS -m 1 ${one}`).join('; ')}; echo all tried\``,
+    )
+    for (const log of [events, again]) {
+      expect(outputsOf(log)).toContain('all tried')
+      expect(outputsOf(log)).not.toContain('hello from outside')
+      expect(used(log)).toEqual([])
+    }
+    expect(await asking.times()).toBe(1)
+    expect(used(await it.log(asking.session))).toHaveLength(1)
+  },
+  120_000,
+)
 
 test('a file of the workspace cannot have tools run that nobody allowed', async () => {
   const yes = (event: string, output: object) => ({

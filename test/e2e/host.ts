@@ -1,8 +1,12 @@
+import { spawnSync } from 'node:child_process'
 import { lchownSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** What the host shows of its processes and files, for tests that look at a running product from outside. */
 export type HostProcess = { readonly pid: number; readonly parent: number; readonly argv: string; readonly startedAt: string }
+
+/** Whether this machine has a program. As root the set-up installs what tests want; an ordinary user's leave out what is not there. */
+export const has = (program: string): boolean => spawnSync('which', [program]).status === 0
 
 export function processes(): HostProcess[] {
   return readdirSync('/proc')

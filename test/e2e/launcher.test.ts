@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { giveTo, processes, processesOf } from './host.ts'
+import { giveTo, has, processes, processesOf } from './host.ts'
 import { command, isRoot, makeBase, someone, start, until } from './installation.ts'
 import { atTerminal, type Person } from './terminal.ts'
 
@@ -116,38 +116,41 @@ describe('anchorhold sandbox', () => {
       expect(await ran('sandbox', '-w', workspace, '--bridge-url', wrong, '--', 'true')).toMatchObject({ code: 2 })
   })
 
-  test('with --net proxy it reaches what a rule opens, and who is at the terminal hears what is blocked', async () => {
-    await using server = createServer((_, answer) => answer.end('from the server'))
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const config = folder('s/config', {})
-    writeFileSync(
-      join(config, 'config.yaml'),
-      `mirrors: { "opened.example:80": "127.0.0.1:${port}" }\nforges: { opened.example: { push: { branches: ["*"] } } }\n`,
-    )
-    const rules = (...lines: readonly string[]) => writeFileSync(join(config, 'policy.yaml'), lines.join('\n'))
-    const asked = () =>
-      ran(
-        ...['sandbox', '-w', workspace, '--net', 'proxy', '--', 'sh', '-c'],
-        `curl -s http://opened.example/; echo; curl -s -o /dev/null -w %{http_code} http://other.example/; echo
-        curl -s --data 0000 http://opened.example/me/it/git-receive-pack | grep -aqF 'has no repository there' && echo not pushed`,
+  test.skipIf(!has('curl'))(
+    'with --net proxy it reaches what a rule opens, and who is at the terminal hears what is blocked',
+    async () => {
+      await using server = createServer((_, answer) => answer.end('from the server'))
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const config = folder('s/config', {})
+      writeFileSync(
+        join(config, 'config.yaml'),
+        `mirrors: { "opened.example:80": "127.0.0.1:${port}" }\nforges: { opened.example: { push: { branches: ["*"] } } }\n`,
       )
-    rules('rules:', '  - { on: net, match: { host: opened.example }, effect: allow }')
-    expect(await asked()).toEqual({
-      code: 0,
-      out: 'from the server\n403\nnot pushed\n',
-      err: expect.stringContaining('{ on: net, match: { host: other.example, port: 80 }, effect: allow }') as string,
-    })
-    // What the owner wrote of cells holds here as well; what cannot be read opens nothing.
-    rules('network_mode: none')
-    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('network_mode') as string })
-    rules('isolation_mode: gvisor')
-    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('weaker') as string })
-    rules('no such key: 1')
-    expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('line 1') as string })
-    rmSync(config, { recursive: true })
-  })
+      const rules = (...lines: readonly string[]) => writeFileSync(join(config, 'policy.yaml'), lines.join('\n'))
+      const asked = () =>
+        ran(
+          ...['sandbox', '-w', workspace, '--net', 'proxy', '--', 'sh', '-c'],
+          `curl -s http://opened.example/; echo; curl -s -o /dev/null -w %{http_code} http://other.example/; echo
+        curl -s --data 0000 http://opened.example/me/it/git-receive-pack | grep -aqF 'has no repository there' && echo not pushed`,
+        )
+      rules('rules:', '  - { on: net, match: { host: opened.example }, effect: allow }')
+      expect(await asked()).toEqual({
+        code: 0,
+        out: 'from the server\n403\nnot pushed\n',
+        err: expect.stringContaining('{ on: net, match: { host: other.example, port: 80 }, effect: allow }') as string,
+      })
+      // What the owner wrote of cells holds here as well; what cannot be read opens nothing.
+      rules('network_mode: none')
+      expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('network_mode') as string })
+      rules('isolation_mode: gvisor')
+      expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('weaker') as string })
+      rules('no such key: 1')
+      expect(await asked()).toMatchObject({ out: '', err: expect.stringContaining('line 1') as string })
+      rmSync(config, { recursive: true })
+    },
+  )
 
   test('it reads a sandbox.conf, and runs nothing of it', async () => {
     makeFolderWith(join(base, 'tools'), { greet: 'good day\n' })
@@ -226,7 +229,7 @@ describe('anchorhold sandbox', () => {
     }
   })
 
-  test.each(['bwrap', 'container', 'none'])(
+  test.each(['bwrap', 'none', ...(has('podman') ? ['container'] : [])])(
     'a command has ended when it has, whatever it leaves running, on the rung %s',
     async (rung) => {
       const sleep = `sleep 1003.${process.pid}`
