@@ -19,8 +19,7 @@ export default defineConfig({
         test: {
           name: 'simulation',
           include: ['test/simulation/**/*.test.ts'],
-          // Three files that only reckon: alone and side by side they end together, on two cores as well.
-          maxWorkers: process.env.THOROUGH === undefined ? 2 : 3,
+          maxWorkers: 2,
         },
       },
       { test: { name: 'house', include: ['test/house/**/*.test.ts'] } },
