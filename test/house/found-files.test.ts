@@ -24,6 +24,7 @@ const allowed: Readonly<Record<string, readonly [why: string, ...calls: string[]
   'keeper/src/cell-settings.ts': ['the keeper’s own, which no cell can write', 'readFile'],
   'keeper/src/net-files.ts': ['a draft of the keeper’s own, which no cell sees', 'rm'],
   'keeper/src/main.ts': ['the keeper’s own, which no cell can write', 'rm'],
+  'keeper/src/agents/contract.ts': ['for tests alone', 'rmSync', 'readFile'],
   'keeper/src/caches.ts': ['removes one name, and no folder', 'rmSync'],
   'keeper/src/repo-filter/walk.ts': ['names alone, and a fifo is no folder', 'readdirSync'],
   'keeper/src/repo-filter/covers.ts': ['what the cell sees instead, which it cannot write', 'rmSync', 'chmodSync'],

@@ -5,7 +5,7 @@ import type { Cell } from '../../cells/cell.ts'
 import { cellProcess } from '../../cells/cell-process.ts'
 import type { Agent, AgentListener } from '../agent.ts'
 import { claudeDriver } from './claude.ts'
-import { unstoredBytesMax } from './held-output.ts'
+import { unstoredBytesMax } from '../held-output.ts'
 
 /** A cell that is none, in which this stands where the CLI is. */
 function cellWith(script: string): Cell {
