@@ -1,15 +1,16 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { type Attachment, attachTo } from '@anchorhold/link/attach'
 import { eventBodies } from '@anchorhold/protocol/events'
 import { type OutboxRecord, Reservation, Settlement, settlePath } from '@anchorhold/protocol/link'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { build } from 'rolldown'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { fakeUpstream, sse, streamed } from './fake-upstream.ts'
 import { local, plainAuthority, session, small, textOf } from './test-gate.ts'
 
@@ -17,6 +18,13 @@ const usd = 1_000_000_000
 const streamHead = { 'content-type': 'text/event-stream' }
 const start = sse('message_start', { message: { usage: { input_tokens: 7, output_tokens: 1 } } })
 const text = sse('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'some words' } })
+
+/** Its program in one piece: Node would take most of each start to read its modules. */
+const program = join(mkdtempSync(join(tmpdir(), 'ah-gate-program-')), 'gate.mjs')
+beforeAll(() =>
+  build({ input: join(import.meta.dirname, 'main.ts'), platform: 'node', output: { file: program, codeSplitting: false } }),
+)
+afterAll(() => rmSync(dirname(program), { recursive: true }))
 
 /** Gates as processes of their own, one after the other in one folder, and a daemon's end of the link. */
 async function gates(state?: string) {
@@ -39,12 +47,7 @@ async function gates(state?: string) {
     },
     /** Starts a gate and resolves when it stands; rejects when it does not. */
     async start() {
-      const node = [
-        process.execPath,
-        '--disable-warning=ExperimentalWarning',
-        join(import.meta.dirname, 'main.ts'),
-        folder,
-      ] as const
+      const node = [process.execPath, '--disable-warning=ExperimentalWarning', program, folder] as const
       const one = spawn(node[0], node.slice(1), { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], env: { TEST_KEY: 'sk-test' } })
       child = one
       for (const stream of [one.stdout, one.stderr]) stream!.on('data', (chunk: Buffer) => (words += chunk.toString()))
