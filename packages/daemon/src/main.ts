@@ -125,16 +125,18 @@ async function main(): Promise<void> {
   port = (server.address() as AddressInfo).port
 
   // Programs of the same user enter with this token; it is new at every start. Where nothing can be written, the one before it holds.
-  tryTo('make a new token for the command line', () =>
-    transaction(parts, (tx) => {
-      const { tokens, people } = tx.store
-      for (const old of tokens.list()) if (old.name === cliTokenName) tokens.remove(old.id)
+  tryTo('make a new token for the command line', () => {
+    const { token, secret } = transaction(parts, (tx) => {
       // Who can read the state folder is an owner: the one who has been here longest.
-      const user = people.list().find(({ role }) => role === 'owner')!
-      const { secret } = makeToken(tx, itself, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
-      replaceFile(tokenFile(config.state), secret)
-    }),
-  )
+      const user = tx.store.people.list().find(({ role }) => role === 'owner')!
+      return makeToken(tx, itself, { user, name: cliTokenName, role: 'bearer', lifeMs: null })
+    })
+    // Between the two: a file that names a token which is not stored lets nobody in.
+    replaceFile(tokenFile(config.state), secret)
+    transaction(parts, ({ store: { tokens } }) => {
+      for (const { id, name } of tokens.list()) if (name === cliTokenName && id !== token.id) tokens.remove(id)
+    })
+  })
   writeFileSync(
     endpointFile(config.state),
     JSON.stringify({ url: `http://127.0.0.1:${port}`, pid: process.pid, mark: ownerMark(), given: config.given }),
