@@ -12,7 +12,11 @@ beforeEach(() => {
   tree = join(base, 'tree')
   mkdirSync(tree)
 })
-afterEach(() => execFileSync('rm', ['-rf', '--', base]))
+afterEach(() => {
+  // What a test has closed, an ordinary user cannot look into.
+  execFileSync('chmod', ['-R', 'u+rwX', '--', base])
+  execFileSync('rm', ['-rf', '--', base])
+})
 
 const perl = (script: string) => execFileSync('perl', ['-e', script], { cwd: tree })
 const nameless = 'mkdir "a\\xff"; mkdir "a\\xff/b\\xfe"; open F, ">a\\xff/b\\xfe/file\\xfd" or die'

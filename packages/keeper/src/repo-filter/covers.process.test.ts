@@ -25,7 +25,11 @@ beforeEach(() => {
   workspace = join(base, 'workspace')
   mkdirSync(workspace)
 })
-afterEach(() => rmSync(base, { recursive: true, force: true }))
+afterEach(() => {
+  // What a test has closed, an ordinary user cannot look into.
+  execFileSync('chmod', ['-R', 'u+rwX', '--', base])
+  rmSync(base, { recursive: true, force: true })
+})
 
 const put = (path: string, text = 'hunter2') => {
   mkdirSync(join(workspace, path, '..'), { recursive: true })
