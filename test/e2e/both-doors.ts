@@ -135,6 +135,15 @@ export const types = (events: readonly Event[], ...wanted: readonly Event['type'
 export const held = 'touch running; until [ -e go ]; do sleep 0.02; done'
 export const letGo = (workspace: string) => writeFileSync(join(workspace, 'go'), '')
 
+/** A session whose tool runs and waits to be let go. */
+export async function atWork(it: Installation, then = ''): Promise<{ readonly id: SessionId; letGo(): void }> {
+  const workspace = it.workspace()
+  const { id } = await it.api.createSession({ body: { workspace, prompt: { text: `run \`${held}\`${then}` } } })
+  // What the agent starts for it is there by then.
+  await until(() => existsSync(join(workspace, 'running')))
+  return { id, letGo: () => letGo(workspace) }
+}
+
 /** What the tests of verbs do with sessions. */
 export function sessionsOf(it: () => Installation) {
   const session = (id: SessionId) => it().api.getSession({ params: { id } })

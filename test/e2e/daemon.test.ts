@@ -1,11 +1,11 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ended, held } from './both-doors.ts'
+import { atWork, ended, held } from './both-doors.ts'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
 import { command, type Installation, installation, isRoot, makeBase, root, start, textOf, until } from './installation.ts'
 import { atTerminal } from './terminal.ts'
@@ -23,13 +23,6 @@ afterAll(async () => {
 const anchorhold = (state: string, ...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args])
 const session = (id: SessionId) => it.api.getSession({ params: { id } })
 
-async function busy(then = ''): Promise<{ readonly id: SessionId; letGo(): void }> {
-  const workspace = it.workspace()
-  const { id } = await it.api.createSession({ body: { workspace, prompt: { text: `run \`${held}\`${then}` } } })
-  // What the agent starts for it is there by then.
-  await until(() => existsSync(join(workspace, 'running')))
-  return { id, letGo: () => writeFileSync(join(workspace, 'go'), '') }
-}
 function expectDense(log: readonly Event[]): void {
   expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
 }
@@ -109,7 +102,7 @@ describe('what is killed comes back', () => {
   })
 
   test('a gate that is killed comes back, and the windows of live sessions with it', async () => {
-    const { id, letGo } = await busy(' then say through a new gate')
+    const { id, letGo } = await atWork(it, ' then say through a new gate')
     const [gate] = processesOf(it.state, ({ argv }) => argv.includes('/gate.mjs'))
     process.kill(gate!.pid, 'SIGKILL')
     await until(() => processesOf(it.state, ({ argv, pid }) => argv.includes('/gate.mjs') && pid !== gate!.pid)[0])

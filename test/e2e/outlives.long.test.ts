@@ -1,11 +1,11 @@
 import type { Event } from '@anchorhold/protocol/events'
 import type { SessionId } from '@anchorhold/protocol/ids'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ended, held } from './both-doors.ts'
+import { atWork, ended, held } from './both-doors.ts'
 import { keepersOf, processesOf, stillAlive } from './host.ts'
 import { command, type Installation, installation, makeBase, start, textOf, until } from './installation.ts'
 
@@ -22,20 +22,13 @@ afterAll(async () => {
 const anchorhold = (state: string, ...args: readonly string[]) => start(process.execPath, [command, '--state', state, ...args])
 const session = (id: SessionId) => it.api.getSession({ params: { id } })
 
-async function busy(then = ''): Promise<{ readonly id: SessionId; letGo(): void }> {
-  const workspace = it.workspace()
-  const { id } = await it.api.createSession({ body: { workspace, prompt: { text: `run \`${held}\`${then}` } } })
-  // What the agent starts for it is there by then.
-  await until(() => existsSync(join(workspace, 'running')))
-  return { id, letGo: () => writeFileSync(join(workspace, 'go'), '') }
-}
 function expectDense(log: readonly Event[]): void {
   expect(log.map(({ seq }) => seq)).toEqual(log.map((_, index) => index + 1))
 }
 
 describe('what outlives what', () => {
   test('down leaves agents at work; a new up finds them and has the whole log', async () => {
-    const { id, letGo } = await busy()
+    const { id, letGo } = await atWork(it)
     const before = await it.log(id)
     // Keeper, cell and agent last; what the tool runs comes and goes.
     const keeper = keepersOf(it.state, id).filter(({ argv }) => /\/keeper\.mjs|--input-format|It is here/.test(argv))
@@ -59,7 +52,7 @@ describe('what outlives what', () => {
   })
 
   test('a daemon that was killed has lost nothing when it comes back', async () => {
-    const { id, letGo } = await busy(' then say all is well')
+    const { id, letGo } = await atWork(it, ' then say all is well')
     const { pid } = await it.api.status()
     process.kill(pid, 'SIGKILL')
     await until(() => processesOf(it.state).every((one) => one.pid !== pid))
@@ -100,7 +93,7 @@ describe('what outlives what', () => {
   })
 
   test('down --all leaves no process, also of a session that is just being made', async () => {
-    const { id } = await busy()
+    const { id } = await atWork(it)
     const made = await it.api.createSession({ body: { prompt: { text: `run \`${held}\`` } } })
     const all = processesOf(it.state)
     expect(all.length).toBeGreaterThan(4)
